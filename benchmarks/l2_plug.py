@@ -141,9 +141,7 @@ def _others() -> tuple[float, float, float, tuple[float, float]]:
         start = host.mark()
         host.want(stay)
         host.plug(numbers)
-        wait_until(
-            lambda: host.passed(start)[0] >= REMOVED, "the wiring of half of them", pause=0.005
-        )
+        _await_wired(host, start)
         time.sleep(2)
 
         def during(work: Callable[[], None]) -> float:
@@ -153,11 +151,7 @@ def _others() -> tuple[float, float, float, tuple[float, float]]:
         def wire() -> None:
             start = host.mark()
             host.state(numbers)
-            wait_until(
-                lambda: host.passed(start)[0] >= REMOVED,
-                "the wiring of the other half",
-                pause=0.005,
-            )
+            _await_wired(host, start)
 
         def remove() -> None:
             start = host.mark()
@@ -175,6 +169,11 @@ def _others() -> tuple[float, float, float, tuple[float, float]]:
         host.stop()
         without = during(partial(host.unplug, gone[fifth : 2 * fifth]))
         return idle, min(wired), min(removed), (without, unplugged)
+
+
+def _await_wired(host: Rig, start: int) -> None:
+    """Wait until half of the ports are wired since *start*."""
+    wait_until(lambda: host.passed(start)[0] >= REMOVED, "the wiring of half of them", pause=0.005)
 
 
 if __name__ == "__main__":

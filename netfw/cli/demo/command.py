@@ -35,11 +35,8 @@ def run_demo(arguments: argparse.Namespace) -> int:
     if not sandbox.inside():
         sandbox.enter([sys.executable, "-m", "netfw.cli.commands.main", "demo"])
     from netfw.cli.demo.agents import demo_agents, two_agents
-    from netfw.cli.demo.dhcp import demo_dhcp
     from netfw.cli.demo.drivers import demo_drivers
     from netfw.cli.demo.firewall import demo_security_groups
-    from netfw.cli.demo.routers import demo_routers
-    from netfw.cli.demo.server import demo_server, make_cloud
 
     report = DemoReport()
     started = time.monotonic()
@@ -51,21 +48,28 @@ def run_demo(arguments: argparse.Namespace) -> int:
             demo_agents(report, one, two)
         with report.section("Security groups: what no rule allows does not pass", logs):
             demo_security_groups(report, one, two)
-    if missing := [name for name in SERVER_NEEDS if find_spec(name) is None]:
-        report.title("A server")
-        report.say(f"left out, as {', '.join(missing)} is missing: pip install {SERVER_PACKAGES}")
-    else:
-        with make_cloud() as cloud:
-            with report.section(
-                "A server: networks, ports and groups by the OpenStack API", cloud.logs
-            ):
-                demo_server(report, cloud)
-            with report.section(
-                "DHCP and metadata: what an instance asks for when it boots", cloud.logs
-            ):
-                demo_dhcp(report, cloud)
-            with report.section("Routers: between networks, and to the outside world", cloud.logs):
-                demo_routers(report, cloud)
+    _demo_server(report)
     status = report.summary(time.monotonic() - started)
     report.say("Next: `.venv/bin/netfw lab up` for hosts to play with; docs/getting-started.md")
     return status
+
+
+def _demo_server(report: DemoReport) -> None:
+    """Run the sections that need a server, if its packages are installed."""
+    if missing := [name for name in SERVER_NEEDS if find_spec(name) is None]:
+        report.title("A server")
+        report.say(f"left out, as {', '.join(missing)} is missing: pip install {SERVER_PACKAGES}")
+        return
+    from netfw.cli.demo.dhcp import demo_dhcp
+    from netfw.cli.demo.routers import demo_routers
+    from netfw.cli.demo.server import demo_server, make_cloud
+
+    sections = {
+        "A server: networks, ports and groups by the OpenStack API": demo_server,
+        "DHCP and metadata: what an instance asks for when it boots": demo_dhcp,
+        "Routers: between networks, and to the outside world": demo_routers,
+    }
+    with make_cloud() as cloud:
+        for title, demo in sections.items():
+            with report.section(title, cloud.logs):
+                demo(report, cloud)

@@ -87,8 +87,12 @@ def path_problem(path: Path) -> str | None:
 
 def render_conntrackd(instance: ConntrackdInstance) -> str:
     """Render the configuration file; equal values render to equal text."""
-    settings, path = instance.settings, instance.path
-    sync = [
+    lines = ["Sync {", *_sync_lines(instance), "}", "General {", *_general_lines(instance), "}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _sync_lines(instance: ConntrackdInstance) -> list[str]:
+    return [
         "    Mode FTFW {",
         f"        ResendQueueSize {_RESEND_QUEUE}",
         "        DisableExternalCache Yes",
@@ -104,7 +108,11 @@ def render_conntrackd(instance: ConntrackdInstance) -> str:
         "        Checksum On",
         "    }",
     ]
-    general = [
+
+
+def _general_lines(instance: ConntrackdInstance) -> list[str]:
+    settings, path = instance.settings, instance.path
+    return [
         "    Systemd Off",
         f"    HashSize {settings.hash_size}",
         f"    HashLimit {settings.hash_limit}",
@@ -129,7 +137,6 @@ def render_conntrackd(instance: ConntrackdInstance) -> str:
         "        }",
         "    }",
     ]
-    return "".join(f"{line}\n" for line in ["Sync {", *sync, "}", "General {", *general, "}"])
 
 
 def role_commands(path: Path, *, active: bool) -> list[tuple[str, ...]]:

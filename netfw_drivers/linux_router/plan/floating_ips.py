@@ -111,8 +111,7 @@ def plan_floating_ips(
     settings: RouterSettings,
 ) -> Iterator[Stage]:
     """Plan the *concerned* floating IPs of a router that is otherwise left as it is."""
-    device = found.gateway_device
-    if device is None:
+    if (device := found.gateway_device) is None:
         return
     former = {id: found.translations[id] for id in concerned if id in found.translations}
     own = {id: desired[id] for id in concerned if id in desired}
@@ -121,7 +120,7 @@ def plan_floating_ips(
     before = found.translated_among(addresses.union(each.address for each in left))
     stay = {key: held for key, held in before.floating.items() if held[0] not in former}
     floating = stay | by_address(own)
-    there = frozenset(before.addresses)
+    there, namespace = frozenset(before.addresses), found.netns.netns
     after = evolve(before, floating=floating, addresses=there | floating.keys())
     ended = {*left, *find_ended(before, after)}
     restore = _restore(found, own, concerned, render_ended(router, ended))
@@ -135,15 +134,15 @@ def plan_floating_ips(
     added = {each.floating: id for id, each in own.items() if each.floating not in there}
     if found.is_ha:
         yield from _change_virtual_addresses(router, added, removed, found, settings)
-        yield from plan_removals(router, found.netns.netns, ended)
+        yield from plan_removals(router, namespace, ended)
         return
     for address, id in removed.items():
         remove = DelAddress(_address(device, address))
-        yield _stage(router, ChangeNetwork(netns=found.netns.netns, operation=remove), [id])
-    yield from plan_removals(router, found.netns.netns, ended)
+        yield _stage(router, ChangeNetwork(netns=namespace, operation=remove), [id])
+    yield from plan_removals(router, namespace, ended)
     for address, id in added.items():
         add = AddAddress(_address(device, address), replace=True)
-        yield _stage(router, ChangeNetwork(netns=found.netns.netns, operation=add), [id])
+        yield _stage(router, ChangeNetwork(netns=namespace, operation=add), [id])
 
 
 def _change_virtual_addresses(

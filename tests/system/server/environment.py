@@ -25,6 +25,12 @@ clouds:
 """
 
 
+def make_network(server: PrivateNetfw, name: str) -> int:
+    """Create a network; return the status of the answer."""
+    status, _ = server.request("POST", "/v2.0/networks", {"network": {"name": name}})
+    return status
+
+
 @frozen
 class RunningServer:
     """A server, and where its API is."""
