@@ -32,6 +32,7 @@ from netfw.agents.common.status import AgentStatus, Publish
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.events import Event, FeedLost
 from netfw.errors import AgentMustEnd, BackendUnavailable, DriverCrashed, NetfwError
+from netfw.model.name_list import render_names
 from netfw.plan import Outcome
 
 LOG = logging.getLogger(__name__)
@@ -353,8 +354,8 @@ class Loop(Generic[K]):
     def _errors(self) -> dict[str, str]:
         errors = dict(self._tasks.errors())
         if texts := self._source_errors:
-            more = f" and {len(texts) - _MAX_QUOTED} more" if len(texts) > _MAX_QUOTED else ""
-            errors.setdefault(LoopTask.PULL, f"{'; '.join(texts[:_MAX_QUOTED])}{more}")
+            quoted = render_names(texts, len(texts), _MAX_QUOTED, "; ")
+            errors.setdefault(LoopTask.PULL, quoted)
         return errors
 
     def _publish_at(self, now: float) -> None:

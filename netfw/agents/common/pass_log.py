@@ -7,11 +7,10 @@ from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
 from netfw.agents.common.agent import UNDER_WAY, ConvergeResult
+from netfw.model.name_list import render_names
 
 LOG = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
-_NAMED = 3
-"""Number of keys that a line names."""
 
 
 def log_pass(number: int, passed: ConvergeResult[K]) -> None:
@@ -24,15 +23,10 @@ def log_pass(number: int, passed: ConvergeResult[K]) -> None:
         if error.__cause__ is not None:
             LOG.debug("%s", key, exc_info=error)
     for reason, keys in by_reason.items():
-        named = f"{', '.join(keys[:_NAMED])}{_render_more(len(keys))}"
-        LOG.warning("%s: %s; retrying later", named, reason)
+        LOG.warning("%s: %s; retrying later", render_names(keys, len(keys)), reason)
 
 
 def _render_waiting(waiting: Mapping[K, str]) -> str:
     """Render the first keys that wait, but for those whose work is under way."""
     texts = [f"{key} ({reason})" for key, reason in waiting.items() if reason != UNDER_WAY]
-    return f": {', '.join(texts[:_NAMED])}{_render_more(len(texts))}" if texts else ""
-
-
-def _render_more(count: int) -> str:
-    return f" and {count - _NAMED} more" if count > _NAMED else ""
+    return f": {render_names(texts, len(texts))}" if texts else ""

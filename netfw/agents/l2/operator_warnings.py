@@ -9,6 +9,7 @@ from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import FirewallCapability
 from netfw.model.address import IpAddress
+from netfw.model.name_list import render_names
 
 _MAX_NAMED = 20
 
@@ -52,8 +53,7 @@ def _texts(addresses: Iterable[IpAddress]) -> str:
 
 
 def _named(names: Iterable[str], count: int) -> str:
-    more = count - _MAX_NAMED
-    return f"{', '.join(nsmallest(_MAX_NAMED, names))}{f' and {more} more' if more > 0 else ''}"
+    return render_names(nsmallest(_MAX_NAMED, names), count, _MAX_NAMED)
 
 
 def _ports(number: int) -> str:

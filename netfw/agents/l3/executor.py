@@ -42,13 +42,12 @@ from netfw.drivers.values.router_values import (
 )
 from netfw.errors import NetfwError, NotFound, NotSupported, OperationRefused, PartlyInvalid
 from netfw.model.ids import RouterId
+from netfw.model.name_list import render_names
 from netfw.model.router import HaRole
 from netfw.plan import Outcome, Update
 
 ALL_ADDRESSES: Final = (IPv4Address("0.0.0.0"), IPv6Address("::"))
 NOT_WIRED: Final = "the switch has not admitted the gateway of its router yet"
-_NAMED: Final = 3
-"""Number of ports that a reason names."""
 L3Job = Job[RouterId, L3Key, L3Value]
 RoleRecorder = Callable[[RouterId, RouterDriverValue | None], None]
 """Records the role of a router after a job; ``None``: the router is not on this host."""
@@ -134,9 +133,8 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         for key in outcome.done & job.put.keys() if unwired else ():
             match job.put[key]:
                 case RouterState():
-                    named = ", ".join(sorted(map(str, unwired))[:_NAMED])
-                    more = f" and {len(unwired) - _NAMED} more" if len(unwired) > _NAMED else ""
-                    why = f"the switch has not admitted port {named}{more} yet"
+                    named = render_names(sorted(map(str, unwired)), len(unwired))
+                    why = f"the switch has not admitted port {named} yet"
                     outcome = with_waiting(outcome, key, why)
                 case ContributedFloatingIp(gateway_port=port) if port in unwired:
                     outcome = with_waiting(outcome, key, NOT_WIRED)

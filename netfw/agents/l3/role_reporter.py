@@ -10,14 +10,13 @@ from uuid import UUID
 
 from netfw.drivers.values.reports import RoleReport
 from netfw.model.ids import RouterId
+from netfw.model.name_list import render_names
 from netfw.model.resource import ref
 from netfw.model.router import HaRole, Router
 
 LOG = logging.getLogger(__name__)
 
 MICROSECONDS = 1_000_000
-_NAMED = 3
-"""Number of routers that a warning names."""
 
 
 class RoleReporter:
@@ -135,9 +134,8 @@ class RoleReporter:
             if not self._numbers[HaRole.FAULT]:
                 return {}
             faulty = sorted(str(id) for id, role in self._roles.items() if role is HaRole.FAULT)
-        more = f" and {len(faulty) - _NAMED} more" if len(faulty) > _NAMED else ""
         return {
-            "high availability": f"router {', '.join(faulty[:_NAMED])}{more}: this host takes no "
+            "high availability": f"router {render_names(faulty, len(faulty))}: this host takes no "
             "part in the election of the active host; see the log of the agent"
         }
 

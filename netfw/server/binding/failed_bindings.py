@@ -73,11 +73,8 @@ class FailedBindings:
 
     def check(self, host: str) -> None:
         """Remember a host with failed bindings; retry them soon if it has a live agent."""
-        with self._lock:
-            hosts = {} if self._hosts is None else self._hosts
-            is_due = hosts.setdefault(host, _Retry()).due <= time.monotonic()
         with suppress(BackendError):  # what was committed is done; the next pass reads again
-            if is_due and self._with_live_agent({host}):
+            if self._is_due(host) and self._with_live_agent({host}):
                 self._trigger()
 
     def reconcile(self) -> int:
@@ -95,6 +92,16 @@ class FailedBindings:
             except RequestError as exc:
                 LOG.warning("ports of host %s are not bound: %s", host, exc)
         return count
+
+    def _is_due(self, host: str) -> bool:
+        """Remember *host*; return whether its ports are retried by the next pass.
+
+        The first pass reads the hosts of all failed bindings.
+        """
+        with self._lock:
+            if self._hosts is None:
+                return True
+            return self._hosts.setdefault(host, _Retry()).due <= time.monotonic()
 
     def _retry(self, host: str) -> int:
         with self._lock:

@@ -8,18 +8,15 @@ from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterDriverValue
 from netfw.errors import BackendUnavailable
 from netfw.model.ids import RouterId
+from netfw.model.name_list import render_names
 from netfw.plan import Update
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress
-
-_NAMED = 3
-"""Limit of what an error names."""
 
 
 def unapplied_text(missing: Iterable[object]) -> str:
     """Return a text that names the first of *missing* addresses or routes."""
     names = sorted(map(str, missing))
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"keepalived has not applied {', '.join(names[:_NAMED])}{more} yet"
+    return f"keepalived has not applied {render_names(names, len(names))} yet"
 
 
 def unapplied_errors(
