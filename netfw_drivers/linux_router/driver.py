@@ -42,9 +42,8 @@ from netfw.linux.service_netns.steps import MakeNamespace
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
-from netfw_drivers.linux_router.plan.conntrackd_plan import ConntrackdStep
+from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep
 from netfw_drivers.linux_router.plan.ha_role import decide_role
-from netfw_drivers.linux_router.plan.keepalived_plan import KeepalivedStep
 from netfw_drivers.linux_router.plan.marks import GrantAllocator
 from netfw_drivers.linux_router.plan.names import (
     CHAIN_OWNER,
@@ -57,14 +56,14 @@ from netfw_drivers.linux_router.plan.names import (
 from netfw_drivers.linux_router.plan.observed import ObservedRouters
 from netfw_drivers.linux_router.plan.optional_daemons import OPTIONAL, left_out_daemons
 from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
-from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep
+from netfw_drivers.linux_router.plan.radvd_plan import WithdrawPrefixes
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate, left_out_routes
 from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_errors
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.daemon_runner import RouterProcesses
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
-from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user
+from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user, withdraw
 from netfw_drivers.linux_router.runtime.router_monitor import NOT_WIRED, RouterMonitor
 
 RouterUpdate = Update[RouterDriverKey, RouterDriverValue]
@@ -97,6 +96,7 @@ class LinuxRouterDriver(
         self._keepalived = KeepalivedRunner(settings, self._processes)
         self._conntrackd = ConntrackdRunner(settings, self._processes, self._keepalived.read_role)
         self._daemons = (self._radvd, self._keepalived, self._conntrackd)
+        self._runners = {runner.SERVICE: runner for runner in self._daemons}
         self._observer = RouterObserver(self._executor, *self._daemons, self._context)
         election = (self._keepalived, self._conntrackd)
         self._monitor = RouterMonitor(self._executor, interface, settings, election, self._notify)
@@ -251,13 +251,11 @@ class LinuxRouterDriver(
         for operation in stage.operations:
             step = operation.payload
             try:
-                if isinstance(step, KeepalivedStep):
-                    self._keepalived.execute(step)
-                elif isinstance(step, ConntrackdStep):
-                    self._conntrackd.execute(step)
+                if isinstance(step, WithdrawPrefixes):
+                    withdraw(step)
                 else:
-                    assert isinstance(step, RadvdStep), "no other kind is planned"
-                    self._radvd.execute(step)
+                    assert isinstance(step, DaemonStep), "no other kind is planned"
+                    self._runners[step.backend].execute(step)
             except NetfwError as error:
                 reasons = error.reasons.values() if isinstance(error, OperationRefused) else [error]
                 reason = "; ".join(map(str, reasons))

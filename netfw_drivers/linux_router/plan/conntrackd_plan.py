@@ -9,50 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import ClassVar
-
-from attrs import frozen
 
 from netfw.linux.process.program import Program
 from netfw.model.ids import RouterId
 from netfw_drivers.linux_router.config.conntrackd import ConntrackdInstance, render_conntrackd
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
 from netfw_drivers.linux_router.plan.names import config_path, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRouter
 
 SERVICE = "conntrackd"
-
-
-@frozen
-class RunConntrackd:
-    """Write the configuration and start conntrackd; one with another configuration is stopped."""
-
-    backend: ClassVar[str] = SERVICE
-    router: RouterId
-    text_of_file: str
-    program: Program | None
-    """None: it is not started yet."""
-
-    @property
-    def text(self) -> str:
-        verb = "configure" if self.program is None else "run"
-        return f"{verb} conntrackd in {router_namespace(self.router)}"
-
-
-@frozen
-class StopConntrackd:
-    """Stop conntrackd, and remove its files."""
-
-    backend: ClassVar[str] = SERVICE
-    router: RouterId
-
-    @property
-    def text(self) -> str:
-        return f"stop conntrackd of router {self.router} and remove its files"
-
-
-ConntrackdStep = RunConntrackd | StopConntrackd
 
 
 def make_program(router: RouterId, settings: RouterSettings) -> Program:
@@ -67,7 +34,7 @@ def make_program(router: RouterId, settings: RouterSettings) -> Program:
 
 def plan_conntrackd(
     router: DesiredRouter, found: FoundRouter, settings: RouterSettings
-) -> Iterator[ConntrackdStep]:
+) -> Iterator[DaemonStep]:
     """Plan the conntrackd of a router; only a highly available one has it, if the option is on.
 
     It asks for all connections when it starts: before the switch has admitted the port on the HA
@@ -79,12 +46,12 @@ def plan_conntrackd(
     instance = _make_instance(router, path, settings)
     if instance is None:
         if not found.conntrackd.is_absent:
-            yield StopConntrackd(router.id)
+            yield StopDaemon(SERVICE, router.id)
         return
     text, present = render_conntrackd(instance), found.conntrackd
     program = make_program(router.id, settings) if found.can_elect else None
     if present.text != text or (program and present.digest != program.digest()):
-        yield RunConntrackd(router.id, text, program)
+        yield RunDaemon(SERVICE, router.id, text, program)
 
 
 def _make_instance(

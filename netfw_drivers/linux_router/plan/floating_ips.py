@@ -24,6 +24,7 @@ from netfw.model.address import IpAddress
 from netfw.model.ids import FloatingIpId, RouterId
 from netfw.plan import Operation, Stage, Update
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
 from netfw_drivers.linux_router.plan.ended_connections import (
     find_ended,
     parse_ended,
@@ -41,7 +42,7 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import (
     present_float_chains,
     render_float_chains,
 )
-from netfw_drivers.linux_router.plan.keepalived_plan import RunKeepalived, plan_virtual_addresses
+from netfw_drivers.linux_router.plan.keepalived_plan import plan_virtual_addresses
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 
@@ -206,7 +207,7 @@ def _address(device: str, floating: IpAddress) -> Address:
     )
 
 
-def _stage(router: RouterId, step: Step | RunKeepalived, ids: Iterable[FloatingIpId]) -> Stage:
+def _stage(router: RouterId, step: Step | RunDaemon, ids: Iterable[FloatingIpId]) -> Stage:
     keys: list[RouterDriverKey] = [FloatingIpKey(id) for id in ids]
     owners = frozenset(keys or [RouterKey(router)])
     return Stage((Operation(step.backend, step.text, owners, step),))

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import ClassVar
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from netfw.drivers.values.router_values import HighAvailability
 from netfw.errors import InvalidInput
@@ -35,6 +34,7 @@ from netfw_drivers.linux_router.config.keepalived import (
 )
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE as CONNTRACKD
+from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.names import config_path, router_namespace
@@ -43,46 +43,15 @@ from netfw_drivers.linux_router.plan.observed import FoundRouter
 SERVICE = "keepalived"
 
 
-@frozen
-class RunKeepalived:
-    """Write the configuration, and start keepalived or have it read the configuration again."""
-
-    backend: ClassVar[str] = SERVICE
-    router: RouterId
-    text_of_file: str = field(repr=False)
-    program: Program | None
-    """None: it is not started yet."""
-
-    @property
-    def text(self) -> str:
-        verb = "configure" if self.program is None else "run"
-        return f"{verb} keepalived in {router_namespace(self.router)}"
-
-
-@frozen
-class StopKeepalived:
-    """Stop keepalived, which removes its addresses and routes, and remove its files."""
-
-    backend: ClassVar[str] = SERVICE
-    router: RouterId
-
-    @property
-    def text(self) -> str:
-        return f"stop keepalived of router {self.router} and remove its files"
-
-
-KeepalivedStep = RunKeepalived | StopKeepalived
-
-
 @frozen(kw_only=True)
 class KeepalivedPlan:
     """The steps of keepalived before and after those of the namespace, and the namespace itself."""
 
-    before: tuple[KeepalivedStep, ...] = ()
+    before: tuple[DaemonStep, ...] = ()
     wanted: RouterNetns
     found: ObservedNetns
     """The namespace after the steps before."""
-    after: tuple[KeepalivedStep, ...] = ()
+    after: tuple[DaemonStep, ...] = ()
 
 
 def make_program(router: RouterId, settings: RouterSettings) -> Program:
@@ -115,15 +84,15 @@ def plan_keepalived(
     running = found.keepalived.digest is not None
     program = make_program(router.id, settings) if running or found.can_elect else None
     text = render_keepalived(instance)
-    before: list[KeepalivedStep] = []
+    before: list[DaemonStep] = []
     present = found.keepalived.text or ""
     remaining = _remaining_devices(wanted, found.netns)
     if running and any(each.device not in remaining for each in found.virtual_addresses):
         present = render_keepalived(instance.restricted_to(remaining, present))
-        before.append(RunKeepalived(router.id, present, program))
-    after: list[KeepalivedStep] = []
+        before.append(RunDaemon(SERVICE, router.id, present, program))
+    after: list[DaemonStep] = []
     if present != text or (program and found.keepalived.digest != program.digest()):
-        after.append(RunKeepalived(router.id, text, program))
+        after.append(RunDaemon(SERVICE, router.id, text, program))
     return KeepalivedPlan(
         before=tuple(before),
         wanted=_with_virtual(wanted, found.virtual_addresses, found.role, running=running),
@@ -147,7 +116,7 @@ def plan_virtual_addresses(
     removed: Iterable[IpInterface],
     found: FoundRouter,
     settings: RouterSettings,
-) -> RunKeepalived | None:
+) -> RunDaemon | None:
     """Plan a change of the addresses of the gateway; None if it has no configuration to change."""
     device, present = found.gateway_device, found.keepalived.text
     if device is None or present is None:
@@ -159,7 +128,7 @@ def plan_virtual_addresses(
     )
     running = found.keepalived.digest is not None
     program = make_program(router, settings) if running else None
-    return RunKeepalived(router, text, program) if text != present else None
+    return RunDaemon(SERVICE, router, text, program) if text != present else None
 
 
 def _make_instance(
@@ -209,7 +178,7 @@ def _plan_plain(router: RouterId, wanted: RouterNetns, found: FoundRouter) -> Ke
             routes=tuple(each for each in netns.routes if each.protocol != PROTOCOL_KEEPALIVED),
         )
     return KeepalivedPlan(
-        before=(StopKeepalived(router),),
+        before=(StopDaemon(SERVICE, router),),
         wanted=evolve(wanted, removed_protocols=frozenset({PROTOCOL_KEEPALIVED})),
         found=netns,
     )

@@ -20,12 +20,10 @@ from netfw.model.ids import FloatingIpId, RouterId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.linux_router.config.conntrackd import PORT
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.conntrackd_plan import (
-    ConntrackdStep,
-    StopConntrackd,
-    plan_conntrackd,
-)
+from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE as CONNTRACKD
+from netfw_drivers.linux_router.plan.conntrackd_plan import plan_conntrackd
 from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
+from netfw_drivers.linux_router.plan.daemon_steps import StopDaemon
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter, DeviceName, NetnsContext
 from netfw_drivers.linux_router.plan.ended_connections import (
     find_ended,
@@ -42,16 +40,13 @@ from netfw_drivers.linux_router.plan.floating_ips import (
     served_families,
     sort_floating_ips,
 )
-from netfw_drivers.linux_router.plan.keepalived_plan import (
-    KeepalivedStep,
-    StopKeepalived,
-    plan_keepalived,
-)
+from netfw_drivers.linux_router.plan.keepalived_plan import SERVICE as KEEPALIVED
+from netfw_drivers.linux_router.plan.keepalived_plan import plan_keepalived
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
+from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
 from netfw_drivers.linux_router.plan.radvd_plan import (
     RadvdStep,
-    StopRadvd,
     left_out_advertisements,
     plan_radvd,
     plan_withdrawals,
@@ -172,13 +167,13 @@ class _RouterPlanner:
         """
         stages: list[Stage] = []
         if not found.keepalived.is_absent:
-            stages.append(_stage(router, StopKeepalived(router)))
+            stages.append(_stage(router, StopDaemon(KEEPALIVED, router)))
         if not found.conntrackd.is_absent:
-            stages.append(_stage(router, StopConntrackd(router)))
+            stages.append(_stage(router, StopDaemon(CONNTRACKD, router)))
         if not found.is_ha:
             stages += [_stage(router, step) for step in plan_withdrawals(router, (), found)]
         if not found.radvd.is_absent:
-            stages.append(_stage(router, StopRadvd(router)))
+            stages.append(_stage(router, StopDaemon(RADVD, router)))
         return [*stages, *plan_router_removal(RouterKey(router), found.netns, found.ports)]
 
     def _floating_ips(
@@ -254,5 +249,5 @@ def _left_out_ipv6(wanted: RouterNetns, found: ObservedNetns) -> dict[str, str]:
     }
 
 
-def _stage(router: RouterId, step: RadvdStep | KeepalivedStep | ConntrackdStep) -> Stage:
+def _stage(router: RouterId, step: RadvdStep) -> Stage:
     return Stage((Operation(step.backend, step.text, frozenset({RouterKey(router)}), step),))

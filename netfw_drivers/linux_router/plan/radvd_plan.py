@@ -27,6 +27,7 @@ from netfw_drivers.linux_router.config.radvd import (
     render_radvd,
 )
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
 from netfw_drivers.linux_router.plan.names import INTERFACE, config_path, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter
@@ -39,32 +40,6 @@ _SECTION = re.compile(
     r"^\s*(?:interface (?P<device>\S+)|prefix (?P<prefix>\S+)|(?P<removed>AdvValidLifetime 0;))",
     re.MULTILINE,
 )
-
-
-@frozen
-class RunRadvd:
-    """Write the configuration, and start radvd or have it read the configuration again."""
-
-    backend: ClassVar[str] = SERVICE
-    router: RouterId
-    text_of_file: str
-    program: Program
-
-    @property
-    def text(self) -> str:
-        return f"advertise by radvd in {self.program.namespace}"
-
-
-@frozen
-class StopRadvd:
-    """Stop radvd, and remove its files."""
-
-    backend: ClassVar[str] = SERVICE
-    router: RouterId
-
-    @property
-    def text(self) -> str:
-        return f"stop radvd of router {self.router} and remove its files"
 
 
 @frozen(kw_only=True)
@@ -83,22 +58,22 @@ class WithdrawPrefixes:
         return f"withdraw {', '.join(map(str, self.prefixes))} on {self.device}"
 
 
-RadvdStep = RunRadvd | StopRadvd | WithdrawPrefixes
+RadvdStep = DaemonStep | WithdrawPrefixes
 
 
 def plan_radvd(
     router: DesiredRouter, found: FoundDaemon, settings: RouterSettings
-) -> Iterator[RadvdStep]:
+) -> Iterator[DaemonStep]:
     """Plan the radvd of a router; prefixes that it advertised before are withdrawn."""
     interfaces = tuple(_interfaces(router, found.text or ""))
     if not interfaces:
         if not found.is_absent:
-            yield StopRadvd(router.id)
+            yield StopDaemon(SERVICE, router.id)
         return
     text = render_radvd(interfaces)
     program = make_program(router.id, settings)
     if found.text != text or found.digest != program.digest():
-        yield RunRadvd(router.id, text, program)
+        yield RunDaemon(SERVICE, router.id, text, program)
 
 
 def plan_withdrawals(

@@ -21,10 +21,9 @@ from netfw_drivers.linux_router.config.conntrackd import (
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.conntrackd_plan import (
     SERVICE,
-    ConntrackdStep,
-    StopConntrackd,
     make_program,
 )
+from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
 from netfw_drivers.linux_router.plan.names import router_namespace
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner, RouterProcesses
 
@@ -54,15 +53,7 @@ class ConntrackdRunner(DaemonRunner):
         ready = partial(self._is_ready, router)
         return evolve(make_program(router, self._settings), ready=ready)
 
-    def execute(self, step: ConntrackdStep) -> None:
-        """Execute one step.
-
-        :raises OperationRefused: a file was refused, or conntrackd ended at once.
-        :raises BackendError: conntrackd is missing, or the machine refused.
-        """
-        if isinstance(step, StopConntrackd):
-            self.stop(step.router)
-            return
+    def run(self, step: RunDaemon) -> None:
         if self.observe(step.router).text != step.text_of_file:
             self.stop(step.router)
             self.write(step.router, step.text_of_file)

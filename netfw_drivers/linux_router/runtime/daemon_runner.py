@@ -37,6 +37,7 @@ from netfw.linux.process import ProcessDied as SupervisedDied
 from netfw.linux.process.reload import change_and_reload
 from netfw.model.ids import RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.names import config_path, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundDaemon
 
@@ -104,6 +105,21 @@ class DaemonRunner(ABC):
     @abstractmethod
     def make_program(self, router: RouterId) -> Program:
         """Return the program of a router."""
+
+    def execute(self, step: DaemonStep) -> None:
+        """Execute one step.
+
+        :raises OperationRefused: a file was refused, or the daemon ended at once.
+        :raises BackendError: the program is missing, or the machine refused.
+        """
+        if isinstance(step, StopDaemon):
+            self.stop(step.router)
+        else:
+            self.run(step)
+
+    @abstractmethod
+    def run(self, step: RunDaemon) -> None:
+        """Write the configuration, and have the process run by it; errors as of `execute`."""
 
     def routers(self) -> frozenset[RouterId]:
         """Return the routers that have a process or a file."""

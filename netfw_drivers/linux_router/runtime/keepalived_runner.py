@@ -25,11 +25,10 @@ from netfw_drivers.linux_router.config.keepalived import (
     routes_of_lines,
 )
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
 from netfw_drivers.linux_router.plan.ha_role import decide_role, is_marker
 from netfw_drivers.linux_router.plan.keepalived_plan import (
     SERVICE,
-    KeepalivedStep,
-    StopKeepalived,
     make_program,
 )
 from netfw_drivers.linux_router.plan.names import GATEWAY, INTERFACE, router_namespace
@@ -71,17 +70,11 @@ class KeepalivedRunner(DaemonRunner):
         ready = partial(handles, number=signal.SIGHUP)
         return evolve(make_program(router, self._settings), ready=ready)
 
-    def execute(self, step: KeepalivedStep) -> None:
-        """Execute one step; an active instance has its new addresses afterwards.
+    def run(self, step: RunDaemon) -> None:
+        """Run as every daemon; an active instance has its new addresses afterwards.
 
         Those that it does not have in time are `missing_addresses`.
-
-        :raises OperationRefused: a file was refused, or keepalived ended at once.
-        :raises BackendError: keepalived is missing, or the machine refused.
         """
-        if isinstance(step, StopKeepalived):
-            self.stop(step.router)
-            return
         before = self.observe(step.router).text or ""
         reloaded = self.write(step.router, step.text_of_file)
         if step.program is not None:

@@ -11,11 +11,10 @@ from netfw.errors import ConfigError, NetfwError
 from netfw.linux.process import Program, is_asleep
 from netfw.linux.sockets.prefix_withdrawal import withdraw_prefixes
 from netfw.model.ids import RouterId
+from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
 from netfw_drivers.linux_router.plan.names import router_namespace
 from netfw_drivers.linux_router.plan.radvd_plan import (
     SERVICE,
-    RadvdStep,
-    StopRadvd,
     WithdrawPrefixes,
     make_program,
 )
@@ -37,21 +36,11 @@ class RadvdRunner(DaemonRunner):
     def make_program(self, router: RouterId) -> Program:
         return make_program(router, self._settings)
 
-    def execute(self, step: RadvdStep) -> None:
-        """Execute one step.
-
-        :raises OperationRefused: a file was refused, or radvd ended at once.
-        :raises BackendError: radvd is missing, or the machine refused.
-        """
-        if isinstance(step, WithdrawPrefixes):
-            _withdraw(step)
-        elif isinstance(step, StopRadvd):
-            self.stop(step.router)
-        else:
-            reloaded = self.write(step.router, step.text_of_file)
-            process = self.start(step.router)
-            if reloaded:
-                _wait_until_asleep(process.pid)
+    def run(self, step: RunDaemon) -> None:
+        reloaded = self.write(step.router, step.text_of_file)
+        process = self.start(step.router)
+        if reloaded:
+            _wait_until_asleep(process.pid)
 
 
 def check_radvd_user(user: str | None) -> None:
@@ -69,7 +58,7 @@ def check_radvd_user(user: str | None) -> None:
         ) from error
 
 
-def _withdraw(step: WithdrawPrefixes) -> None:
+def withdraw(step: WithdrawPrefixes) -> None:
     """Withdraw prefixes as far as the device can send: it is removed in any case."""
     namespace = router_namespace(step.router)
     try:

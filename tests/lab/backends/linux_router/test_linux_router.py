@@ -26,7 +26,8 @@ from netfw.testing.conformance.router.factories import Site, make_net, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.conformance.router.services import advertising
 from netfw.testing.lab.wait import wait_until
-from netfw_drivers.linux_router.plan.radvd_plan import RunRadvd
+from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
+from netfw_drivers.linux_router.plan.radvd_plan import SERVICE
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
     MakeDriver,
@@ -358,7 +359,7 @@ def test_radvd_reads_a_file_that_a_killed_driver_has_written(
     (step,) = (
         each.payload
         for each in plan(driver, Update(put=wanted.wanted()))
-        if isinstance(each.payload, RunRadvd)
+        if isinstance(each.payload, RunDaemon) and each.payload.backend == SERVICE
     )
     Path(step.program.argv[step.program.argv.index("-C") + 1]).write_text(step.text_of_file)
     driver = make_driver()

@@ -13,18 +13,15 @@ from netfw.linux.iptables.rule import Family, render_rule
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.plan import Operation, Plan, Update
 from netfw_drivers.linux_router.config.conntrackd import ConntrackdSettings
-from netfw_drivers.linux_router.plan.conntrackd_plan import (
-    RunConntrackd,
-    StopConntrackd,
-    make_program,
-)
-from netfw_drivers.linux_router.plan.keepalived_plan import RunKeepalived, StopKeepalived
+from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE, make_program
+from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, StopDaemon
+from netfw_drivers.linux_router.plan.keepalived_plan import SERVICE as KEEPALIVED
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.optional_daemons import left_out_daemons
 from netfw_drivers.linux_router.plan.plan import plan_routers
 from tests.unit.backends.linux_router.plan.test_keepalived_plan import HA_PORT, QH, highly, running
-from tests.unit.backends.linux_router.samples import CONTEXT, KEY, ROUTER, STATE
+from tests.unit.backends.linux_router.samples import CONTEXT, KEY, ROUTER, STATE, is_run
 
 ENABLED = evolve(CONTEXT, settings=evolve(CONTEXT.settings, conntrackd=ConntrackdSettings()))
 ABSENT = FoundRouter(netns=ObservedNetns(netns=router_namespace(ROUTER)))
@@ -36,8 +33,7 @@ def plan(router: RouterState | None, there: FoundRouter = ABSENT, context: Any =
 
 
 def steps(planned: Plan) -> list[Any]:
-    kinds = (RunConntrackd, StopConntrackd, RunKeepalived, StopKeepalived)
-    return [each.payload for each in planned if isinstance(each.payload, kinds)]
+    return [each.payload for each in planned if isinstance(each.payload, DaemonStep)]
 
 
 def synchronised(router: RouterState, **values: Any) -> FoundRouter:
@@ -52,8 +48,8 @@ def synchronised(router: RouterState, **values: Any) -> FoundRouter:
 
 def test_new_router_starts_keepalived_and_then_conntrackd():
     election, run = steps(plan(highly()))
-    assert isinstance(election, RunKeepalived)
-    assert isinstance(run, RunConntrackd)
+    assert is_run(election, KEEPALIVED)
+    assert is_run(run, SERVICE)
     assert run.program == make_program(ROUTER, ENABLED.settings)
     assert f"Interface {QH}" in run.text_of_file
     assert f"notify_master \"/usr/bin/timeout 10 /bin/sh -c '{' '.join(run.program.argv)} -R" in (
@@ -65,17 +61,17 @@ def test_router_that_cannot_elect_is_configured_and_not_started():
     _, run = steps(plan(highly(), evolve(ABSENT, can_elect=False)))
     assert run.program is None
     there = evolve(ABSENT, can_elect=False, conntrackd=FoundDaemon(text=run.text_of_file))
-    assert [each for each in steps(plan(highly(), there)) if isinstance(each, RunConntrackd)] == []
+    assert [each for each in steps(plan(highly(), there)) if is_run(each, SERVICE)] == []
 
 
 def test_running_conntrackd_is_left_alone_until_its_configuration_changes():
     router = highly()
     assert steps(plan(router, synchronised(router))) == []
     (run,) = steps(plan(router, synchronised(router, digest=None)))
-    assert isinstance(run, RunConntrackd)
+    assert is_run(run, SERVICE)
     other = highly(port=evolve(HA_PORT, addresses=(HA_PORT.addresses[0] + 1,)))
     election, run = steps(plan(other, synchronised(router)))
-    assert isinstance(election, RunKeepalived)
+    assert is_run(election, KEEPALIVED)
     assert "IPv4_interface 169.254.192.6" in run.text_of_file
 
 
@@ -83,17 +79,20 @@ def test_conntrackd_ends_with_the_option_the_role_or_the_router():
     there = synchronised(highly())
     election, stop = steps(plan(highly(), there, CONTEXT))
     assert "notify" not in election.text_of_file
-    assert stop == StopConntrackd(ROUTER)
-    assert steps(plan(STATE, there)) == [StopKeepalived(ROUTER), StopConntrackd(ROUTER)]
-    assert steps(plan(None, there)) == [StopKeepalived(ROUTER), StopConntrackd(ROUTER)]
+    assert stop == StopDaemon(SERVICE, ROUTER)
+    assert steps(plan(STATE, there)) == [
+        StopDaemon(KEEPALIVED, ROUTER),
+        StopDaemon(SERVICE, ROUTER),
+    ]
+    assert steps(plan(None, there)) == [StopDaemon(KEEPALIVED, ROUTER), StopDaemon(SERVICE, ROUTER)]
     left = evolve(ABSENT, conntrackd=FoundDaemon(remains=True))
-    assert steps(plan(None, left)) == [StopConntrackd(ROUTER)]
+    assert steps(plan(None, left)) == [StopDaemon(SERVICE, ROUTER)]
 
 
 def test_plain_router_and_disabled_option_need_nothing():
     assert steps(plan(STATE)) == []
     (election,) = steps(plan(highly(), context=CONTEXT))
-    assert isinstance(election, RunKeepalived)
+    assert is_run(election, KEEPALIVED)
 
 
 def test_port_of_conntrackd_is_for_the_ha_network_only():

@@ -23,16 +23,17 @@ from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Plan, Update
 from netfw_drivers.linux_router.config.keepalived import VrrpSettings, parse_addresses
+from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.ha_role import decide_role
 from netfw_drivers.linux_router.plan.keepalived_plan import (
-    RunKeepalived,
-    StopKeepalived,
+    SERVICE,
     make_program,
 )
 from netfw_drivers.linux_router.plan.names import router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.plan import plan_routers
-from netfw_drivers.linux_router.plan.radvd_plan import RunRadvd, WithdrawPrefixes
+from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
+from netfw_drivers.linux_router.plan.radvd_plan import WithdrawPrefixes
 from netfw_drivers.linux_router.plan.reserved_networks import ReservedNetworks
 from netfw_drivers.linux_router.plan.router_rules import METADATA_ADDRESSES
 from tests.unit.backends.linux_router.samples import (
@@ -46,6 +47,7 @@ from tests.unit.backends.linux_router.samples import (
     STATE,
     fip,
     found,
+    is_run,
     lines,
     nat,
     port,
@@ -75,8 +77,8 @@ def steps(planned: Plan) -> list[Any]:
     return [operation.payload for operation in planned]
 
 
-def runs(planned: Plan) -> list[RunKeepalived]:
-    return [each for each in steps(planned) if isinstance(each, RunKeepalived)]
+def runs(planned: Plan) -> list[RunDaemon]:
+    return [each for each in steps(planned) if is_run(each, SERVICE)]
 
 
 def changes(planned: Plan, kind: type) -> list[Any]:
@@ -196,7 +198,7 @@ def test_interface_leaves_the_configuration_before_its_device() -> None:
     link = Link(name=other, index=9, mtu=1500, mac=port(1).mac, up=True, state="up")
     there = evolve(there, netns=evolve(there.netns, links={**there.netns.links, other: link}))
     every = steps(plan(Update(put={KEY: highly()}), there))
-    (first,) = [each for each in every if isinstance(each, RunKeepalived)]
+    (first,) = [each for each in every if is_run(each, SERVICE)]
     assert every[0] is first
     assert first.text_of_file == configured(highly())
 
@@ -217,8 +219,8 @@ def test_removed_floating_ip_leaves_the_configuration_before_its_connections_end
     there = evolve(there, keepalived=running(highly(), text).keepalived)
     every = steps(plan(Update(drop=frozenset({fip()})), there))
     names = [type(each).__name__ for each in every]
-    assert names.index("RunKeepalived") < names.index("RemoveConnections")
-    (step,) = [each for each in every if isinstance(each, RunKeepalived)]
+    assert names.index("RunDaemon") < names.index("RemoveConnections")
+    (step,) = [each for each in every if is_run(each, SERVICE)]
     assert step.text_of_file == configured(highly())
 
 
@@ -231,7 +233,7 @@ def test_connections_of_addresses_that_leave_the_gateway_end_after_the_reload() 
     every = steps(plan(Update(put={KEY: highly(state(INSIDE, gateway=moved))}), before))
     ended = [each for each in every if isinstance(each, RemoveConnections)]
     assert {str(each.address) for each in ended} == {"203.0.113.5", "203.0.113.9"}
-    (reload,) = [each for each in every if isinstance(each, RunKeepalived)]
+    (reload,) = [each for each in every if is_run(each, SERVICE)]
     assert every.index(reload) < every.index(ended[0])
     idle = running(highly(), configured(highly()), ((QH, MARKER), (QG, "203.0.113.5/24")))
     planned = plan(Update(put={KEY: highly()}), idle)
@@ -242,7 +244,7 @@ def test_plain_router_stops_keepalived_first_and_adds_what_that_removes() -> Non
     text = configured(highly())
     there = running(highly(), text, ((QH, MARKER), (QR, "10.0.0.1/24")))
     planned = plan(Update(put={KEY: STATE}), there)
-    assert isinstance(steps(planned)[0], StopKeepalived)
+    assert steps(planned)[0] == StopDaemon(SERVICE, ROUTER)
     added = {str(each.address.interface) for each in changes(planned, AddAddress)}
     assert "10.0.0.1/24" in added
 
@@ -250,7 +252,7 @@ def test_plain_router_stops_keepalived_first_and_adds_what_that_removes() -> Non
 def test_dropped_instance_stops_keepalived_before_anything_else() -> None:
     there = running(highly(), configured(highly()))
     planned = plan(Update(drop=frozenset({RouterKey(ROUTER)})), there)
-    assert isinstance(steps(planned)[0], StopKeepalived)
+    assert steps(planned)[0] == StopDaemon(SERVICE, ROUTER)
 
 
 def test_ha_port_without_ipv4_is_refused() -> None:
@@ -278,7 +280,7 @@ def test_standby_withdraws_no_prefixes() -> None:
     (radvd,) = [
         each
         for each in steps(plan(Update(put={KEY: highly(state(inside))})))
-        if isinstance(each, RunRadvd)
+        if is_run(each, RADVD)
     ]
     text = configured(highly())
     for there, expected in ((((QH, MARKER),), 1), ((), 0)):

@@ -9,11 +9,10 @@ from netfw.linux.ip.values import Link
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.address import as_address, link_local
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter
 from netfw_drivers.linux_router.plan.radvd_plan import (
-    RadvdStep,
-    RunRadvd,
-    StopRadvd,
+    SERVICE,
     left_out_advertisements,
     make_program,
     plan_radvd,
@@ -30,14 +29,15 @@ from tests.unit.backends.linux_router.samples import (
 )
 
 
-def plan(found: FoundDaemon, *subnets: Subnet) -> list[RadvdStep]:
+def plan(found: FoundDaemon, *subnets: Subnet) -> list[DaemonStep]:
     router = CONTEXT.desired(ROUTER, state(evolve(INSIDE, subnets=subnets)))
     return list(plan_radvd(router, found, CONTEXT.settings))
 
 
 def run(found: FoundDaemon, *subnets: Subnet) -> FoundDaemon:
     (step,) = plan(found, *subnets)
-    assert isinstance(step, RunRadvd)
+    assert isinstance(step, RunDaemon)
+    assert step.program is not None
     return FoundDaemon(text=step.text_of_file, digest=step.program.digest())
 
 
@@ -122,14 +122,14 @@ def test_more_prefixes_than_fit_are_left_out() -> None:
 def test_a_process_that_does_not_run_is_started() -> None:
     found = run(FoundDaemon(), ONE)
     (step,) = plan(evolve(found, digest=None), ONE)
-    assert isinstance(step, RunRadvd)
+    assert isinstance(step, RunDaemon)
     assert len({step, step}) == 1, "a refused operation is a key of its refusal"
 
 
 def test_without_interfaces_it_is_stopped() -> None:
     router = CONTEXT.desired(ROUTER, state())
     found = run(FoundDaemon(), ONE)
-    assert list(plan_radvd(router, found, CONTEXT.settings)) == [StopRadvd(ROUTER)]
+    assert list(plan_radvd(router, found, CONTEXT.settings)) == [StopDaemon(SERVICE, ROUTER)]
     assert list(plan_radvd(router, FoundDaemon(remains=True), CONTEXT.settings))
 
 
