@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from netfw_drivers.linux_router.config.conntrackd import (
     render_conntrackd,
 )
 from netfw_drivers.linux_router.config.settings import OPTIONS, read_settings
+from tests.unit.backends.linux_router.config.golden import check_golden
 
 GOLDEN = Path(__file__).parent / "golden_conntrackd"
 INSTANCE = ConntrackdInstance(
@@ -40,11 +40,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.spec("L3-43")
 def test_configuration_is_as_the_golden_file(name: str):
-    text = render_conntrackd(CASES[name])
-    path = GOLDEN / f"{name}.conf"
-    if os.environ.get("NETFW_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text()
+    check_golden(GOLDEN / f"{name}.conf", render_conntrackd(CASES[name]))
 
 
 def test_there_are_no_other_golden_files():

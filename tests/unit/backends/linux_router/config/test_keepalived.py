@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from ipaddress import IPv4Address, ip_interface
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from netfw_drivers.linux_router.config.keepalived import (
     render_keepalived,
 )
 from netfw_drivers.linux_router.config.settings import OPTIONS, read_settings
+from tests.unit.backends.linux_router.config.golden import check_golden
 
 GOLDEN = Path(__file__).parent / "golden_keepalived"
 
@@ -76,11 +76,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.spec("L3-40")
 def test_configuration_is_as_the_golden_file(name: str):
-    text = render_keepalived(CASES[name])
-    path = GOLDEN / f"{name}.conf"
-    if os.environ.get("NETFW_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text()
+    check_golden(GOLDEN / f"{name}.conf", render_keepalived(CASES[name]))
 
 
 def test_there_are_no_other_golden_files():

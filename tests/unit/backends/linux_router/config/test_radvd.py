@@ -20,6 +20,7 @@ from netfw_drivers.linux_router.config.radvd import (
     RadvdPrefix,
     render_radvd,
 )
+from tests.unit.backends.linux_router.config.golden import check_golden
 
 GOLDEN = Path(__file__).parent / "golden"
 DNS = (IPv6Address("2001:db8::53"), IPv6Address("2001:db8::54"))
@@ -61,11 +62,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.spec("L3-26")
 def test_configuration_is_as_the_golden_file(name: str):
-    text = render_radvd(CASES[name])
-    path = GOLDEN / f"{name}.conf"
-    if os.environ.get("NETFW_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text()
+    check_golden(GOLDEN / f"{name}.conf", render_radvd(CASES[name]))
 
 
 def test_there_are_no_other_golden_files():
