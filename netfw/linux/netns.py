@@ -50,6 +50,7 @@ Namespace = str | Path | None
 """A namespace by its name, by a path that refers to it, or (None) that of the calling thread."""
 
 _OWN = Path("/proc/thread-self/ns/net")
+_NS_GET_USERNS = 0xB701
 _NS_GET_NSTYPE = 0xB703
 
 
@@ -101,6 +102,24 @@ def identity(namespace: Namespace = None) -> Identity:
     with _opened(namespace) as descriptor:
         status = os.fstat(descriptor)
         return Identity(status.st_dev, status.st_ino)
+
+
+def is_of_own_users(namespace: Namespace) -> bool:
+    """Return whether the namespace belongs to the user namespace of this process.
+
+    A namespace that an ordinary user made belongs to a user namespace of that user.
+
+    :raises NotFound: there is no such namespace.
+    """
+    with _opened(namespace) as descriptor:
+        try:
+            owner = fcntl.ioctl(descriptor, _NS_GET_USERNS)
+        except PermissionError:
+            return False  # that of an ancestor
+        try:
+            return os.path.samestat(os.fstat(owner), os.stat("/proc/self/ns/user"))
+        finally:
+            os.close(owner)
 
 
 def open_namespace(namespace: Namespace) -> int:

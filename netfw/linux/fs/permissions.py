@@ -1,4 +1,4 @@
-"""Permissions of a user on a file, by its mode."""
+"""Permissions of a user on a file, and directories that other users may change, by their modes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from enum import IntEnum
 from pathlib import Path
 
 _ACL = "system.posix_acl_access"
+_UID_MAP = Path("/proc/self/uid_map")
+_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")
+_ALL_USERS = ["0", "0", "4294967295"]
 
 
 class Right(IntEnum):
@@ -29,3 +32,43 @@ def has_permission(path: Path, right: Right, *, user: int, groups: Set[int]) -> 
     if user == status.st_uid:
         return bool(status.st_mode & right << 6)
     return bool(status.st_mode & (right << 3 if status.st_gid in groups else right))
+
+
+def exposure_problem(path: Path) -> str | None:
+    """Return who else could change what root has in the directory *path*, and what to do.
+
+    All directories on the way are checked as far as they exist: whoever may write to one can
+    replace those below, unless it is sticky, as ``/tmp`` is.  ``None``: root alone may, or this
+    process is not root.
+    """
+    if os.geteuid() != 0:
+        return None
+    real = Path(os.path.realpath(path))
+    for directory in dict.fromkeys((*reversed(path.parents), *reversed(real.parents), real)):
+        try:
+            status = directory.stat()
+        except FileNotFoundError:
+            continue
+        if reason := _exposure(status):
+            return (
+                f"{directory} {reason}: others could change what root reads and executes in "
+                f"{path}: chown root:root {directory}; chmod go-w {directory}"
+            )
+    return None
+
+
+def _exposure(status: os.stat_result) -> str | None:
+    if status.st_uid != 0 and not _is_outer_root(status.st_uid):
+        return f"belongs to user {status.st_uid}"
+    if status.st_mode & stat.S_ISVTX:
+        return None
+    if status.st_mode & stat.S_IWOTH:
+        return "may be written to by everyone"
+    if status.st_mode & stat.S_IWGRP and status.st_gid != 0:  # also with an access control list
+        return f"may be written to by group {status.st_gid}"
+    return None
+
+
+def _is_outer_root(uid: int) -> bool:
+    """Return whether *uid* may be that of the machine's root, in a user namespace without it."""
+    return _UID_MAP.read_text().split() != _ALL_USERS and uid == int(_OVERFLOW_UID.read_text())

@@ -114,17 +114,21 @@ def hold_marked(pid: int, mark: str) -> Handle | None:
     if now is None:
         return None
     handle = hold(evolve(now, mark=mark))
-    if handle is None or mark_of(pid) == mark:
+    if handle is None or trusted_mark(pid) == mark:
         return handle
     handle.close()
     return None
 
 
 def _looks_like(now: Identity, expected: Identity) -> bool:
-    """Return whether it has the command line, or the mark, that it was started with."""
-    if runs(now.argv, expected.argv):
-        return True
-    return bool(expected.mark) and mark_of(now.pid) == expected.mark
+    """Return whether it has the mark that it was started with; without one, the command line.
+
+    A command line can be read and copied by all; the mark of a process can be set only by who
+    starts it.
+    """
+    if expected.mark:
+        return mark_of(now.pid) == expected.mark
+    return runs(now.argv, expected.argv)
 
 
 def is_same(now: Identity, expected: Identity) -> bool:
@@ -151,9 +155,9 @@ def runs(actual: Sequence[str], wanted: Sequence[str]) -> bool:
 
 
 def marked() -> Iterator[tuple[str, int]]:
-    """Yield mark and pid of all processes that have a mark."""
+    """Yield mark and pid of all processes that have a mark, and have it from root or from us."""
     for name in os.listdir("/proc"):
-        if name.isdigit() and (mark := mark_of(int(name))) is not None:
+        if name.isdigit() and (mark := trusted_mark(int(name))) is not None:
             yield mark, int(name)
 
 
@@ -164,8 +168,39 @@ def read_marked(pid_files: Iterable[Path]) -> Iterator[tuple[int, str]]:
             pid = int(path.read_text())
         except (OSError, ValueError):
             continue
-        if pid > 0 and (mark := mark_of(pid)) is not None:
+        if pid > 0 and (mark := trusted_mark(pid)) is not None:
             yield pid, mark
+
+
+def trusted_mark(pid: int) -> str | None:
+    """Return the mark of a process that root, or the user of this process, started.
+
+    A process of another user is one that gave up its privileges, if it is in a network namespace
+    that only root can enter.
+    """
+    mark = mark_of(pid)
+    if mark is None:
+        return None
+    return mark if user_ids(pid) <= {0, os.geteuid()} or _is_in_root_namespace(pid) else None
+
+
+def user_ids(pid: int) -> frozenset[int]:
+    """Return the real, effective and saved user id of a process; -1 if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    except OSError:
+        return frozenset({-1})
+    return frozenset(int(id) for id in _status_fields(lines)["Uid"].split())
+
+
+def _is_in_root_namespace(pid: int) -> bool:
+    """Return whether a process is in a network namespace that root made, not in the host's own."""
+    try:
+        found = netns.of_process(pid)
+        hosts = (os.stat(netns.of_process(host)).st_ino for host in (1, os.getpid()))
+        return os.stat(found).st_ino not in hosts and netns.is_of_own_users(found)
+    except (OSError, NetfwError):
+        return False  # it ended
 
 
 def mark_of(pid: int) -> str | None:
@@ -211,9 +246,13 @@ def handles(pid: int, number: signal.Signals) -> bool:
         lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
     except OSError:
         return False
-    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    fields = _status_fields(lines)
     masks = (int(fields[name], 16) for name in ("SigBlk", "SigCgt"))
     return any(mask >> (number - 1) & 1 for mask in masks)
+
+
+def _status_fields(lines: Sequence[str]) -> dict[str, str]:
+    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 @cache

@@ -16,11 +16,10 @@ from netfw.errors import (
     BackendUnavailable,
     ConfigError,
     NetfwError,
-    NotFound,
     OperationRefused,
 )
 from netfw.linux import netns
-from netfw.linux.process.command import not_runnable, run_command
+from netfw.linux.process.command import not_runnable
 from netfw.linux.process.identity import MARK, Handle, Identity, boot, hold, observe, runs, stat
 from netfw.linux.process.program import ProcessKey, Program, Timeouts
 
@@ -131,24 +130,12 @@ def by_pid_file(pid_file: Path, argv: Sequence[str]) -> Identity | None:
     return now if now is not None and runs(now.argv, argv) else None
 
 
-def end(
-    handle: Handle,
-    stop: Sequence[str],
-    timeouts: Timeouts,
-    released: Callable[[], bool] | None = None,
-) -> None:
-    """End a process: by its own command, else TERM, else KILL.
+def end(handle: Handle, timeouts: Timeouts, released: Callable[[], bool] | None = None) -> None:
+    """End a process: by TERM, else KILL.
 
     :param released: returns whether it has released all that it had: KILL follows at once.
     :raises BackendUnavailable: not even KILL ended it in time.
     """
-    if stop and handle.alive():
-        try:
-            run_command(stop, namespace=netns.of_process(handle.pid), timeout=timeouts.stop)
-        except (BackendBroken, BackendUnavailable, NotFound):
-            pass  # the signals follow
-        else:
-            handle.wait(timeouts.stop)
     if handle.alive():
         handle.signal(signal.SIGTERM)
     if not _wait(handle, timeouts.stop, released):

@@ -2,7 +2,8 @@
 children that outlived their parent.
 
 Each process carries a mark in its environment: its directory of records (two hosts may have theirs
-at the same path), the digest of its program, and its key.
+at the same path), the digest of its program, and its key.  Marks of other users' processes are
+ignored: they may be copies.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from netfw.linux.fs.atomic_files import make_directory
 from netfw.linux.process.identity import (
     Handle,
     hold_marked,
-    mark_of,
     marked,
     read_marked,
     session,
+    trusted_mark,
 )
 from netfw.linux.process.launch import by_pid_file, end
 from netfw.linux.process.program import ProcessKey, Program, Timeouts
@@ -40,7 +41,7 @@ def kill_in_namespace(namespace: str, timeouts: Timeouts | None = None) -> None:
     """
     wanted = netns.identity(namespace)
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-        if not _is_in(pid, wanted) or (mark := mark_of(pid)) is None:
+        if not _is_in(pid, wanted) or (mark := trusted_mark(pid)) is None:
             continue
         handle = hold_marked(pid, mark)
         if handle is None:
@@ -49,7 +50,7 @@ def kill_in_namespace(namespace: str, timeouts: Timeouts | None = None) -> None:
             LOG.warning(
                 "%s: ending orphaned process in namespace %s", handle.identity.argv[0], namespace
             )
-            end(handle, (), timeouts or Timeouts())
+            end(handle, timeouts or Timeouts())
         finally:
             handle.close()
 
@@ -107,7 +108,7 @@ class Orphans:
             if orphan is main:
                 continue
             if main is None or session(orphan.pid) != session(main.pid):
-                end(orphan, (), timeouts)
+                end(orphan, timeouts)
             orphan.close()
         return main
 
@@ -130,7 +131,7 @@ class Orphans:
             if mark.startswith(head) and _key(mark.removeprefix(head)) == key:
                 child = hold_marked(pid, mark)
                 if child is not None:
-                    end(child, (), timeouts, released)
+                    end(child, timeouts, released)
                     child.close()
         for path in pid_files:
             path.unlink(missing_ok=True)
@@ -143,7 +144,7 @@ class Orphans:
         return tuple(
             (orphan.pid, orphan.mark.removeprefix(head).partition(":")[0])
             for orphan in orphans
-            if mark_of(orphan.pid) == orphan.mark
+            if trusted_mark(orphan.pid) == orphan.mark
         )
 
     def keys(self, *, but: Container[ProcessKey] = ()) -> frozenset[ProcessKey]:
@@ -151,7 +152,9 @@ class Orphans:
         with self._lock:
             found = {key: some for key, some in self._look().items() if key not in but}
         return frozenset(
-            key for key, orphans in found.items() if any(mark_of(o.pid) == o.mark for o in orphans)
+            key
+            for key, orphans in found.items()
+            if any(trusted_mark(orphan.pid) == orphan.mark for orphan in orphans)
         )
 
     def _look(self) -> dict[ProcessKey, list[_Orphan]]:

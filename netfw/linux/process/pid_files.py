@@ -1,5 +1,9 @@
 """Records of supervised processes: ``<directory>/<service>/<id>.pid`` for operators and tools, and
-``<id>.json`` beside it with the authoritative identity.  Both are written atomically."""
+``<id>.json`` beside it with the authoritative identity.  Both are written atomically.
+
+A record names a process and files, and both must belong to its key: the mark of the process ends
+with the key, and the files are beside the record and are named ``<id>.*``.  Records of former
+releases have a stop command, which is ignored: nothing in a record is executed."""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from netfw.errors import InvalidInput
+from netfw.errors import BackendBroken, InvalidInput
 from netfw.linux import netns
+from netfw.linux.fs.permissions import exposure_problem
 from netfw.linux.process.identity import Identity
 from netfw.linux.process.program import ProcessKey, check_command
 
@@ -21,12 +26,11 @@ _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 @frozen(kw_only=True)
 class Record:
-    """A started process, the digest of its program, its own stop command and pid files."""
+    """A started process, the digest of its program, and its own pid files."""
 
     identity: Identity
     digest: str
-    stop: tuple[str, ...] = ()
-    own_pid_files: tuple[str, ...] = ()
+    own_pid_files: tuple[Path, ...] = ()
 
 
 class PidFiles:
@@ -41,6 +45,14 @@ class PidFiles:
     def log_path(self, key: ProcessKey) -> Path:
         return self.directory / key.service / f"{key.id}.log"
 
+    def check_directory(self) -> None:
+        """Refuse a directory that other users than root could change.
+
+        :raises BackendBroken: says which part of its path, and what to do.
+        """
+        if problem := exposure_problem(self.directory):
+            raise BackendBroken(problem)
+
     def prepare(self, key: ProcessKey) -> None:
         """Make the directory that the files of *key* are in."""
         (self.directory / key.service).mkdir(parents=True, exist_ok=True)
@@ -48,13 +60,13 @@ class PidFiles:
     def read(self, key: ProcessKey) -> Record | None:
         """Return the record; None if there is none, or the file was not written by netfw."""
         try:
-            return _parse(json.loads(self._path(key).read_text()))
+            return _parse(json.loads(self._path(key).read_text()), key, self._path(key).parent)
         except (OSError, InvalidInput, *_UNREADABLE):
             return None
 
     def write(self, key: ProcessKey, record: Record) -> None:
         self.prepare(key)
-        _replace(self._path(key), json.dumps(asdict(record), indent=1) + "\n")
+        _replace(self._path(key), json.dumps(asdict(record), indent=1, default=str) + "\n")
         _replace(self.pid_path(key), f"{record.identity.pid}\n")
 
     def forget(self, key: ProcessKey) -> None:
@@ -85,9 +97,10 @@ class PidFiles:
         return self.directory / key.service / f"{key.id}.json"
 
 
-def _parse(data: Any) -> Record:
-    """Parse the record in *data*; raise one of `_UNREADABLE` if it is not a valid record."""
+def _parse(data: Any, key: ProcessKey, folder: Path) -> Record:
+    """Parse the record in *data*; raise one of `_UNREADABLE` if it is not a record of *key*."""
     identity = data["identity"]
+    own = (Path(text) for text in map(str, data.get("own_pid_files", ())))
     parsed = Record(
         identity=Identity(
             pid=int(identity["pid"]),
@@ -98,14 +111,15 @@ def _parse(data: Any) -> Record:
             mark=str(identity["mark"]),
         ),
         digest=str(data["digest"]),
-        stop=tuple(map(str, data["stop"])),
-        own_pid_files=tuple(map(str, data.get("own_pid_files", ()))),
+        own_pid_files=tuple(
+            path for path in own if path.parent == folder and path.name.startswith(f"{key.id}.")
+        ),
     )
     if parsed.identity.pid not in _PIDS:
         raise ValueError(f"{parsed.identity.pid} is no pid")
+    if not parsed.identity.mark.endswith(f":{key}"):
+        raise ValueError(f"{parsed.identity.mark!r} is no mark of {key}")
     check_command("argv", parsed.identity.argv)
-    if parsed.stop:
-        check_command("stop", parsed.stop)
     return parsed
 
 

@@ -49,8 +49,8 @@ class Program:
     """A program to run, with its environment.
 
     A program that daemonises is identified by the *pid_file* that it writes by itself; one without
-    stays in the foreground.  *stop* is its own command for ending it, *log* receives its output
-    (appended); without one, the last run's output is kept beside the pid file.
+    stays in the foreground.  *log* receives its output (appended); without one, the last run's
+    output is kept beside the pid file.
 
     :raises InvalidInput: it could never be started.
     """
@@ -64,8 +64,8 @@ class Program:
     pid_file: Path | None = None
     own_pid_files: tuple[Path, ...] = field(default=(), eq=False)
     """Pid files that a foreground program writes, of itself and of children without which it does
-    not work.  Children that outlive it are ended before it is started again."""
-    stop: tuple[str, ...] = ()
+    not work.  Children that outlive it are ended before it is started again; those of a program
+    that a former supervisor started, if the files are beside its record and are named ``ID.*``."""
     on_death: OnDeath = OnDeath.RESPAWN
     ready: Callable[[int], bool] | None = field(default=None, eq=False, repr=False)
     """Readiness check by pid.  A foreground program with one has started once it is ready;
@@ -73,8 +73,6 @@ class Program:
 
     def __attrs_post_init__(self) -> None:
         check_command("argv", self.argv)
-        if self.stop:
-            check_command("stop", self.stop)
         for name, value in self.environment.items():
             _check_text(f"environment {name!r}", name)
             _check_text(f"environment {name!r}", value)
@@ -152,7 +150,7 @@ class Timeouts:
     launch: float = 10.0
     """Time for a daemon to write its pid file."""
     stop: float = 5.0
-    """Time for its own stop command, and for TERM, to end it before the next means."""
+    """Time for TERM to end it before KILL."""
     kill: float = 5.0
     stopped: float = 10.0
     """Time between two checks for processes that are stopped (SIGSTOP)."""

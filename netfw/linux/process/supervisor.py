@@ -36,8 +36,8 @@ class Supervisor:
 
     1. Processes live in sessions of their own and outlive the supervisor: `close` leaves them
        running, and `start` by the next one takes over what runs already as it should.
-    2. A pid is ours only if boot, start time, namespace and command line match; any other process
-       that has it is never signalled.
+    2. A pid is ours only if boot, start time, namespace and the mark in its environment match; any
+       other process that has it is never signalled.
     3. `start` is idempotent; a changed program is stopped and started.
     4. A process that ends unexpectedly is started again with back-off, or reported only, as its
        program specifies; *sink* is called, from any thread, and must not block.
@@ -48,7 +48,8 @@ class Supervisor:
     8. Children in its own pid files that outlive a process are ended when it is stopped, and before
        it is started again.
 
-    *directory* is the driver's own, for its records alone.  Under systemd, the agent's unit needs
+    *directory* is the driver's own, for its records alone; root refuses one that others could
+    change, and nothing in it is executed.  Under systemd, the agent's unit needs
     ``KillMode=process``, or the processes are ended with the agent.  Safe for several threads.
     """
 
@@ -85,7 +86,7 @@ class Supervisor:
         :raises NotFound: there is no such namespace.
         :raises BackendUnavailable: the former process could not be ended, or the machine is full.
         """
-        with _translated(key), self._exclusive(key) as state:
+        with self._checked(key), self._exclusive(key) as state:
             state.turn += 1
             record = self._records.read(key)
             running = self._running(record, state)
@@ -101,25 +102,24 @@ class Supervisor:
             return self._keep(key, state, program, handle, adopted=adopted)
 
     def stop(self, key: ProcessKey, released: Callable[[], bool] | None = None) -> None:
-        """End the process of *key*, by its own command, TERM or KILL, and remove its record.
+        """End the process of *key*, by TERM or KILL, and remove its record.
 
         :param released: returns whether it has released all that it had: after TERM, it is killed
             as soon as it has.
         :raises BackendUnavailable: not even KILL ended it in time.
         :raises BackendBroken: the directory cannot be written to.
         """
-        with _translated(key), self._exclusive(key) as state:
+        with self._checked(key), self._exclusive(key) as state:
             state.turn += 1
             record = self._records.read(key)
             running = self._running(record, state)
             if running is not None:
                 self._end(key, state, running, released)
             if record is not None:
-                paths = tuple(map(Path, record.own_pid_files))
-                self._orphans.end_children(key, paths, self._timeouts, released)
+                self._orphans.end_children(key, record.own_pid_files, self._timeouts, released)
             state.program = None
             for orphan in self._orphans.take(key):
-                end(orphan, (), self._timeouts)
+                end(orphan, self._timeouts)
                 orphan.close()
             self._records.remove(key)
 
@@ -129,7 +129,7 @@ class Supervisor:
         :param but: keys that the caller knows of: they are left out, and cost nothing.
         :raises BackendBroken: the directory cannot be read.
         """
-        with _translated("the processes that run"):
+        with self._checked("the processes that run"):
             recorded = (key for key in self._records.recorded() if key not in but)
             running = {key for key in recorded if self.pid(key) is not None}
             return frozenset(running) | self._orphans.keys(but=but)
@@ -143,7 +143,7 @@ class Supervisor:
 
         `start` of a program with the same digest, in the same namespace, takes it over.
         """
-        with _translated(key), self._exclusive(key) as state:
+        with self._checked(key), self._exclusive(key) as state:
             record, own = self._records.read(key), state.handle
             if own is not None:  # if it has ended, the owner is notified separately
                 found = own.identity if own.alive() else None
@@ -162,7 +162,7 @@ class Supervisor:
 
     def signal(self, key: ProcessKey, number: Signals) -> bool:
         """Send a signal to the process of *key*; return whether there was one."""
-        with _translated(key), self._exclusive(key) as state:
+        with self._checked(key), self._exclusive(key) as state:
             record, own = self._records.read(key), state.handle
             handle = own or (hold(record.identity) if record else None)
             if handle is None:
@@ -189,6 +189,13 @@ class Supervisor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @contextmanager
+    def _checked(self, what: object) -> Iterator[None]:
+        """Refuse a directory that others could change, and translate errors during *what*."""
+        with _translated(what):
+            self._records.check_directory()
+            yield
 
     @contextmanager
     def _exclusive(self, key: ProcessKey) -> Iterator[ProcessState]:
@@ -251,13 +258,12 @@ class Supervisor:
         record = Record(
             identity=handle.identity,
             digest=program.digest(),
-            stop=program.stop,
-            own_pid_files=tuple(map(str, program.own_pid_files)),
+            own_pid_files=program.own_pid_files,
         )
         try:
             self._records.write(key, record)
         except OSError as error:
-            end(handle, (), self._timeouts)
+            end(handle, self._timeouts)
             handle.close()
             raise BackendBroken(f"{key} cannot be recorded and was ended: {error}") from error
 
@@ -268,13 +274,12 @@ class Supervisor:
         running: Handle,
         released: Callable[[], bool] | None = None,
     ) -> None:
-        record = self._records.read(key)
         if state.handle is running:
             self._watcher.forget(running.descriptor)
             state.handle = None
         self._records.forget(key)  # first: other supervisors see that the end is intended
         try:
-            end(running, record.stop if record else (), self._timeouts, released)
+            end(running, self._timeouts, released)
         finally:
             running.close()
 
@@ -340,7 +345,7 @@ class Supervisor:
                 state.program = None
                 return
             try:
-                with _translated("starting it again"):
+                with self._checked("starting it again"):
                     process = self._start_again(key, state, program)
             except NetfwError as error:
                 state.deaths += 1

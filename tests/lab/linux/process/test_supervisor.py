@@ -120,20 +120,3 @@ def test_process_that_ignores_sigterm_is_killed(supervisor):
     )
     supervisor.stop(KEY)
     assert state(process.pid) is None
-
-
-def test_a_program_is_stopped_by_its_own_command(make_supervisor, tmp_path, served):
-    stop = ("sh", "-c", f"ip -o link > {tmp_path}/stopped; kill -USR1 $(cat {tmp_path}/pid)")
-    program = Program(
-        argv=("sh", "-c", f"echo $$ > {tmp_path}/pid; trap 'echo bye > {tmp_path}/bye; exit' USR1;"
-              " while :; do sleep 0.02; done"),
-        stop=stop,
-        namespace=served,
-    )  # fmt: skip
-    first = make_supervisor()
-    first.start(KEY, program)
-    wait_until((tmp_path / "pid").exists)
-    first.close()
-    make_supervisor().stop(KEY)
-    assert (tmp_path / "bye").read_text() == "bye\n"
-    assert (tmp_path / "stopped").read_text().startswith("1: lo")

@@ -52,8 +52,8 @@ def test_child_of_a_killed_process_is_ended_before_the_next_start(
 @pytest.mark.parametrize("is_alive", [True, False])
 def test_children_end_with_their_process(make_supervisor, tmp_path, is_alive):
     """A new supervisor, which did not start it, ends them too."""
-    path = tmp_path / "child.pid"
     supervisor = make_supervisor()
+    path = supervisor.pid_path(KEY).with_name("one.child.pid")
     process = supervisor.start(KEY, parent_of(path))
     child = int(path.read_text())
     supervisor.close()

@@ -174,15 +174,6 @@ def test_one_bad_record_does_not_hide_the_others(supervisor, neighbour, pids, te
     assert supervisor.start(KEY, SLEEP).pid == supervisor.pid(KEY)
 
 
-def test_a_stop_command_that_cannot_be_one_makes_no_record(supervisor, pids):
-    process = supervisor.start(KEY, SLEEP)
-    path = pids / "sleeper/one.json"
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps(record | {"stop": ["a\0b"]}))
-    supervisor.stop(KEY)
-    assert running("sleep", "1000") == [] != [process.pid]
-
-
 def test_a_record_is_replaced_in_one_step(supervisor, pids, tmp_path):
     """Whoever has the old file open reads the old record to its end."""
     supervisor.start(KEY, SLEEP)

@@ -51,8 +51,6 @@ def test_a_key_is_part_of_a_file_name(word):
         {"argv": ("a", "x\0y")},
         {"argv": ("\ud800",)},
         {"argv": ("a", "\udc80")},
-        {"stop": ("",)},
-        {"stop": ("a\0",)},
         {"environment": {"": "x"}},
         {"environment": {"A=B": "x"}},
         {"environment": {"A\0": "x"}},
@@ -79,8 +77,9 @@ def test_arguments_may_be_empty_and_of_any_language():
     Program(argv=("a", "", "ä ö"), environment={"A": "", "B": "ü=\n"}, namespace="qdhcp-1")
 
 
-def test_how_a_program_is_stopped_is_no_reason_to_restart_it():
-    assert Program(argv=("a",)).digest() == Program(argv=("a",), stop=("b",)).digest()
+def test_own_pid_files_are_no_reason_to_restart_a_program():
+    own = Program(argv=("a",), own_pid_files=(Path("/a.pid"),))
+    assert Program(argv=("a",)).digest() == own.digest()
     assert Program(argv=("a",)).digest() != Program(argv=("a",), namespace="b").digest()
 
 
