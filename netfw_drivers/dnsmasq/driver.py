@@ -31,6 +31,7 @@ from netfw.errors import Conflict, NetfwError, OperationRefused
 from netfw.linux.fs.atomic_files import write_problem
 from netfw.linux.fs.directory_lock import DirectoryLock
 from netfw.linux.fs.inotify import instance_limit_problem
+from netfw.linux.fs.permissions import exposure_problem
 from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor, why_missing
 from netfw.linux.process import ProcessDied as Died
 from netfw.linux.service_netns import ServiceNetnsExecutor
@@ -134,10 +135,11 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         confs = write_problem(self._settings.confs)
         advice = f"{confs}: correct dhcp_confs, or run as a user who may" if confs else None
         closed = access_problem(self._settings.confs, self._settings.user)
+        exposed = exposure_problem(self._settings.confs)
         desired = map(self._cache.desired_network, sorted(self._cache.desired_networks(), key=str))
         short = (why for network in desired if network for why in service_problems(network))
         scarce = None if confs else instance_limit_problem(len(self._cache.on_disk()))
-        problems = (*missing, advice, closed, scarce, *short)
+        problems = (*missing, advice, closed, exposed, scarce, *short)
         return tuple(problem for problem in problems if problem is not None)
 
     def close(self) -> None:

@@ -35,6 +35,7 @@ from netfw.errors import (
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import write_problem
 from netfw.linux.fs.directory_lock import DirectoryLock
+from netfw.linux.fs.permissions import exposure_problem
 from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.linux.process import why_missing
 from netfw.linux.router_netns import RouterNetnsExecutor
@@ -125,7 +126,8 @@ class LinuxRouterDriver(
         commands = ("radvd", "keepalived", *own, *restores)
         directory = write_problem(self._settings.directory)
         advice = f"{directory}: correct router_confs, or run as a user who may"
-        found = (*map(why_missing, commands), advice if directory else None)
+        exposed = exposure_problem(self._settings.directory)
+        found = (*map(why_missing, commands), advice if directory else None, exposed)
         return tuple(problem for problem in found if problem is not None)
 
     def watch(self, sink: Sink) -> None:

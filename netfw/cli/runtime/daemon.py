@@ -6,12 +6,14 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfw.cli.runtime.log_format import install_formatter
 from netfw.cli.runtime.signals import Signals
 from netfw.conf.loader import Groups, LoadedConfig, load_config, refuse_misspelt
 from netfw.errors import ConfigError
+from netfw.linux.fs.permissions import exposure_problem
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
@@ -43,6 +45,7 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
         settings = load_config(program, argv, groups)
         conf = settings.conf
         unknown = refuse_misspelt(conf)
+        _check_state_path(conf)
         log = LogSettings()
         log.apply(conf)
     except ConfigError as exc:
@@ -59,6 +62,12 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
     Signals(on_stop=control.stop.set, on_hangup=reload)
     serve(conf, control)
     return 0
+
+
+def _check_state_path(conf: ConfigOpts) -> None:
+    """:raises ConfigError: root would trust files that others could change."""
+    if problem := exposure_problem(Path(conf.state_path).absolute()):
+        raise ConfigError(f"[DEFAULT] state_path: {problem}, or name another directory")
 
 
 class LogSettings:

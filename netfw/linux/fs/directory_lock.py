@@ -12,9 +12,10 @@ from pathlib import Path
 from attrs import frozen
 
 from netfw.drivers.values.events import Event, FeedLost
-from netfw.errors import BackendError, BackendLocked
+from netfw.errors import BackendBroken, BackendError, BackendLocked
 from netfw.linux.fs.atomic_files import file_error, make_directory
 from netfw.linux.fs.lock_file import LockFile, LockHeld
+from netfw.linux.fs.permissions import exposure_problem
 
 FILE = "holder"
 """Name of the lock file in the directory."""
@@ -61,7 +62,8 @@ class DirectoryLock:
         If it is held elsewhere, a thread goes on to try.
 
         :raises BackendLocked: another driver holds it; nothing was touched.
-        :raises BackendBroken: the lock file cannot be made.
+        :raises BackendBroken: the lock file cannot be made, or this is root, and others could
+            change the directory.
         :raises BackendUnavailable: no file descriptor is free now.
         """
         with self._guard:
@@ -85,6 +87,8 @@ class DirectoryLock:
             wait.thread.join()
 
     def _acquire_or_wait(self) -> None:
+        if problem := exposure_problem(self._directory):
+            raise BackendBroken(f"{self._option}: {problem}")
         make_directory(self._directory)
         try:
             self._lock.acquire()
