@@ -144,7 +144,7 @@ def _agent(folder: Path, port: int) -> Iterator[tuple[int, Path]]:
     argv = [sys.executable, "-m", "netfw.cli.agents.metadata", "--config-file", str(conf)]
     with (folder / "agent.log").open("wb") as log:
         process = subprocess.Popen(argv, stderr=log)
-    ready = folder / "status" / "netfw-metadata-agent.json"
+    ready = folder / "metadata" / "netfw-metadata-agent.json"
     while not ready.exists() or '"ready": true' not in ready.read_text():
         if process.poll() is not None:
             raise RuntimeError((folder / "agent.log").read_text())

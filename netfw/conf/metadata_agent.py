@@ -8,6 +8,13 @@ from oslo_config import cfg
 
 PROGRAM = "netfw-metadata-agent"
 GROUP = "metadata"
+STATE = "metadata"
+"""Directory of the agent below ``state_path``; the agent need not run as root, and shares none with
+those that do."""
+SOCKET = f"$state_path/{STATE}/metadata_proxy"
+"""Default of the socket, for the agent and for proxies."""
+PROXY_USERS = ("haproxy", "nobody")
+"""Users that proxies run as by default: the first that exists."""
 
 SERVICE = (
     cfg.StrOpt(
@@ -71,7 +78,7 @@ SERVICE = (
 SERVING = (
     cfg.StrOpt(
         "metadata_proxy_socket",
-        default="$state_path/metadata_proxy",
+        default=SOCKET,
         help="The unix socket at which the host's metadata proxies reach the agent; the metadata "
         "driver of the DHCP and L3 agents has an option of the same name.",
     ),
@@ -80,13 +87,15 @@ SERVING = (
         default="deduce",
         help="Permissions to connect to it: user (0644: the agent's own user, and root), group "
         "(0664), all (0666), an octal number, or deduce: what metadata_proxy_user and "
-        "metadata_proxy_group need.",
+        "metadata_proxy_group need.  With deduce, requests of other users than root, the agent's "
+        "own and metadata_proxy_user are refused (403), whatever the mode; any other value admits "
+        "all who may write to the socket.",
     ),
     cfg.StrOpt(
         "metadata_proxy_user",
         default="",
-        help="The user that proxies run as, by name or number, for deduce.  Empty: that of the "
-        "agent.",
+        help="The user that proxies run as, by name or number, for deduce; the same as in the "
+        "options of their driver.  Empty: haproxy, or nobody where there is no such user.",
     ),
     cfg.StrOpt(
         "metadata_proxy_group",
@@ -136,7 +145,7 @@ SERVING = (
     ),
     cfg.StrOpt(
         "liveness_file",
-        sample_default="STATE_PATH/status/PROGRAM.alive",
+        sample_default="STATE_PATH/metadata/PROGRAM.alive",
         help="File that receives the current time, from a worker that answered a request, so that "
         "a monitor can detect an agent that hangs.",
     ),

@@ -46,7 +46,7 @@ from netfw_drivers.haproxy.plan import (
 )
 from netfw_drivers.haproxy.prerequisites import find_problems
 from netfw_drivers.haproxy.settings import OPTIONS, Settings, read_settings
-from netfw_drivers.haproxy.users import first_group
+from netfw_drivers.haproxy.users import with_account
 
 _IPV6 = Path("/proc/self/net/if_inet6")
 """Exists if the kernel has IPv6."""
@@ -154,10 +154,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
 
     def _settings(self) -> Settings:
         """Return the configured settings, completed with facts of this host."""
-        chosen = evolve(self._configured, ipv6=_IPV6.exists())
-        if chosen.user is None or chosen.group is not None:
-            return chosen
-        return evolve(chosen, group=first_group(chosen.user))
+        return with_account(evolve(self._configured, ipv6=_IPV6.exists()))
 
     def _path(self, key: MetadataKey) -> Path:
         return config_path(self._configured.directory, key)

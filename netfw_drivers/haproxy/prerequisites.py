@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from netfw.errors import ConfigError, NetfwError
-from netfw.linux.fs.permissions import Right, has_permission
+from netfw.linux.fs.permissions import Right, exposure_problem, has_permission
 from netfw.linux.process import run_command, why_missing
 from netfw_drivers.haproxy.settings import Settings
-from netfw_drivers.haproxy.users import first_group, group_id, user_id
+from netfw_drivers.haproxy.users import group_id, user_id, with_account
 
 OLDEST = (2, 4)
 """Oldest haproxy that supports the configuration."""
@@ -28,6 +28,8 @@ def find_problems(settings: Settings) -> Iterator[str]:
         yield str(error)
     else:
         yield from _socket(Path(settings.socket), user, group)
+    if exposed := exposure_problem(settings.directory):
+        yield f"metadata_proxy_confs: {exposed}"
     if settings.log_file is not None and not settings.log_file.parent.is_dir():
         yield f"metadata_proxy_log_file: there is no directory {settings.log_file.parent}: make it"
 
@@ -48,10 +50,9 @@ def _haproxy() -> Iterator[str]:
 
 
 def _account(settings: Settings) -> tuple[int, int]:
-    if settings.user is None:
-        group = group_id(settings.group) if settings.group else os.getegid()
-        return os.geteuid(), group
-    return user_id(settings.user), group_id(settings.group or first_group(settings.user))
+    chosen = with_account(settings)
+    user = os.geteuid() if chosen.user is None else user_id(chosen.user)
+    return user, os.getegid() if chosen.group is None else group_id(chosen.group)
 
 
 def _socket(socket: Path, user: int, group: int) -> Iterator[str]:

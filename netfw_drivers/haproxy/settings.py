@@ -9,6 +9,7 @@ from typing import Any
 from attrs import field, frozen
 from oslo_config import cfg
 
+from netfw.conf.metadata_agent import SOCKET
 from netfw.conf.paths import absolute_path, in_state_path
 from netfw.errors import ConfigError
 from netfw.linux.process.program import OnDeath
@@ -19,7 +20,7 @@ SOCKET_PATH_LENGTH = 107
 OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
         "metadata_proxy_socket",
-        default="$state_path/metadata_proxy",
+        default=SOCKET,
         help="The unix socket of this host's metadata agent.",
     ),
     cfg.StrOpt(
@@ -31,8 +32,9 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     ),
     cfg.StrOpt(
         "metadata_proxy_user",
-        help="User, by name or number, that proxies run as once they listen; when not set, the "
-        "user of the agent.  It must be able to connect to metadata_proxy_socket.",
+        help="User, by name or number, that proxies run as once they listen; when not set, "
+        "haproxy, or nobody where there is no such user.  It must be able to connect to "
+        "metadata_proxy_socket; the metadata agent has an option of the same name.",
     ),
     cfg.StrOpt(
         "metadata_proxy_group",

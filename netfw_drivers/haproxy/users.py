@@ -3,9 +3,30 @@
 from __future__ import annotations
 
 import grp
+import os
 import pwd
 
+from attrs import evolve
+
+from netfw.conf.metadata_agent import PROXY_USERS
 from netfw.errors import ConfigError
+from netfw.linux.process.users import first_user
+from netfw_drivers.haproxy.settings import Settings
+
+
+def with_account(settings: Settings) -> Settings:
+    """Return *settings* with the user and the group of proxies.
+
+    Both stay unset for an agent that cannot change its user: its proxies run as itself.
+
+    :raises ConfigError: there is no such user.
+    """
+    user = settings.user
+    if user is None and os.geteuid() == 0:
+        user = first_user(PROXY_USERS)
+    if user is None:
+        return settings
+    return evolve(settings, user=user, group=settings.group or first_group(user))
 
 
 def user_id(user: str) -> int:

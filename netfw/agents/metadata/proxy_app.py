@@ -56,7 +56,8 @@ class MetadataProxyApp:
 
     One origin gets at most *share* threads at the same time, so that a guest cannot block all
     others.  A request with the *probe* token comes from the agent itself: *alive* is called in the
-    worker thread.
+    worker thread.  Requests of users that are not in *peers* are refused: they could name any
+    instance.
     """
 
     def __init__(
@@ -65,11 +66,12 @@ class MetadataProxyApp:
         policy: Policy,
         *,
         share: int = 16,
+        peers: frozenset[int] | None = None,
         probe: str = "",
         alive: Callable[[], None] = lambda: None,
     ) -> None:
         self.directory, self.policy = directory, policy
-        self._share = share
+        self._share, self._peers = share, peers
         self._probe, self._alive = probe, alive
         self._lock = threading.Lock()
         self._in_progress: Counter[FindPorts] = Counter()
@@ -103,10 +105,23 @@ class MetadataProxyApp:
         start(f"{status} {_phrase(status)}", list(given))
         return (body,) if body and environ["REQUEST_METHOD"] != "HEAD" else ()
 
+    def _check_peer(self, environ: Mapping[str, Any]) -> None:
+        """:raises HttpError: the user at the other end of the unix socket is no proxy's."""
+        if self._peers is None:
+            return
+        _, user, _ = environ["netfw.peer_credentials"]
+        if user not in self._peers:
+            raise HttpError(
+                403,
+                "HTTPForbidden",
+                f"user {user} may not send requests to the metadata agent: metadata_proxy_user may",
+            )
+
     def _answer(
         self, environ: Mapping[str, Any], headers: Mapping[str, str]
     ) -> tuple[int, Headers, bytes]:
         try:
+            self._check_peer(environ)
             response = self._forward(environ, headers)
         except HttpError as error:
             return _error_response(error)

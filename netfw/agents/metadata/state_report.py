@@ -12,6 +12,7 @@ from netfw.agents.common.heartbeat import make_heartbeat
 from netfw.drivers.values.reports import Heartbeat
 from netfw.errors import ConfigError
 
+DEDUCE = "deduce"
 _MODES = {"user": 0o644, "group": 0o664, "all": 0o666}
 _OCTAL = re.compile(r"0?[0-7]{3}")
 
@@ -23,6 +24,8 @@ class MetadataSettings:
     host: str
     socket: Path
     mode: int = 0o666
+    peers: frozenset[int] | None = None
+    """User ids whose requests are answered; ``None``: those of all who may connect."""
     service_host: str = ""
     service_port: int = 0
     workers: int = 32
@@ -60,7 +63,7 @@ def socket_mode(value: str, agent: RunAs, proxy: RunAs) -> int:
 
     :raises ConfigError: the value is none of these.
     """
-    if value == "deduce":
+    if value == DEDUCE:
         if proxy.user in (0, agent.user):
             value = "user"
         else:
@@ -73,3 +76,11 @@ def socket_mode(value: str, agent: RunAs, proxy: RunAs) -> int:
             "an octal number such as 0660"
         )
     return int(value, 8)
+
+
+def allowed_peers(value: str, agent: RunAs, proxy: RunAs) -> frozenset[int] | None:
+    """Return the user ids that may send requests; ``None``: the mode of the socket decides.
+
+    A mode that lets a proxy of another user and group connect lets every user do that.
+    """
+    return frozenset({0, agent.user, proxy.user}) if value == DEDUCE else None

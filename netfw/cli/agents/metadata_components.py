@@ -6,7 +6,7 @@ import grp
 import logging
 import os
 import pwd
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,12 @@ from netfw.agents.metadata.agent import MetadataAgent
 from netfw.agents.metadata.health_file import HealthProbe
 from netfw.agents.metadata.instance_cache import CachePolicy, InstanceCache
 from netfw.agents.metadata.proxy_app import MAX_REQUEST_BODY, MetadataProxyApp, Policy
-from netfw.agents.metadata.state_report import MetadataSettings, RunAs, socket_mode
+from netfw.agents.metadata.state_report import (
+    MetadataSettings,
+    RunAs,
+    allowed_peers,
+    socket_mode,
+)
 from netfw.agents.metadata.unix_listener import UnixListener
 from netfw.agents.metadata.upstream_pool import TlsTrust, UpstreamConfig, UpstreamPool
 from netfw.cli.agents.common import SOURCE_KINDS, timing_of
@@ -27,10 +32,12 @@ from netfw.conf import core, metadata_agent
 from netfw.conf.agent import COMMON
 from netfw.conf.agent import GROUP as AGENT_GROUP
 from netfw.conf.loader import Groups
-from netfw.conf.metadata_agent import GROUP, OWN, PROGRAM
+from netfw.conf.metadata_agent import GROUP, OWN, PROGRAM, PROXY_USERS, STATE
 from netfw.errors import ConfigError
 from netfw.http.server import HttpSettings
 from netfw.linux.fs.lock_file import LockFile
+from netfw.linux.fs.permissions import exposure_problem
+from netfw.linux.process.users import first_user
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt
@@ -66,6 +73,13 @@ class MetadataAgentComponents(ConfiguredComponents):
     def build(self) -> None:
         conf, stack = self._conf, self._stack
         settings = _settings(conf)
+        _check_directories(
+            {
+                "metadata_proxy_socket": settings.socket,
+                "status_file": self.status_path(),
+                "liveness_file": _liveness_path(conf),
+            }
+        )
         self._liveness = HealthProbe(
             _liveness_path(conf), settings.socket, lambda: conf[GROUP].liveness_interval
         )
@@ -73,6 +87,7 @@ class MetadataAgentComponents(ConfiguredComponents):
             InstanceCache(self.source.request, _cache_policy(conf)),
             _policy(conf),
             share=max(1, settings.workers // 2),
+            peers=settings.peers,
             probe=self._liveness.token,
             alive=self._liveness.write,
         )
@@ -98,6 +113,10 @@ class MetadataAgentComponents(ConfiguredComponents):
     def timing(self) -> Intervals:
         return timing_of(self._conf, LOOK_EVERY)
 
+    def status_path(self) -> Path:
+        default = Path(self._conf.state_path) / STATE / f"{PROGRAM}.json"
+        return Path(self._conf.agent.status_file or default)
+
     def reload(self) -> None:
         """Apply changed options and TLS files; on an error, keep the former ones."""
         try:
@@ -115,6 +134,16 @@ class MetadataAgentComponents(ConfiguredComponents):
         self._relay.policy.upstream.close()
 
 
+def _check_directories(paths: Mapping[str, Path]) -> None:
+    """Check the directories of *paths* by option; those of an agent without privileges are its own.
+
+    :raises ConfigError: this is root, and others could change a directory.
+    """
+    for option, path in paths.items():
+        if problem := exposure_problem(path.parent):
+            raise ConfigError(f"{option}: {problem}, or run this agent as that user")
+
+
 def _settings(conf: ConfigOpts) -> MetadataSettings:
     options = conf[GROUP]
     agent = RunAs(user=os.geteuid(), group=os.getegid())
@@ -123,6 +152,7 @@ def _settings(conf: ConfigOpts) -> MetadataSettings:
         host=conf.host,
         socket=Path(options.metadata_proxy_socket),
         mode=socket_mode(options.metadata_proxy_socket_mode, agent, proxy),
+        peers=allowed_peers(options.metadata_proxy_socket_mode, agent, proxy),
         service_host=options.nova_metadata_host,
         service_port=options.nova_metadata_port,
         workers=options.metadata_workers,
@@ -132,11 +162,11 @@ def _settings(conf: ConfigOpts) -> MetadataSettings:
 
 
 def _proxy(user: str, group: str, agent: RunAs) -> RunAs:
-    """Return the user and group that proxies run as; by default those of the *agent*.
+    """Return the user and group that proxies run as; those of the *agent* if there is no other.
 
     :raises ConfigError: the machine has no such user or group.
     """
-    found = agent
+    found, user = agent, user or first_user(PROXY_USERS) or ""
     try:
         if user:
             entry = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
@@ -194,5 +224,5 @@ def _cache_policy(conf: ConfigOpts) -> CachePolicy:
 
 
 def _liveness_path(conf: ConfigOpts) -> Path:
-    default = Path(conf.state_path) / "status" / f"{PROGRAM}.alive"
+    default = Path(conf.state_path) / STATE / f"{PROGRAM}.alive"
     return Path(conf[GROUP].liveness_file or default)

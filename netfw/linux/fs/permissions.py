@@ -47,9 +47,9 @@ def exposure_problem(path: Path) -> str | None:
     for directory in dict.fromkeys((*reversed(path.parents), *reversed(real.parents), real)):
         try:
             status = directory.stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
-        if reason := _exposure(status):
+        if stat.S_ISDIR(status.st_mode) and (reason := _exposure(status)):
             return (
                 f"{directory} {reason}: others could change what root reads and executes in "
                 f"{path}: chown root:root {directory}; chmod go-w {directory}"

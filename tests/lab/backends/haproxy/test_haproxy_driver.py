@@ -174,9 +174,15 @@ def test_requests_are_logged_to_syslog(env):
 @pytest.mark.skipif(ONE_USER, reason="this user namespace has one user only")
 @pytest.mark.parametrize(
     ("user", "group", "ids"),
-    [("haproxy", None, None), ("nobody", "daemon", (65534, 1)), ("65534", "1", (65534, 1))],
+    [
+        (None, None, None),
+        (None, "daemon", None),
+        ("haproxy", None, None),
+        ("nobody", "daemon", (65534, 1)),
+        ("65534", "1", (65534, 1)),
+    ],
 )
-def test_it_runs_as_the_user_that_was_chosen(env, user, group, ids):
+def test_it_runs_as_the_user_that_was_chosen_or_without_privileges(env, user, group, ids):
     pid = put(env, env.driver(metadata_proxy_user=user, metadata_proxy_group=group))
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     found = {line.split()[0]: line.split()[1:] for line in lines if line}
@@ -210,4 +216,4 @@ def test_a_socket_that_the_proxies_cannot_reach_is_said(env):
     assert any(f"may not write to {env.socket_path}" in fault for fault in driver.problems())
     env.directory.chmod(0o700)
     assert any(f"cannot pass {env.directory}" in fault for fault in driver.problems())
-    assert env.driver(metadata_proxy_user=None).problems() == ()
+    assert env.driver(metadata_proxy_user="root").problems() == ()
