@@ -12,6 +12,10 @@ from typing import Any
 
 from netfw import errors
 from netfw.errors import BackendBroken, InvalidInput, NetfwError, OperationRefused
+from netfw.model.bounded_json import load_bounded
+
+_SIZE, _VALUES = 4 << 20, 250_000
+"""Limits of an encoded error, in bytes and in values of JSON."""
 
 _CLASSES: Mapping[str, type[NetfwError]] = {
     name: found
@@ -38,12 +42,12 @@ def encode_error(error: BaseException) -> bytes:
 def decode_error(body: bytes) -> NetfwError:
     """Return the error that :func:`encode_error` encoded, as the nearest known class."""
     try:
-        document = json.loads(body)
+        document: Any = load_bounded(body, size=_SIZE, values=_VALUES)
         names, text = [str(name) for name in document["classes"]], str(document["text"])
         problems: dict[Any, str] = {
             str(path): str(why) for path, why in dict(document.get("problems", {})).items()
         }
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return BackendBroken("the server answered with an error that cannot be read")
     kind = next((_CLASSES[name] for name in names if name in _CLASSES), BackendBroken)
     made = kind.__new__(kind)

@@ -19,7 +19,15 @@ from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput
 from netfw.state.dependencies import roots
 from netfw.state.rpc.codecs import CURSOR, REPORT, SUBSCRIPTION, codec_of, read
 from netfw.state.rpc.compat import PeerCompatibility
-from netfw.state.rpc.envelope import REVIVED, SERVER, VERSION, Content, check_version, pack, unpack
+from netfw.state.rpc.envelope import (
+    REVIVED,
+    SERVER,
+    VERSION,
+    Content,
+    check_version,
+    pack,
+    unpack_answer,
+)
 from netfw.state.rpc.notifications import NotificationFilter, notification_topic
 from netfw.state.rpc.paging import DeltaPage, PageSize, join_pages, read_page
 
@@ -138,6 +146,6 @@ class RemoteSource(StateSource):
         answer = self._transport.call(message, self.timeout)
         check_version(answer.version, "the server")
         try:
-            return unpack(answer.body)
+            return unpack_answer(answer.body)
         except InvalidInput as exc:
             raise BackendBroken(f"the server's answer cannot be read: {exc}") from exc

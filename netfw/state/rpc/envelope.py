@@ -11,12 +11,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from netfw.errors import InvalidInput, NotSupported
+from netfw.model.bounded_json import load_bounded
 
 VERSION: Final = "1.0"
 SERVER: Final = "server"
 """The topic of the RPC server."""
 REVIVED: Final = "revived"
 """Key in the answer to a report: the agent was considered dead, or was switched on again."""
+
+REQUEST_SIZE: Final = 4 << 20
+"""Bytes of a request or notification: 20 times the reports that an agent sends at once."""
+REQUEST_VALUES: Final = 250_000
+"""Values of JSON in it; a value becomes up to 150 bytes of memory."""
+ANSWER_SIZE: Final = 64 << 20
+ANSWER_VALUES: Final = 1_000_000
+"""Those of an answer, which may be one large resource; ``message_size`` is the lower limit as a
+rule."""
 
 Content = dict[str, Any]
 
@@ -31,15 +41,27 @@ def text(content: object) -> str:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
 
 
-def unpack(body: bytes) -> Content:
-    """Parse the body of a message.
+def unpack_request(body: bytes) -> Content:
+    """Parse the body of a request or notification.
 
-    :raises InvalidInput: it is no JSON object.
+    :raises InvalidInput: it is no JSON object, or larger than any that a peer sends.
     """
+    return _unpack(body, REQUEST_SIZE, REQUEST_VALUES)
+
+
+def unpack_answer(body: bytes) -> Content:
+    """Parse the body of an answer, which can be a large resource.
+
+    :raises InvalidInput: it is no JSON object, or larger than any that a server sends.
+    """
+    return _unpack(body, ANSWER_SIZE, ANSWER_VALUES)
+
+
+def _unpack(body: bytes, size: int, values: int) -> Content:
     try:
-        content = json.loads(body)
-    except (ValueError, RecursionError) as exc:
-        raise InvalidInput({"body": f"is not JSON: {exc}"}) from exc
+        content = load_bounded(body, size=size, values=values)
+    except ValueError as exc:
+        raise InvalidInput({"body": f"cannot be read: {exc}"}) from exc
     if not isinstance(content, dict):
         raise InvalidInput({"body": "is not a JSON object"})
     return content

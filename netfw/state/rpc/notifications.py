@@ -10,7 +10,7 @@ from netfw.drivers.transport import Message
 from netfw.errors import InvalidInput
 from netfw.state.dependencies import AgentRoot
 from netfw.state.rpc.codecs import CURSOR, read
-from netfw.state.rpc.envelope import VERSION, pack, unpack
+from netfw.state.rpc.envelope import VERSION, pack, unpack_request
 
 METHOD = "notification"
 TOPIC_LENGTH = 100
@@ -59,7 +59,7 @@ class NotificationFilter:
 
 def _cursor(message: Message) -> Cursor | None:
     try:
-        cursor: Cursor = read(CURSOR, unpack(message.body), "cursor")
+        cursor: Cursor = read(CURSOR, unpack_request(message.body), "cursor")
     except InvalidInput:
         return None
     return cursor

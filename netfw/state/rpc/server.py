@@ -20,7 +20,15 @@ from netfw.model.wire.codec import Absent
 from netfw.state.dependencies import EVERYWHERE, AgentRoot
 from netfw.state.rpc.codecs import CURSOR, REF, codec_named, read, read_report, read_subscription
 from netfw.state.rpc.compat import PeerCompatibility
-from netfw.state.rpc.envelope import REVIVED, SERVER, VERSION, Content, check_version, pack, unpack
+from netfw.state.rpc.envelope import (
+    REVIVED,
+    SERVER,
+    VERSION,
+    Content,
+    check_version,
+    pack,
+    unpack_request,
+)
 from netfw.state.rpc.notifications import make_notification
 from netfw.state.rpc.paging import BUDGET, encode_delta, encode_page
 from netfw.state.rpc.protocols import CommitFeed, EncodedSource
@@ -87,7 +95,7 @@ class StateRpcServer:
             if method is None:
                 raise NotSupported(f"this server does not know the method {message.method[:64]!r}")
             LOG.debug("%s: %s", caller.name, message.method)
-            body = method(unpack(message.body), caller)
+            body = method(unpack_request(message.body), caller)
         return Message(
             topic=message.topic,
             method=message.method,

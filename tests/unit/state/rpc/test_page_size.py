@@ -11,7 +11,7 @@ from netfw.drivers.transport import Caller, Message
 from netfw.errors import BackendUnavailable, InvalidInput
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
-from netfw.state.rpc.envelope import pack, unpack
+from netfw.state.rpc.envelope import pack, unpack_request
 from netfw.state.rpc.paging import LARGEST_PAGE, SMALLEST_PAGE
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.fakes.transport import FakeNetwork
@@ -32,8 +32,8 @@ class SlowServer:
     def handle(self, message: Message, caller: Caller) -> Message:
         answer = self._handler(message, caller)
         if message.method == "snapshot":
-            self.limits.append(unpack(message.body)["limit"])
-            if len(unpack(answer.body)["put"]) > self.most:
+            self.limits.append(unpack_request(message.body)["limit"])
+            if len(unpack_request(answer.body)["put"]) > self.most:
                 raise BackendUnavailable("no answer within 30 seconds")
         return answer
 
