@@ -188,7 +188,8 @@ class OsloSession:
             if not self._monitor.connected:
                 raise BackendUnavailable(_GONE)
             left = max(0.001, deadline - time.monotonic())
-            outcome = to_answer(self._messaging.call(message.topic, from_message(message), left))
+            fields = self._messaging.call(message.topic, from_message(message), left)
+            outcome = self._limit_answer(to_answer(fields))
         except BackendUnavailable as exc:
             outcome = exc
         except oslo_messaging.MessagingTimeout:
@@ -229,12 +230,11 @@ class OsloSession:
     def _answer_request(self, message: Message) -> dict[str, Any]:
         self._check_size(message)
         answer = self._handlers.answer(message, _BROKER)
-        size, limit = len(answer.body), self._settings.message_size
-        if size > limit:
-            too_large = f"the answer has {size} bytes, and {limit} is the limit: message_size"
-            LOG.error("%s: %s", message.method, too_large)
-            raise BackendBroken(too_large)
-        return from_message(answer)
+        limited = self._limit_answer(answer)
+        if isinstance(limited, NetfwError):
+            LOG.error("%s: %s", message.method, limited)
+            raise limited
+        return from_message(limited)
 
     def _stop_serving(self, topic: str, server: TopicServer, activity: InFlight) -> None:
         with self._lock:
@@ -249,8 +249,9 @@ class OsloSession:
     def _handle_notification(self, fields: Mapping[str, Any]) -> None:
         try:
             message = to_message(fields)
-        except ValueError as exc:
-            LOG.warning("notification cannot be decoded: %s", exc)
+            self._check_size(message)
+        except (ValueError, InvalidInput) as exc:
+            LOG.warning("notification is dropped: %s", exc)
             return
         self._offer(message)
 
@@ -306,6 +307,14 @@ class OsloSession:
             raise InvalidInput(
                 {"body": f"it has {size} bytes, and {limit} is the limit: message_size"}
             )
+
+    def _limit_answer(self, answer: Message | NetfwError) -> Message | NetfwError:
+        """Return *answer*, or an error if it is too large."""
+        limit = self._settings.message_size
+        if isinstance(answer, NetfwError) or len(answer.body) <= limit:
+            return answer
+        size = len(answer.body)
+        return BackendBroken(f"the answer has {size} bytes, and {limit} is the limit: message_size")
 
 
 def _resolve(answer: Future[Message], outcome: Message | NetfwError) -> None:

@@ -18,7 +18,7 @@ import pytest
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Message, Transport
-from netfw.errors import BackendUnavailable
+from netfw.errors import BackendBroken, BackendUnavailable
 from netfw.testing.lab.services.certificates import PrivateAuthority
 from netfw.testing.lab.services.rabbitmq import PASSWORD, TLS_PORT, USER, PrivateRabbitmq
 from tests.lab.backends.transports.raw_client import Callers, eventually, request
@@ -28,6 +28,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+MESSAGE = {"topic": "server", "method": "answer"}
 LONG = 30.0
 """Seconds; a wait for the broker, or for a heartbeat of 60 s, would take longer."""
 
@@ -84,6 +85,23 @@ def raw_channel() -> Iterator[amqp.Channel]:
     """A way to change what the broker has, behind everybody's back."""
     with amqp.Connection("127.0.0.1", USER, PASSWORD, login_method="AMQPLAIN") as connection:
         yield connection.channel()
+
+
+@pytest.mark.spec("RPC-06")
+def test_message_over_the_limit_of_its_receiver_is_refused(over, caplog):
+    """Also an answer and a notification: their senders have other limits."""
+    server, client, heard = over(), over(message_size=4096), []
+    server.serve("server", lambda message, _: Message(**MESSAGE, body=b"," * 5000))
+    client.subscribe("news", lambda message: heard.append(message.body))
+    assert eventually(lambda: heard), "not subscribed"
+    with pytest.raises(BackendBroken, match="has 5000 bytes, and 4096 is the limit: message_size"):
+        client.call(request(), LONG)
+    heard.clear()
+    server.publish(Message(topic="news", method="large", body=b"," * 5000))
+    assert eventually(lambda: "it has 5000 bytes, and 4096 is the limit" in caplog.text)
+    server.publish(Message(topic="news", method="small", body=b"small"))
+    assert eventually(lambda: heard)
+    assert heard == [b"small"]
 
 
 @pytest.mark.spec("RPC-01")
