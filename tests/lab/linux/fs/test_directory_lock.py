@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.values.events import Event, FeedLost
-from netfw.errors import BackendLocked
+from netfw.errors import BackendBroken, BackendLocked
 from netfw.linux.fs.directory_lock import DirectoryLock
 from tests.thread_limit import no_threads
 
@@ -96,3 +96,19 @@ def test_driver_that_got_no_thread_to_wait_with_waits_at_its_next_attempt(tmp_pa
     first.lock.release()
     assert isinstance(second.events.get(timeout=10), FeedLost)
     second.lock.release()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others than root may share a directory")
+@pytest.mark.parametrize("mode", [0o777, 0o757])
+def test_directory_that_others_may_change_is_refused(tmp_path: Path, mode: int) -> None:
+    """They could replace what the driver reads, and what its programs execute."""
+    (tmp_path / "confs").mkdir()
+    (tmp_path / "confs").chmod(mode)
+    for directory in (tmp_path / "confs", tmp_path / "confs" / "deeper"):
+        driver = Driver(directory)
+        with pytest.raises(BackendBroken, match=f"confs: {tmp_path}/confs may be written to"):
+            driver.lock.acquire()
+        assert list((tmp_path / "confs").iterdir()) == []
+    (tmp_path / "confs").chmod(0o755)
+    driver.lock.acquire()
+    driver.lock.release()
