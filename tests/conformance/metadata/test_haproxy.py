@@ -53,7 +53,6 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
         place.mkdir()
         self.rooms, self.confs = rooms, place / "confs"
         self.agent = RecordingAgent(place / "agent")
-        self.agent.path.chmod(0o666)
         options = {
             "metadata_proxy_socket": str(self.agent.path),
             "metadata_proxy_confs": str(self.confs),

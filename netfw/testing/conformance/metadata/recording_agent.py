@@ -45,6 +45,7 @@ class RecordingAgent:
         self._arrived: list[Arrival] = []
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(path))
+        path.chmod(0o666)  # proxies may run as any user
         self._socket.listen(128)
         threading.Thread(target=self._accept, name="recording-agent", daemon=True).start()
 

@@ -1,5 +1,6 @@
 """Which networks have a metadata proxy, and in whose name it asks: the operator's choices."""
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
@@ -15,9 +16,13 @@ PROXY = (b"haproxy",)
 
 
 @pytest.fixture
-def upstream(tmp_path: Path) -> Iterator[RecordingAgent]:
-    with RecordingAgent(tmp_path / "upstream") as made:
-        yield made
+def upstream() -> Iterator[RecordingAgent]:
+    """A metadata agent in a directory that the users of proxies can enter."""
+    with tempfile.TemporaryDirectory(prefix="upstream-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        with RecordingAgent(directory / "socket") as made:
+            yield made
 
 
 def router_port(site: Site, number: int, router: str, address: str) -> None:

@@ -37,7 +37,6 @@ class HaproxyEnvironment:
 
     def agent_comes(self) -> None:
         self.agent = RecordingAgent(self.socket_path)
-        self.socket_path.chmod(0o666)
 
     def agent_goes(self) -> None:
         if self.agent is not None:
