@@ -11,7 +11,7 @@ GROUP = "metadata"
 STATE = "metadata"
 """Directory of the agent below ``state_path``; the agent need not run as root, and shares none with
 those that do."""
-SOCKET = f"$state_path/{STATE}/metadata_proxy"
+SOCKET = f"$state_path/{STATE}/proxy"
 """Default of the socket, for the agent and for proxies."""
 PROXY_USERS = ("haproxy", "nobody")
 """Users that proxies run as by default: the first that exists."""

@@ -134,7 +134,7 @@ def test_agent_without_privileges_serves_in_a_directory_of_its_own(
         extra_groups=[],
         stderr=subprocess.PIPE,
     )
-    agent.socket = own / "metadata_proxy"
+    agent.socket = own / "proxy"
     try:
         files = [own / f"netfw-metadata-agent.{name}" for name in ("alive", "json")]
         wait_until(lambda: all(map(Path.exists, files)) or process.poll() is not None)

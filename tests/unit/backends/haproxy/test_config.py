@@ -196,7 +196,7 @@ def defaults(**said: object) -> dict:
 
 def test_the_defaults_are_where_operators_look():
     settings = read_settings(defaults())
-    assert settings.socket == "/var/lib/netfw/metadata/metadata_proxy"
+    assert settings.socket == "/var/lib/netfw/metadata/proxy"
     assert settings.directory == Path("/var/lib/netfw/ns-metadata-proxy")
     assert (settings.user, settings.group, settings.log_file) == (None, None, None)
     assert settings.syslog == "/dev/log"
