@@ -9,6 +9,7 @@ from typing import ClassVar
 from attrs import field, frozen
 
 from netfw.drivers.base import Driver
+from netfw.drivers.values.subscription import Service
 
 
 @frozen(kw_only=True)
@@ -33,6 +34,8 @@ class Caller:
     """User id of the peer on a unix socket, subject of its certificate or token elsewhere."""
     host: str | None = None
     """The host for which the peer's credentials are valid; ``None``: any."""
+    services: frozenset[Service] | None = None
+    """The services for which they are valid; ``None``: all."""
 
 
 @frozen(kw_only=True)

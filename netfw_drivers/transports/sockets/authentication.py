@@ -7,7 +7,6 @@ import os
 import pwd
 import socket
 import ssl
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,8 @@ from netfw.drivers.transport import Caller
 from netfw.errors import ConfigError
 from netfw.linux.sockets.peer_credentials import read_peer_credentials, read_peer_groups
 from netfw_drivers.transports.sockets.options import Settings, Tls
-from netfw_drivers.transports.sockets.tokens import Token, by_host, read_tokens
+from netfw_drivers.transports.sockets.token_cache import TokenCache
+from netfw_drivers.transports.sockets.tokens import Token
 
 
 class AccessDenied(Exception):
@@ -44,9 +44,7 @@ class PeerAuthenticator:
         named = settings.users or settings.groups
         self._users = {_user(name) for name in settings.users} if named else {0, os.geteuid()}
         self._groups = {_group(name) for name in settings.groups}
-        self._token_file = settings.token_file
-        self._seen: object = None
-        self._tokens: Mapping[str, Token] = {}
+        self._cache = TokenCache(settings.token_file) if settings.token_file else None
 
     def unix_caller(self, connection: socket.socket) -> Caller:
         """Return the peer of a unix socket.
@@ -62,21 +60,13 @@ class PeerAuthenticator:
             )
         return Caller(f"uid:{peer.uid}")
 
-    def tokens(self) -> Mapping[str, Token]:
-        """Return the tokens by host; the file is read again when it has changed.
+    def tokens_of(self, host: str) -> tuple[Token, ...]:
+        """Return the tokens of *host*; a changed file is read again."""
+        return () if self._cache is None else self._cache.of(host)
 
-        :raises ConfigError: they cannot be read.
-        """
-        if self._token_file is None:
-            return {}
-        try:
-            found = os.stat(self._token_file)
-        except OSError as exc:
-            raise ConfigError(f"the tokens in {self._token_file} are gone: {exc}") from exc
-        seen = (found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode)
-        if seen != self._seen or time.time() - found.st_mtime < 2.0:  # clocks of files are coarse
-            self._tokens, self._seen = by_host(read_tokens(self._token_file)), seen
-        return self._tokens
+    def poll_tokens(self) -> Mapping[str, tuple[Token, ...]] | None:
+        """Read the tokens again if needed; ``None``: there is no file, or it changes now."""
+        return None if self._cache is None else self._cache.poll()
 
 
 def certified_caller(certificate: Mapping[str, Any], *, names_host: bool) -> Caller:

@@ -21,7 +21,7 @@ from netfw_drivers.transports.sockets.connection import drain
 from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
 from netfw_drivers.transports.sockets.framing import Malformed, encode_message
 from netfw_drivers.transports.sockets.options import Settings
-from netfw_drivers.transports.sockets.tokens import read_tokens
+from netfw_drivers.transports.sockets.tokens import require_tokens
 
 LOG = logging.getLogger(__name__)
 _PAUSE_FLOOR = 1.0
@@ -217,7 +217,7 @@ class SocketClient:
 
     async def _connect(self, address: Address) -> ClientConnection:
         tcp = isinstance(address, TcpAddress)
-        token = read_tokens(self._settings.token_file)[0] if self._settings.token_file else None
+        token = require_tokens(self._settings.token_file)[0] if self._settings.token_file else None
         verified = not isinstance(address, TcpAddress) or address.tls
         made: list[ClientConnection] = []
 

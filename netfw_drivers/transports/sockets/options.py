@@ -50,8 +50,9 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     ),
     cfg.StrOpt(
         "token_file",
-        help="File with a token per line: TOKEN for all hosts, or HOST TOKEN.  Clients on TCP "
-        "prove that they know one, and servers that they know the same.  A client uses the first.",
+        help="File with a token per line: HOST TOKEN SERVICES, with services such as l2 or "
+        "dhcp,l3,metadata; HOST TOKEN for all services; TOKEN for all hosts.  Clients on TCP prove "
+        "that they know one, and servers that they know the same.  A client uses the first.",
     ),
     cfg.StrOpt("tls_certificate", help="This side's certificate, with its chain (PEM)."),
     cfg.StrOpt("tls_key", help="The key of that certificate (PEM)."),
@@ -62,8 +63,10 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     ),
     cfg.BoolOpt(
         "certificate_is_host",
-        default=False,
-        help="A client speaks for no other host than the one that its certificate names.",
+        default=True,
+        help="A client speaks for no other host than the one that its certificate names: the first "
+        "DNS name, else the common name, which is the host option of its agents.  If false, any "
+        "certificate of tls_ca is valid for every host.",
     ),
     cfg.BoolOpt(
         "force_insecure",
@@ -97,7 +100,7 @@ class Tls:
     certificate: str | None = None
     key: str | None = None
     authorities: str | None = None
-    names_host: bool = False
+    names_host: bool = True
 
 
 @frozen(kw_only=True)

@@ -32,6 +32,8 @@ from netfw_drivers.transports.sockets.server_connection import Call, ServerConne
 LOG = logging.getLogger(__name__)
 _CLOSE_TIMEOUT = 5.0
 """Seconds to flush the last answers."""
+_TOKEN_POLL = 1.0
+"""Seconds between checks of the token file."""
 
 
 class SocketServer:
@@ -57,8 +59,8 @@ class SocketServer:
             workers,
         )
         self.authenticator = PeerAuthenticator(settings)
-        if settings.token_file:
-            self.authenticator.tokens()
+        self._checked: object = None
+        """Tokens with which the open connections were compared last."""
         self._tls = server_context(settings.tls) if any(each.tls for each in sockets) else None
         self._refusals = RateLimitedLog(LOG)
         self._connected = 0
@@ -141,6 +143,20 @@ class SocketServer:
     async def _start(self, sockets: Sequence[ListenSocket]) -> None:
         for each in sockets:
             self._task(self._accept(each))
+        if self._settings.token_file:
+            self._task(self._watch_tokens())
+
+    async def _watch_tokens(self) -> None:
+        """Close the connections of tokens that the file no longer has."""
+        while True:
+            tokens = self.authenticator.poll_tokens()
+            if tokens is not None and tokens is not self._checked:
+                self._checked = tokens
+                for connection in tuple(self._connections):
+                    token = connection.token
+                    if token is not None and token not in tokens.get(token.host, ()):
+                        connection.refuse("its token was revoked")
+            await asyncio.sleep(_TOKEN_POLL)
 
     async def _stop(self) -> None:
         for task in self._tasks:

@@ -9,7 +9,6 @@ from typing import Protocol
 from attrs import frozen
 
 from netfw.drivers.transport import Caller, Message
-from netfw.errors import ConfigError
 from netfw_drivers.transports.sockets import tokens
 from netfw_drivers.transports.sockets.authentication import (
     AccessDenied,
@@ -72,6 +71,8 @@ class ServerConnection(FramedConnection):
         self._caller = caller
         self._nonce = tokens.nonce()
         self._admitted = False
+        self.token: tokens.Token | None = None
+        """The token that the client proved."""
         self._unanswered = 0
         self._stopping = False
         self._pending: dict[str, bytes] = {}
@@ -152,20 +153,17 @@ class ServerConnection(FramedConnection):
         if frame.kind != "proof":
             raise Malformed(f"{frame.kind[:40]!r} before authentication")
         host, nonce, given = frame.text("host"), frame.text("nonce"), frame.text("proof")
-        try:
-            known = self._owner.authenticator.tokens().get(host)
-        except ConfigError as exc:
-            self.refuse(str(exc))
-            return
-        token = known or tokens.dummy_token()
-        if not tokens.proves(given, token, "client", self._nonce, nonce) or known is None:
+        token = tokens.proven(given, self._owner.authenticator.tokens_of(host), self._nonce, nonce)
+        if token is None:
             self.send(encode({"kind": "refused", "text": "the server does not know that token"}))
             self.refuse(f"a wrong token for host {host[:100]!r}")
             return
-        self._caller = _agree(self._caller, Caller(f"token:{host}", token.speaks_for))
+        caller = Caller(f"token:{host}", token.speaks_for, token.services)
+        self._caller = _agree(self._caller, caller)
         if self._caller is None:
             self.refuse(f"its certificate speaks for another host than its token, {host[:100]!r}")
             return
+        self.token = token
         self._welcome(tokens.proof(token, "server", self._nonce, nonce))
 
     def _welcome(self, proof: str) -> None:
@@ -207,4 +205,4 @@ def _agree(certified: Caller | None, token: Caller) -> Caller | None:
         return token
     if certified.host and token.host and certified.host != token.host:
         return None
-    return Caller(certified.name, certified.host or token.host)
+    return Caller(certified.name, certified.host or token.host, token.services)

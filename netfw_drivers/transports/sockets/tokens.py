@@ -1,7 +1,8 @@
 """Tokens: each side proves that it knows one, without sending it.
 
-A file has one token per line: ``TOKEN``, which speaks for every host, or ``HOST TOKEN``.  Lines
-that begin with ``#`` are comments.  A client uses the first token of its file.
+A line of a file is ``TOKEN``, valid for every host, ``HOST TOKEN``, or ``HOST TOKEN SERVICES`` with
+commas between the services.  Lines that begin with ``#`` are comments.  A host may have several
+tokens: one for each agent, or an old and a new one.  A client uses the first token of its file.
 """
 
 from __future__ import annotations
@@ -9,25 +10,33 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from attrs import frozen
 
-from netfw.errors import ConfigError
+from netfw.drivers.values.subscription import Service
+from netfw.errors import ConfigError, nearest
 from netfw.linux.fs.token_file import parse_token_file
 
 ANY_HOST = "*"
 _LEAST = 16
 _MAX_BYTES = 1_000_000
+_PER_HOST = 8
+"""Tokens of one host at most: a proof is compared with all of them."""
+_NAMED = {each.value: each for each in Service if each is not Service.POPULATION}
 
 
 @frozen
 class Token:
-    """Secret, and the host that it speaks for; ``*``: every host."""
+    """Secret, and the host and services that it is valid for."""
 
     host: str
+    """``*``: every host."""
     secret: str
+    services: frozenset[Service] | None = None
+    """``None``: all."""
 
     @property
     def speaks_for(self) -> str | None:
@@ -38,7 +47,7 @@ class Token:
 def read_tokens(path: str) -> tuple[Token, ...]:
     """The tokens in a file.
 
-    :raises ConfigError: it cannot be read, or read by others, or has no usable token.
+    :raises ConfigError: it cannot be read, or read by others, or has a wrong line.
     """
     try:
         with Path(path).open("rb") as file:
@@ -51,22 +60,48 @@ def read_tokens(path: str) -> tuple[Token, ...]:
     return parse_tokens(text, path)
 
 
-def parse_tokens(text: str, path: str) -> tuple[Token, ...]:
-    """The tokens in the *text* of a file.
+def require_tokens(path: str) -> tuple[Token, ...]:
+    """The tokens in a file, one at least.
 
-    :raises ConfigError: a line is no token, a host has two, or there is none at all.
+    :raises ConfigError: it cannot be used, or has none.
     """
-    tokens = parse_token_file(text, path, _parse_line, key="host")
+    tokens = read_tokens(path)
     if not tokens:
         raise ConfigError(f"{path} has no token: `openssl rand -hex 32` makes one")
     return tokens
 
 
+def parse_tokens(text: str, path: str) -> tuple[Token, ...]:
+    """The tokens in the *text* of a file.
+
+    :raises ConfigError: a line is no token, is there twice, or a host has too many.
+    """
+    tokens = parse_token_file(text, path, _parse_line, key="host and token")
+    for host, count in Counter(token.host for token in tokens).items():
+        if count > _PER_HOST:
+            raise ConfigError(f"{path}: host {host} has {count} tokens, {_PER_HOST} is the limit")
+    return tokens
+
+
 def _parse_line(words: list[str]) -> tuple[str, Token]:
-    if len(words) > 2 or len(words[-1]) < _LEAST:
-        raise ValueError(f"write a token of at least {_LEAST} characters, or a host and its token")
-    host = words[0] if len(words) == 2 else ANY_HOST
-    return host, Token(host, words[-1])
+    host, secret, *services = words if len(words) > 1 else (ANY_HOST, *words)
+    if len(secret) < _LEAST or len(services) > 1:
+        raise ValueError(
+            f"write a token of at least {_LEAST} characters, or a host and its token, or a host, "
+            "its token and its services"
+        )
+    return f"{host} {secret}", Token(host, secret, _services(services[0]) if services else None)
+
+
+def _services(text: str) -> frozenset[Service]:
+    """Return the named services; the L2 service includes that of locations."""
+    found = set()
+    for name in text.split(","):
+        if name not in _NAMED:
+            known = ", ".join(sorted(_NAMED))
+            raise ValueError(f"{name[:40]!r} is no service ({known}){nearest(name, _NAMED)}")
+        found.add(_NAMED[name])
+    return frozenset(found | {Service.POPULATION} if Service.L2 in found else found)
 
 
 def nonce() -> str:
@@ -86,11 +121,26 @@ def proves(given: str, token: Token, who: str, server_nonce: str, client_nonce: 
     return hmac.compare_digest(expected.encode(), given.encode())
 
 
-def by_host(tokens: tuple[Token, ...]) -> Mapping[str, Token]:
+def proven(given: str, tokens: tuple[Token, ...], server_nonce: str, nonce: str) -> Token | None:
+    """Return the token that *given* is the client's proof of.
+
+    An unknown host takes as long as one with one token.
+    """
+    found = None
+    for token in tokens or (_dummy_token(),):
+        if proves(given, token, "client", server_nonce, nonce) and tokens:
+            found = token
+    return found
+
+
+def by_host(tokens: tuple[Token, ...]) -> Mapping[str, tuple[Token, ...]]:
     """Return the tokens by host."""
-    return {token.host: token for token in tokens}
+    found: dict[str, tuple[Token, ...]] = {}
+    for token in tokens:
+        found[token.host] = (*found.get(token.host, ()), token)
+    return found
 
 
-def dummy_token() -> Token:
+def _dummy_token() -> Token:
     """Return a random token, so that a check for an unknown host takes as long as for others."""
     return Token("", secrets.token_hex(16))

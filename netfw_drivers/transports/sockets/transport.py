@@ -30,7 +30,7 @@ from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
 from netfw_drivers.transports.sockets.listen_sockets import ListenSocket, open_listen_sockets
 from netfw_drivers.transports.sockets.options import OPTIONS, Settings, settings_from
 from netfw_drivers.transports.sockets.server import SocketServer
-from netfw_drivers.transports.sockets.tokens import read_tokens
+from netfw_drivers.transports.sockets.tokens import require_tokens
 
 
 class SocketTransport(Transport):
@@ -67,7 +67,7 @@ class SocketTransport(Transport):
         found: list[str] = []
         try:
             if self._settings.token_file:
-                read_tokens(self._settings.token_file)
+                require_tokens(self._settings.token_file)
         except ConfigError as exc:
             found.append(str(exc))
         try:

@@ -203,7 +203,7 @@ def test_tls_admits_only_clients_with_a_certificate_of_the_authority(
         "tls_ca": str(authority.certificate),
     }
     where = "tls:127.0.0.1:24104"
-    transport(listen=where, certificate_is_host=True, **tls).serve("server", handler)
+    transport(listen=where, **tls).serve("server", handler)
 
     def client(issuer, name, ca=authority):
         shown = issuer.vouch_for(name)
@@ -254,7 +254,7 @@ def test_certificate_and_token_must_speak_for_the_same_host(here, transport, aut
     tokens = token_file(here / "all", f"host1 one-{TOKEN}\nhost2 two-{TOKEN}\n")
     ca = {"tls_ca": str(authority.certificate)}
     transport(
-        listen=where, token_file=tokens, certificate_is_host=True, **ca,
+        listen=where, token_file=tokens, **ca,
         tls_certificate=str(server.certificate), tls_key=str(server.key),
     ).serve("server", handler)  # fmt: skip
     shown = authority.vouch_for("host1")
@@ -276,7 +276,7 @@ def test_client_that_is_closed_while_it_connects_leaves_no_socket(here, transpor
     server, shown = authority.vouch_for("server3", "IP:127.0.0.1"), authority.vouch_for("host3")
     where, ca = "tls:127.0.0.1:24107", {"tls_ca": str(authority.certificate)}
     own = {"tls_certificate": str(server.certificate), "tls_key": str(server.key)}
-    transport(listen=where, certificate_is_host=True, **ca, **own).serve("server", Callers())
+    transport(listen=where, **ca, **own).serve("server", Callers())
     own = {"tls_certificate": str(shown.certificate), "tls_key": str(shown.key)}
     gc.collect()
     with warnings.catch_warnings(record=True) as found:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from netfw.drivers.registry.loader import check_options, create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Message, Transport
+from netfw.drivers.values.subscription import Service
 from netfw.errors import ConfigError
 from netfw_drivers.transports.sockets import tokens
 from netfw_drivers.transports.sockets.address import (
@@ -150,12 +151,46 @@ def test_tokens_are_read_line_by_line():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "# only\n", "short\n", "a b ccccccccccccccccccc\n",
-             "0123456789abcdef\n0123456789abcdeg\n"],
-)  # fmt: skip
-def test_what_is_no_token_is_refused(text):
-    with pytest.raises(ConfigError, match="f"):
+    ("text", "problem"),
+    [
+        ("short\n", "at least 16"),
+        ("a b ccccccccccccccccccc\n", "at least 16"),
+        ("0123456789abcdef l2\n", "at least 16"),
+        ("a 0123456789abcdef l2 dhcp\n", "its services"),
+        ("a 0123456789abcdef l2,dhpc\n", "'dhpc' is no service .*did you mean 'dhcp'"),
+        ("a 0123456789abcdef population\n", "is no service"),
+        ("0123456789abcdef\n0123456789abcdef\n", "line 2: has the host and token of line 1"),
+        ("".join(f"a 0123456789abcde{each}\n" for each in range(9)), "9 tokens"),
+    ],
+)
+def test_what_is_no_token_is_refused(text, problem):
+    with pytest.raises(ConfigError, match=problem):
         tokens.parse_tokens(text, "f")
+
+
+def test_a_host_may_have_tokens_for_each_of_its_agents():
+    text = "a 0123456789abcdef l2\na 0123456789abcdeg dhcp,metadata\n* 0123456789abcdeh l3\n"
+    found = tokens.parse_tokens(text, "f")
+    assert [(each.speaks_for, each.services) for each in found] == [
+        ("a", {Service.L2, Service.POPULATION}),
+        ("a", {Service.DHCP, Service.METADATA}),
+        (None, {Service.L3}),
+    ]
+    assert tokens.by_host(found) == {"a": found[:2], "*": found[2:]}
+    for token in found:
+        given = tokens.proof(token, "client", "n", "m")
+        assert tokens.proven(given, tokens.by_host(found)[token.host], "n", "m") == token
+        assert tokens.proven(given, (), "n", "m") is None
+        assert tokens.proven(given, found[2:] if token.host == "a" else found[:2], "n", "m") is None
+
+
+@pytest.mark.parametrize("text", ["", "# only\n"])
+def test_file_without_a_token_is_refused(tmp_path, text):
+    path = tmp_path / "tokens"
+    path.touch(mode=0o600)
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="has no token"):
+        tokens.require_tokens(str(path))
 
 
 def test_world_readable_tokens_are_refused(tmp_path):
