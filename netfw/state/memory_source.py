@@ -6,7 +6,7 @@ It is also the reference for every other source: one suite checks all of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
@@ -31,7 +31,7 @@ from netfw.state.agent_requests import (
     find_ports,
     find_released_dhcp_port,
 )
-from netfw.state.dependencies import AgentRoot, Assignment, Item, roots
+from netfw.state.dependencies import AgentRoot, Assignment, Item, ResourceRole, roots
 from netfw.state.status_cache import StatusCache
 from netfw.state.store import Key, Store
 
@@ -122,6 +122,12 @@ class MemorySource(StateSource):
         """Return whether the service of a host implements *target*, and may report on it."""
         with self._lock:
             return self._store.serves(root, target)
+
+    def reaches_any(self, needs: Collection[tuple[AgentRoot, ResourceRole]]) -> bool:
+        """Return whether an agent depends on a node:
+        :class:`~netfw.state.rpc.ReachabilitySource`."""
+        with self._lock:
+            return any(self._store.reaches(root, node) for root, node in needs)
 
     def roles(self, router: Ref) -> Mapping[str, HaRole]:
         """Return the roles of a highly available router by host."""

@@ -15,7 +15,16 @@ from netfw.errors import CursorLost
 from netfw.model.agent import Agent
 from netfw.model.resource import Ref, Resource, ref
 from netfw.state.change_log import ChangeLog
-from netfw.state.dependencies import DELIVERED, REPORTED, AgentRoot, Assignment, Edge, Item, edges
+from netfw.state.dependencies import (
+    DELIVERED,
+    REPORTED,
+    AgentRoot,
+    Assignment,
+    Edge,
+    Item,
+    ResourceRole,
+    edges,
+)
 from netfw.state.reachability import ReachabilityIndex, Touched
 
 Key = Ref | Assignment
@@ -119,6 +128,10 @@ class Store:
     def serves(self, root: AgentRoot, target: Ref) -> bool:
         """Return whether the service of a host implements *target*, rather than only reads it."""
         return self._reachability.reaches(root, target, REPORTED)
+
+    def reaches(self, root: AgentRoot, node: ResourceRole) -> bool:
+        """Return whether *root* reaches *node*."""
+        return self._reachability.reaches(root, node.ref, (node.role,))
 
     def _concerns(self, key: Ref, roots: Iterable[AgentRoot]) -> bool:
         return key in self._resources and any(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from attrs import field, frozen
 
@@ -25,6 +27,17 @@ class Service(enum.StrEnum):
     METADATA = "metadata"
     """Identifies the instance of a metadata request.  No resource concerns it: it requests one port
     at a time, when needed."""
+
+
+AGENT_TYPES: Final[Mapping[str, Service]] = MappingProxyType(
+    {
+        "Open vSwitch agent": Service.L2,
+        "DHCP agent": Service.DHCP,
+        "L3 agent": Service.L3,
+        "Metadata agent": Service.METADATA,
+    }
+)
+"""The agent types of netfw, each with its service; agents of other types are L2 agents."""
 
 
 def _services(services: Iterable[Service]) -> frozenset[Service]:

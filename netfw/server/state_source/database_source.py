@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 from attrs import evolve
@@ -15,12 +15,12 @@ from netfw.drivers.values.reports import Report, ReportResult
 from netfw.drivers.values.subscription import Subscription
 from netfw.errors import ConfigError
 from netfw.model.resource import Ref
-from netfw.server.db import Database
-from netfw.server.db.journal.topics import readers, source
+from netfw.server.db import Database, ReadSnapshot
+from netfw.server.db.journal.topics import readers, source, topic
 from netfw.server.db.resources.rows import value
 from netfw.server.state_source import deltas
 from netfw.server.state_source.commit_watcher import CommitWatcher
-from netfw.state.dependencies import AgentRoot
+from netfw.state.dependencies import AgentRoot, ResourceRole
 from netfw.state.rpc.protocols import EncodedDelta, Tell, position
 
 R = TypeVar("R")
@@ -116,6 +116,22 @@ class DatabaseSource(StateSource):
                         del self._hints[name]
 
         return stop
+
+    def reaches_any(self, needs: Collection[tuple[AgentRoot, ResourceRole]]) -> bool:
+        """Return whether an agent depends on a node:
+        :class:`~netfw.state.rpc.ReachabilitySource`.
+
+        :raises BackendUnavailable: the database does not answer.
+        """
+
+        def reaches(view: ReadSnapshot) -> bool:
+            return any(
+                followed.ended is None
+                for root, node in needs
+                for followed in view.topics.among([topic(node)], [topic(root)])
+            )
+
+        return self._database.read(reaches)
 
     def announce(self, tell: Tell) -> Stop:
         """Announce each commit with the readers it concerns:

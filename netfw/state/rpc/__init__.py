@@ -6,7 +6,19 @@
 from __future__ import annotations
 
 from netfw.state.rpc.client import RemoteSource
-from netfw.state.rpc.protocols import CommitFeed, EncodedDelta, EncodedSource
+from netfw.state.rpc.protocols import (
+    CommitFeed,
+    EncodedDelta,
+    EncodedSource,
+    ReachabilitySource,
+)
 from netfw.state.rpc.server import StateRpcServer
 
-__all__ = ["CommitFeed", "EncodedDelta", "EncodedSource", "RemoteSource", "StateRpcServer"]
+__all__ = [
+    "CommitFeed",
+    "EncodedDelta",
+    "EncodedSource",
+    "ReachabilitySource",
+    "RemoteSource",
+    "StateRpcServer",
+]

@@ -1,12 +1,12 @@
-"""Optional protocols of a state source that save the RPC server decoding and encoding.
+"""Optional protocols of a state source that an RPC server makes use of.
 
-A :class:`~netfw.state.rpc.server.StateRpcServer` offers any source; one with these methods costs
-less.
+A :class:`~netfw.state.rpc.server.StateRpcServer` offers any source.  One that is encoded and
+announces commits costs less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol, runtime_checkable
 
 from attrs import field, frozen
@@ -14,7 +14,7 @@ from attrs import field, frozen
 from netfw.drivers.state_source import Cursor, Stop
 from netfw.drivers.values.subscription import Subscription
 from netfw.model.resource import Ref
-from netfw.state.dependencies import AgentRoot
+from netfw.state.dependencies import AgentRoot, ResourceRole
 
 Tell = Callable[[Cursor, frozenset[AgentRoot] | None], None]
 """Callback with the newest cursor and the agent roots that commits concern; ``None``: all.
@@ -61,6 +61,18 @@ class CommitFeed(Protocol):
 
     def announce(self, tell: Tell) -> Stop:
         """Call *tell* after every commit from now on, until stopped."""
+
+
+@runtime_checkable
+class ReachabilitySource(Protocol):
+    """A source that can check what an agent depends on.
+
+    Without it, requests by the id of a network or router are refused to callers with the
+    credentials of one host.
+    """
+
+    def reaches_any(self, needs: Collection[tuple[AgentRoot, ResourceRole]]) -> bool:
+        """Return whether one of the roots reaches its node now.  The cost is that of *needs*."""
 
 
 def position(ref: Ref) -> tuple[str, int]:

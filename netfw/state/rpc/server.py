@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -12,12 +12,18 @@ from netfw import request_id
 from netfw.drivers.state_source import Cursor, Delta, StateSource, Stop
 from netfw.drivers.transport import Caller, Message, Transport
 from netfw.drivers.values.agent_requests import Request
-from netfw.drivers.values.reports import Heartbeat, Report
 from netfw.drivers.values.subscription import Service, Subscription
-from netfw.errors import InvalidInput, NotSupported, RequestError
+from netfw.errors import InvalidInput, NotSupported
 from netfw.model.resource import Ref
 from netfw.model.wire.codec import Absent
 from netfw.state.dependencies import EVERYWHERE, AgentRoot
+from netfw.state.rpc.authorization import (
+    authorize_need,
+    authorize_reports,
+    authorize_request,
+    authorize_subscription,
+    restrict_answer,
+)
 from netfw.state.rpc.codecs import CURSOR, REF, codec_named, read, read_report, read_subscription
 from netfw.state.rpc.compat import PeerCompatibility
 from netfw.state.rpc.envelope import (
@@ -132,20 +138,24 @@ class StateRpcServer:
             raise InvalidInput({"reports": f"{len(raws)} are more than {MAX_REPORTS} at once"})
         parsed = (read_report(raw, self._agents) for raw in raws)
         reports = tuple(report for report in parsed if report is not None)
-        _authorize(caller, map(_host, reports))
+        authorize_reports(caller, reports)
         revived = bool(reports) and self._source.report(reports).resync
         return pack({REVIVED: True} if revived else {})
 
     def _ask(self, content: Content, caller: Caller) -> bytes:
         codec = codec_named(content.get("request"))
         request: Request[Any] = read(codec.request, content.get("about", {}), codec.name)
-        _authorize(caller, [host for host in [getattr(request, "host", None)] if host is not None])
-        answer = codec.answer.render(self._source.request(request))
-        return pack({} if isinstance(answer, Absent) else {"answer": answer})
+        authorize_request(caller, request)
+        authorize_need(caller, request, self._source)
+        answer = self._source.request(request)
+        if caller.host is not None:
+            answer = restrict_answer(request, answer, caller.host)
+        rendered = codec.answer.render(answer)
+        return pack({} if isinstance(rendered, Absent) else {"answer": rendered})
 
     def _subscription(self, content: Content, caller: Caller) -> Subscription:
         subscription = read_subscription(content.get("subscription"), self._agents)
-        _authorize(caller, [subscription.host])
+        authorize_subscription(caller, subscription)
         if not isinstance(self._source, CommitFeed):
             self._watch(subscription)
         return subscription
@@ -179,25 +189,3 @@ def _limit(content: Content) -> int | None:
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InvalidInput({"limit": f"{str(limit)[:20]!r} is no number of resources"})
     return limit
-
-
-def _host(report: Report) -> str:
-    return report.agent.host if isinstance(report, Heartbeat) else report.host
-
-
-def _authorize(caller: Caller, hosts: Iterable[str] | Sequence[str]) -> None:
-    """Check that a caller with the credentials of one host acts for that host only.
-
-    :raises RequestError: the caller acts for another host.
-    """
-    for host in hosts:
-        if caller.host is not None and host != caller.host:
-            LOG.warning(
-                "%s: refused: credentials of host %s, request for host %s",
-                caller.name,
-                caller.host,
-                host,
-            )
-            raise RequestError(
-                f"{caller.name} may speak for host {caller.host} and not for host {host}"
-            )
