@@ -16,6 +16,12 @@ SCHEDULING = (
         help="Seconds of silence, by the clock of the database, after which an agent counts as "
         "dead.  At least twice the report_interval of agents.",
     ),
+    cfg.ListOpt(
+        "further_agent_types",
+        default=[],
+        help="Types of agents that may register besides those of netfw, such as the L2 agents of a "
+        "vendor.  Agents of unknown types are refused.",
+    ),
     cfg.FloatOpt(
         "reschedule_interval",
         default=30.0,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
+from ipaddress import IPv4Address, IPv6Address
 
 from attrs import field, frozen
 from attrs.validators import optional
 
+from netfw.model.address import IpAddress, as_address
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.text_validation import check_host, check_text, check_token
 from netfw.model.validation import Validated, checked_by
+
+_BROADCAST = IPv4Address("255.255.255.255")
 
 
 @frozen(kw_only=True)
@@ -34,3 +38,16 @@ class Agent(Validated):
     created_at: datetime | None = None
     started_at: datetime | None = None
     heartbeat_at: datetime | None = None
+
+    @property
+    def tunnel_address(self) -> IpAddress | None:
+        """The tunnel address that the agent advertises, if another host can have it."""
+        try:
+            address = as_address(str(self.configurations.content().get("tunneling_ip")))
+        except ValueError:
+            return None
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        no_host = address.is_unspecified or address.is_loopback
+        many_hosts = address.is_multicast or address == _BROADCAST
+        return None if no_host or many_hosts else address

@@ -11,7 +11,6 @@ router, and every frame for it would be flooded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from ipaddress import IPv4Address
 from typing import TypeVar
 
 from netfw.agents.l2.address_pairs import AddressPairIndex, PairChange, addresses_within
@@ -27,14 +26,12 @@ from netfw.drivers.values.switch_values import (
     Tunnel,
     endpoints_problem,
 )
-from netfw.model.address import IpAddress, as_address
+from netfw.model.address import IpAddress
 from netfw.model.agent import Agent
 from netfw.model.device_owner import DeviceOwner, is_distributed
 from netfw.model.ids import AgentId, NetworkId, PortId
 from netfw.model.port import Port
 from netfw.model.segment import NetworkType
-
-_BROADCAST = IPv4Address("255.255.255.255")
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -45,7 +42,7 @@ Drop = Callable[[SwitchKey], None]
 def endpoints_of(agent: Agent, view: L2HostContext) -> frozenset[Endpoint]:
     """Return the endpoints of *agent* that this host can use; none for its own agent."""
     content = agent.configurations.content()
-    address, names = _address(content.get("tunneling_ip")), content.get("tunnel_types")
+    address, names = agent.tunnel_address, content.get("tunnel_types")
     if address is None or not isinstance(names, list | tuple) or agent.host == view.host:
         return frozenset()
     usable = set()
@@ -54,17 +51,6 @@ def endpoints_of(agent: Agent, view: L2HostContext) -> frozenset[Endpoint]:
         if own is not None and own.address != address and own.address.version == address.version:
             usable.add(Endpoint(type, address))
     return frozenset(usable)
-
-
-def _address(raw: object) -> IpAddress | None:
-    """Return the address that a peer advertises, if another host can have it."""
-    try:
-        address = as_address(str(raw))
-    except ValueError:
-        return None
-    no_host = address.is_unspecified or address.is_loopback
-    many_hosts = address.is_multicast or address == _BROADCAST
-    return None if no_host or many_hosts else address
 
 
 class OverlayPeers:
@@ -93,7 +79,7 @@ class OverlayPeers:
         self._own.pop(id, None)
         if agent is not None:
             self._agents[id] = agent
-            address = _address(agent.configurations.content().get("tunneling_ip"))
+            address = agent.tunnel_address
             if agent.host == self._view.host and address is not None:
                 self._own[id] = address
         before = frozenset[Endpoint]() if former is None else endpoints_of(former, self._view)

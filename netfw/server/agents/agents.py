@@ -15,6 +15,7 @@ from netfw.drivers.values.subscription import Service
 from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
+from netfw.server.agents.tunnel_claims import release_tunnel_addresses
 from netfw.server.core.resource_handler import (
     Reader,
     ResourceHandler,
@@ -85,6 +86,7 @@ class AgentHandler(StoredResourceHandler[Agent]):
             ExcludedHosts(unit.tx.connection, service).remove_host(before.host)
         unit.tx.heartbeats.delete(before.id)
         unit.delete(before)
+        release_tunnel_addresses(unit, before.host)
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         if "alive" in query.filters:

@@ -13,11 +13,13 @@ from attrs import evolve, frozen
 
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import Heartbeat, Report, ReportResult
-from netfw.errors import Conflict
+from netfw.drivers.values.subscription import AGENT_TYPES
+from netfw.errors import Conflict, InvalidInput
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
+from netfw.server.agents.tunnel_claims import claim_tunnel_address, release_tunnel_addresses
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.heartbeats import AgentHeartbeat
@@ -45,8 +47,13 @@ class HeartbeatHandler:
 
         ``resync`` if an agent was considered dead, or was switched on again; one that has just
         started needs no such answer.
+
+        :raises InvalidInput: an agent type is unknown, or a tunnel address is that of another host.
         """
-        resync = [self._handle(report) for report in reports if isinstance(report, Heartbeat)]
+        heartbeats = [report for report in reports if isinstance(report, Heartbeat)]
+        for heartbeat in heartbeats:
+            self._check_type(heartbeat.agent)
+        resync = [self._handle(heartbeat) for heartbeat in heartbeats]
         return ReportResult(resync=any(resync))
 
     def _handle(self, heartbeat: Heartbeat, attempts: int = ATTEMPTS) -> bool:
@@ -60,6 +67,18 @@ class HeartbeatHandler:
                 raise
             return self._handle(heartbeat, attempts - 1)
         return resync and not heartbeat.start
+
+    def _check_type(self, agent: Agent) -> None:
+        """Refuse agents of unknown types: a host has one agent of each type at most."""
+        name = agent.agent_type
+        if name not in AGENT_TYPES and name not in self.context.settings.further_agent_types:
+            LOG.warning("agent on %s: refused: unknown agent type %r", agent.host, name[:64])
+            raise InvalidInput(
+                {
+                    "agent_type": f"{name[:64]!r} is unknown to this server: name it in "
+                    "[scheduling] further_agent_types"
+                }
+            )
 
     def _as_before(self, tx: Transaction, heartbeat: Heartbeat, digest: str) -> bool:
         """Record the heartbeat, if nothing else changed."""
@@ -79,9 +98,12 @@ class HeartbeatHandler:
     def _store(self, unit: UnitOfWork, heartbeat: Heartbeat, digest: str) -> bool:
         """Store the new state of an agent and run the agent-up hooks; return whether it has to
         read everything."""
+        claim_tunnel_address(unit, heartbeat.agent)
         known = _stored_agent(unit, heartbeat.agent)
         last = None if known is None else unit.tx.heartbeats.latest([known.id]).get(known.id)
         agent = _store_agent(unit, known, heartbeat)
+        if known is None or known.tunnel_address != agent.tunnel_address:
+            release_tunnel_addresses(unit, agent.host)
         unit.tx.heartbeats.record(
             agent.id, state_digest=digest, counts=heartbeat.counts, start=heartbeat.start
         )

@@ -26,6 +26,8 @@ class Settings:
     """Limit of resources that have no quota option; -1: unlimited."""
     agent_down_time: float = 75.0
     """Seconds of silence after which an agent counts as dead."""
+    further_agent_types: tuple[str, ...] = ()
+    """Agent types that may register besides those of netfw."""
     failover_grace: float = 40.0
     """Seconds for which a server must have seen an agent dead before it reschedules its work."""
     dhcp_agents_per_network: int = 1

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 from attrs import evolve
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from netfw.drivers.server.query import Query, RequestContext
 from netfw.drivers.values.reports import Heartbeat
@@ -185,3 +185,62 @@ def test_an_id_is_of_the_agent_that_had_it_first(
     assert found["a"] == str(beat("a").agent.id)
     assert found["b"] != found["a"]
     assert len(listed(plugin)) == 2
+
+
+@pytest.mark.spec("RPC-06")
+def test_tunnel_address_of_a_dead_host_is_taken_over(
+    context: ServerContext, plugin: HandlersOnly, handler: HeartbeatHandler
+) -> None:
+    address = {"tunneling_ip": "192.0.2.9", "tunnel_types": ["vxlan"]}
+    handler([beat("a", start=True, **address)])
+    handler([beat("a", start=True, **address)])
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="another host"):
+            handler([beat("b", start=True, **address)])
+    grow_old(context, "a", 70)
+    with pytest.raises(InvalidInput, match="another host"):
+        handler([beat("b", start=True, **address)])
+    grow_old(context, "a", 80)
+    handler([beat("b", start=True, **address)])
+    with pytest.raises(InvalidInput, match="another host"):
+        handler([beat("a", **address)])
+    assert {each["host"]: each["alive"] for each in listed(plugin)} == {"a": False, "b": True}
+    handler([beat("a", tunneling_ip="192.0.2.10")])
+    assert claimed(context) == {"192.0.2.9": "b", "192.0.2.10": "a"}
+
+
+@pytest.mark.spec("RPC-06")
+def test_tunnel_addresses_are_released_with_the_agents_that_advertise_them(
+    context: ServerContext, plugin: HandlersOnly, handler: HeartbeatHandler
+) -> None:
+    for number in range(20):
+        handler([beat("a", tunneling_ip=f"192.0.2.{number + 1}")])
+    assert claimed(context) == {"192.0.2.20": "a"}
+    handler([beat("a", "DHCP agent", tunneling_ip="192.0.2.20")])
+    handler([beat("a", tunneling_ip="2001:db8:0::1")])
+    assert claimed(context) == {"192.0.2.20": "a", "2001:db8::1": "a"}, "both agents have one"
+    for address in ("127.0.0.1", "::", "224.0.0.1", "no address", None):
+        handler([beat("b", tunneling_ip=address)])
+        handler([beat("c", tunneling_ip=address)])
+    assert claimed(context) == {"192.0.2.20": "a", "2001:db8::1": "a"}, "no other host can have it"
+    for each in listed(plugin, host="a"):
+        plugin.delete(ADMIN, "agent", each["id"])
+    assert claimed(context) == {}
+
+
+def claimed(context: ServerContext) -> dict[str, str]:
+    with context.database.writing.begin() as connection:
+        rows = connection.execute(text("SELECT address, host FROM tunnel_addresses"))
+        return {row.address: row.host for row in rows}
+
+
+@pytest.mark.spec("RPC-06")
+def test_agents_of_further_types_register_if_an_option_names_them(
+    context: ServerContext, plugin: HandlersOnly, handler: HeartbeatHandler
+) -> None:
+    with pytest.raises(InvalidInput, match="further_agent_types"):
+        handler([beat("b"), beat("a", "Vendor agent")])
+    assert listed(plugin) == [], "nothing of the message is stored"
+    context.settings = evolve(context.settings, further_agent_types=("Vendor agent",))
+    handler([beat("a", "Vendor agent")])
+    assert [each["agent_type"] for each in listed(plugin)] == ["Vendor agent"]

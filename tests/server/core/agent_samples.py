@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -29,6 +30,14 @@ class HandlersOnly(HandlerPlugin):
         raise NotImplementedError
 
 
+def tunnel_address(host: str) -> str:
+    """Return the tunnel address of a host; no two have the same."""
+    if host == "a":
+        return "192.0.2.1"
+    number = int.from_bytes(uuid5(NAMESPACE_DNS, host).bytes[:3], "big")
+    return str(IPv4Address(0x0A000000 + number))
+
+
 def beat(
     host: str = "a", kind: str = "Open vSwitch agent", *, start: bool = False, **said: Any
 ) -> Heartbeat:
@@ -39,7 +48,7 @@ def beat(
         binary="netfw-agent",
         host=host,
         availability_zone=said.pop("zone", None),
-        configurations=JsonDocument({"tunneling_ip": "192.0.2.1", **counts, **said}),
+        configurations=JsonDocument({"tunneling_ip": tunnel_address(host), **counts, **said}),
     )
     return Heartbeat(agent=agent, counts=counts, start=start)
 

@@ -9,6 +9,7 @@ from sqlalchemy import Boolean, Column, ForeignKey, Index, Table, UniqueConstrai
 
 from netfw.drivers.values.subscription import Service
 from netfw.server.db.schema.columns import (
+    ADDRESS_LENGTH,
     DIGEST_LENGTH,
     NUMBER_LENGTH,
     TABLE_OPTIONS,
@@ -209,6 +210,16 @@ HOST_MACS: Final = Table(
     **TABLE_OPTIONS,
 )
 """The MAC address that routed traffic of a host carries; no two hosts have the same."""
+
+TUNNEL_ADDRESSES: Final = Table(
+    "tunnel_addresses",
+    METADATA,
+    Column("address", word(ADDRESS_LENGTH), primary_key=True),
+    Column("host", text(), nullable=False),
+    Index(None, "host"),
+    **TABLE_OPTIONS,
+)
+"""The host whose agents advertise a tunnel address; no two hosts have the same."""
 
 HA_NETWORKS: Final = Table(
     "ha_networks",

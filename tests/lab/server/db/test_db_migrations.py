@@ -13,13 +13,18 @@ from sqlalchemy import Integer, MetaData, Table
 
 from netfw.drivers.server.query import Query
 from netfw.errors import BackendBroken, InvalidInput
-from netfw.model.address import Mac
+from netfw.model.address import Mac, as_address
+from netfw.model.agent import Agent
 from netfw.model.binding import Binding
+from netfw.model.ids import AgentId
+from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Resource
 from netfw.model.router import Router
 from netfw.server.db import Database, migration
+from netfw.server.db.agents.tunnel_addresses import TunnelAddresses
+from netfw.server.db.database import Transaction
 from tests.lab.databases import EmptyDatabase
 
 
@@ -211,3 +216,31 @@ def _read(database: Database, tables: Mapping[str, Mapping[str, Any]]) -> dict[s
             (row,) = connection.execute(table.select()).mappings()
             rows[name] = {column: row[column] for column in expected}
     return rows
+
+
+@pytest.mark.spec("RPC-06")
+def test_tunnel_addresses_are_filled_from_stored_agents(
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(empty_database.url)
+    migration.upgrade(database)
+    said = ["192.0.2.1", "2001:db8:0::1", "192.0.2.1", None, "no address"]
+    agents = [
+        Agent(
+            id=AgentId(UUID(int=number)),
+            agent_type="Open vSwitch agent",
+            binary="netfw-ovs-agent",
+            host=f"host{number}",
+            configurations=JsonDocument({"tunneling_ip": address}),
+        )
+        for number, address in enumerate(said)
+    ]
+    database.transaction(lambda tx: tx.resources.insert(*agents))
+    migration.downgrade(database, "0012")
+    migration.upgrade(database)
+
+    def hosts(tx: Transaction) -> list[str | None]:
+        addresses = TunnelAddresses(tx.connection)
+        return [addresses.host_of(as_address(each)) for each in ("192.0.2.1", "2001:db8::1")]
+
+    assert database.transaction(hosts) == ["host0", "host1"]

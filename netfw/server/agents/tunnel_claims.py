@@ -1,0 +1,64 @@
+"""Tunnel addresses of agents: no two hosts with live agents have the same."""
+
+from __future__ import annotations
+
+import logging
+
+from netfw.errors import InvalidInput
+from netfw.model.address import IpAddress
+from netfw.model.agent import Agent
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.agents.heartbeats import agents_on
+from netfw.server.db.agents.tunnel_addresses import TunnelAddresses
+
+LOG = logging.getLogger(__name__)
+
+
+def claim_tunnel_address(unit: UnitOfWork, agent: Agent) -> None:
+    """Record that the host of *agent* has the tunnel address that the agent advertises.
+
+    An address of a host whose agents are dead, deleted or advertise another one is taken over.
+
+    :raises InvalidInput: a live agent of another host has it.
+    """
+    addresses, address = TunnelAddresses(unit.tx.connection), agent.tunnel_address
+    if address is not None:
+        former = addresses.host_of(address)
+        if former != agent.host:
+            if former is not None and _advertises(unit, former, address):
+                _refuse(agent, address, former)
+            addresses.assign(address, agent.host)
+
+
+def release_tunnel_addresses(unit: UnitOfWork, host: str) -> None:
+    """Release the addresses of a host that none of its stored agents advertises."""
+    addresses = TunnelAddresses(unit.tx.connection)
+    recorded = addresses.of(host)
+    if recorded:
+        stored = agents_on(unit.tx.connection, [host])[host]
+        addresses.release(recorded - {str(each.agent.tunnel_address) for each in stored})
+
+
+def _advertises(unit: UnitOfWork, host: str, address: IpAddress) -> bool:
+    """Return whether a live agent of *host* has *address*."""
+    longest = unit.context.settings.agent_down_time
+    return any(
+        each.silence is not None and each.silence <= longest
+        for each in agents_on(unit.tx.connection, [host])[host]
+        if each.agent.tunnel_address == address
+    )
+
+
+def _refuse(agent: Agent, address: IpAddress, other: str) -> None:
+    """Name the other host to the operator; the sender may be an attacker."""
+    LOG.warning(
+        "%s on %s: refused: it advertises the tunnel address %s of host %s, which is alive",
+        agent.agent_type, agent.host, address, other,
+    )  # fmt: skip
+    raise InvalidInput(
+        {
+            "tunneling_ip": f"{address} is the tunnel address of another host: set local_ip to an "
+            "address of this host, or delete the agent of the other one; the log of the server "
+            "names it"
+        }
+    )

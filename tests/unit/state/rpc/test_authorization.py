@@ -1,0 +1,105 @@
+"""What callers with the credentials of one host or of some services may request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.transport import Caller
+from netfw.drivers.values.agent_requests import (
+    EnabledServices,
+    EnsureDhcpPort,
+    EnsureGatewayPort,
+    FindPorts,
+    ResolveDevices,
+)
+from netfw.drivers.values.reports import Heartbeat
+from netfw.drivers.values.subscription import AGENT_TYPES, Service, Subscription
+from netfw.errors import NotFound, RequestError
+from netfw.model.resource import ref
+from netfw.state.memory_source import MemorySource
+from netfw.state.rpc import RemoteSource, StateRpcServer
+from netfw.state.rpc.authorization import REQUESTERS
+from netfw.state.rpc.codecs import REQUEST_CODECS
+from netfw.testing.conformance.state_source import samples
+from netfw.testing.fakes.transport import FakeNetwork
+
+pytestmark = pytest.mark.spec("RPC-06")
+
+CLOUD = (*samples.BACKGROUND, samples.WEB_HERE, samples.NEIGHBOUR)
+
+
+@pytest.fixture
+def source() -> MemorySource:
+    return MemorySource(*CLOUD)
+
+
+@pytest.fixture
+def wire(source: MemorySource) -> FakeNetwork:
+    network = FakeNetwork()
+    StateRpcServer(source, network.transport()).open()
+    return network
+
+
+def client(wire: FakeNetwork, *services: Service, host: str = samples.HERE) -> RemoteSource:
+    caller = Caller("agent", host, frozenset(services) if services else None)
+    return RemoteSource(wire.transport(caller), timeout=5)
+
+
+def test_every_request_has_the_services_that_send_it() -> None:
+    assert {codec.request.cls for codec in REQUEST_CODECS} == set(REQUESTERS)
+    assert all(REQUESTERS.values())
+
+
+@pytest.mark.parametrize("agent_type", [*AGENT_TYPES, "Vendor agent"])
+@pytest.mark.parametrize("service", list(Service))
+def test_heartbeats_are_those_of_the_services_of_the_caller(
+    wire: FakeNetwork, agent_type: str, service: Service
+) -> None:
+    agent = evolve(samples.AGENT_THERE, host=samples.HERE, agent_type=agent_type)
+    report = [Heartbeat(agent=agent)]
+    if AGENT_TYPES.get(agent_type, Service.L2) is service:
+        client(wire, service).report(report)
+    else:
+        with pytest.raises(RequestError, match=f"may speak for service {service} and not for"):
+            client(wire, service).report(report)
+
+
+@pytest.mark.parametrize("service", list(Service))
+def test_subscriptions_are_those_of_the_services_of_the_caller(
+    wire: FakeNetwork, service: Service
+) -> None:
+    both = Subscription(samples.HERE, frozenset({Service.L2, service}))
+    next(client(wire, Service.L2, service).snapshot(both))
+    if service is not Service.L2:
+        with pytest.raises(RequestError, match="may speak for service l2 and not for"):
+            next(client(wire, Service.L2).snapshot(both))
+    client(wire, service).request(EnabledServices())
+
+
+def refused(source: RemoteSource, request: Any) -> None:
+    with pytest.raises(NotFound, match="host here does not serve network"):
+        source.request(request)
+
+
+def test_networks_are_answered_to_hosts_that_serve_them(
+    wire: FakeNetwork, source: MemorySource
+) -> None:
+    here, anybody = client(wire), RemoteSource(wire.transport(), timeout=5)
+    network, subnets = samples.NET.id, frozenset({samples.SUBNET.id})
+    look_up = FindPorts(address=samples.NEIGHBOUR.fixed_ips[0].address, network=network)
+    make = EnsureDhcpPort(network=network, host=samples.HERE, subnets=subnets)
+    for request in (look_up, make, EnsureGatewayPort(network=network, host=samples.HERE)):
+        refused(here, request)
+    assert len(anybody.request(look_up)) == 1
+    source.put(samples.DHCP_ASSIGNMENT)
+    assert len(here.request(look_up)) == 1
+    assert here.request(make).binding.host == samples.HERE
+
+
+def test_devices_are_resolved_for_the_host_that_has_them(wire: FakeNetwork) -> None:
+    wanted = ResolveDevices(ports=frozenset({samples.WEB_HERE.id, samples.NEIGHBOUR.id}))
+    assert [ref(each) for each in client(wire).request(wanted)] == [ref(samples.WEB_HERE)]
+    assert len(RemoteSource(wire.transport(), timeout=5).request(wanted)) == 2
