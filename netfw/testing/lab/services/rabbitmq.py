@@ -75,6 +75,18 @@ class PrivateRabbitmq:
             time.sleep(0.05)
         return self
 
+    def run(self, script: str) -> str:
+        """Run shell commands, such as ``rabbitmqctl``, as the broker's operator.
+
+        :raises subprocess.CalledProcessError: a command fails.
+        """
+        environment = self._environment()
+        environment["PATH"] = f"{_PROGRAM.parent}:{environment['PATH']}"
+        argv = ("sh", "-e", "-c", script)
+        return subprocess.run(
+            argv, env=environment, check=True, capture_output=True, text=True
+        ).stdout
+
     def log(self) -> str:
         """Return the broker's log so far."""
         file = self.directory / "log" / "broker.log"
