@@ -25,9 +25,10 @@ def claim_tunnel_address(unit: UnitOfWork, agent: Agent) -> None:
     if address is not None:
         former = addresses.host_of(address)
         if former != agent.host:
-            if former is not None and _advertises(unit, former, address):
+            down_time = unit.context.settings.agent_down_time
+            if former is not None and addresses.is_in_use(address, former, down_time):
                 _refuse(agent, address, former)
-            addresses.assign(address, agent.host)
+            addresses.assign(address, agent.host, former)
 
 
 def release_tunnel_addresses(unit: UnitOfWork, host: str) -> None:
@@ -36,17 +37,8 @@ def release_tunnel_addresses(unit: UnitOfWork, host: str) -> None:
     recorded = addresses.of(host)
     if recorded:
         stored = agents_on(unit.tx.connection, [host])[host]
-        addresses.release(recorded - {str(each.agent.tunnel_address) for each in stored})
-
-
-def _advertises(unit: UnitOfWork, host: str, address: IpAddress) -> bool:
-    """Return whether a live agent of *host* has *address*."""
-    longest = unit.context.settings.agent_down_time
-    return any(
-        each.silence is not None and each.silence <= longest
-        for each in agents_on(unit.tx.connection, [host])[host]
-        if each.agent.tunnel_address == address
-    )
+        advertised = {str(each.agent.tunnel_address) for each in stored}
+        addresses.release(host, recorded - advertised)
 
 
 def _refuse(agent: Agent, address: IpAddress, other: str) -> None:

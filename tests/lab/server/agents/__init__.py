@@ -1,0 +1,1 @@
+"""Agents on real databases."""
