@@ -82,6 +82,10 @@ class FirewallCapability(Capability):
     """Each instance must be plugged through a Linux bridge of its own."""
     STATELESS_GROUPS = "stateless-groups"
     """Security groups can be stateless: they keep no connection state."""
+    DCCP_PORTS = "dccp-ports"
+    """Rules can be limited to ports of DCCP."""
+    UDPLITE_PORTS = "udplite-ports"
+    """Rules can be limited to ports of UDP-Lite."""
 
 
 class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
@@ -110,6 +114,10 @@ class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
     8. A trusted port passes everything; becoming filtered or trusted is a change like any other.
     9. A value that the backend could read as its own syntax is refused by name, as
        ``InvalidInput`` for its key; it never reaches the backend.
+    10. A rule that the driver cannot enforce is left out alone: its group fails with
+        ``PartlyInvalid``, which names the rule by its id, and the other rules of the group, and
+        all later changes of them, are in force.  ``netfw.drivers.support.rule_capabilities`` has
+        the capability that a rule needs.
     """
 
     GROUP: ClassVar[str] = "netfw.firewall_drivers"

@@ -72,6 +72,8 @@ _CAPABILITIES = (
     FirewallCapability.SPOOF_GUARD,
     FirewallCapability.STATELESS_GROUPS,
     FirewallCapability.ADDRESS_GROUPS,
+    FirewallCapability.DCCP_PORTS,
+    FirewallCapability.UDPLITE_PORTS,
 )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import FirewallCapability, FirewallKey, FirewallValue, Member, Rules
+from netfw.drivers.support.rule_capabilities import left_out_error, restrict_rules
 from netfw.drivers.values.keys import AddressGroupKey
 from netfw.errors import NetfwError, NotSupported
 
@@ -33,39 +34,32 @@ def restrict_to_capabilities(
     refused: dict[FirewallKey, NetfwError] = {}
     for key in keys:
         if key in desired:
-            value, reason = _restrict(desired[key], firewall)
+            value, error = _restrict(desired[key], firewall)
             if value is not None:
                 values[key] = value
-            if reason:
-                refused[key] = NotSupported(f"the firewall driver {firewall.name!r} {reason}")
+            if error is not None:
+                refused[key] = error
     return SupportedPolicy(values, refused)
 
 
 def _restrict(
     value: FirewallValue, firewall: DriverInfo[Capability]
-) -> tuple[FirewallValue | None, str]:
+) -> tuple[FirewallValue | None, NetfwError | None]:
     """Return the supported part of *value*, and why it is not all."""
     capabilities = firewall.capabilities
     if FirewallCapability.FILTERING not in capabilities:
-        return value, ""  # a driver without filtering accepts everything
-    if (
-        isinstance(value, Rules)
-        and not value.stateful
-        and FirewallCapability.STATELESS_GROUPS not in capabilities
-    ):
-        return None, (
-            "has no stateless groups, so this one allows nothing: make it stateful, or choose "
-            "another firewall_driver"
-        )
-    if FirewallCapability.ADDRESS_GROUPS in capabilities:
-        return value, ""
-    if isinstance(value, Member) and isinstance(value.group, AddressGroupKey):
-        return None, ""
-    if isinstance(value, Rules):
-        rules = frozenset(rule for rule in value.rules if rule.remote_address_group_id is None)
-        if lost := len(value.rules) - len(rules):
-            return evolve(value, rules=rules), (
-                f"has no address groups, so {lost} of its rules allow nothing: name prefixes in "
-                "them, or choose another firewall_driver"
+        return value, None  # a driver without filtering accepts everything
+    match value:
+        case Rules(stateful=False) if FirewallCapability.STATELESS_GROUPS not in capabilities:
+            return None, NotSupported(
+                f"the firewall driver {firewall.name!r} has no stateless groups, so this one "
+                "allows nothing: make it stateful, or choose another firewall_driver"
             )
-    return value, ""
+        case Rules():
+            supported = restrict_rules(value, capabilities)
+            left_out = supported.left_out
+            return supported.rules, left_out_error(left_out) if left_out else None
+        case Member(group=AddressGroupKey()):
+            is_supported = FirewallCapability.ADDRESS_GROUPS in capabilities
+            return value if is_supported else None, None
+    return value, None

@@ -104,7 +104,7 @@ def make_state_report(
     """Build the state report, with the keys that servers and operators know."""
     facts = view.facts
     addresses = sorted({str(endpoint.address) for endpoint in facts.endpoints})
-    hybrid = firewall is not None and FirewallCapability.HYBRID_PLUG in firewall.capabilities
+    declared = frozenset() if firewall is None else firewall.capabilities
     configurations: dict[str, object] = {
         "bridge_mappings": {name: facts.mappings.get(name, "") for name in facts.physical_networks},
         "tunnel_types": sorted(endpoint.type for endpoint in facts.endpoints),
@@ -118,7 +118,10 @@ def make_state_report(
         "integration_bridge": facts.bridge,
         "ovs_capabilities": sorted(facts.features),
         "vhostuser_socket_dir": facts.vhostuser_socket_dir,
-        "ovs_hybrid_plug": hybrid,
+        "ovs_hybrid_plug": FirewallCapability.HYBRID_PLUG in declared,
+        "firewall_capabilities": sorted(
+            each.value for each in declared if isinstance(each, FirewallCapability)
+        ),
         "resource_versions": dict(RESOURCE_VERSIONS),
         "devices": counts.get("devices", 0),
     }

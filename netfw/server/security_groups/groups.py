@@ -20,6 +20,7 @@ from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.security_groups.enforcement import check_groups
 from netfw.server.security_groups.rules import (
     SecurityGroupRuleHandler,
     add_nulls,
@@ -73,6 +74,7 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
             _refuse_default_name(body)
             known = parse(self.kind, {**body, "id": str(uuid4())})
             groups.append(cast(SecurityGroup, known))
+        check_groups(unit, groups)
         stored = unit.insert(*groups)
         rules = unit.insert(*(rule for group in stored for rule in open_rules(group)))
         unit.count("security_group_rule", rules)
@@ -86,6 +88,7 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
             _refuse_default_name(body)
         if after.stateful != before.stateful:
             _refuse_used(unit, before, "cannot become stateful or stateless")
+            check_groups(unit, [after])
         return unit.update(before, after)
 
     def do_delete(self, unit: UnitOfWork, before: SecurityGroup) -> None:

@@ -24,6 +24,7 @@ from netfw.model.validation import Problem
 from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.security_groups.enforcement import check_rules
 
 CHANGEABLE = frozenset({"description"})
 RELATED = ("port_range_min", "port_range_max", "remote_ip_prefix")
@@ -39,6 +40,7 @@ class SecurityGroupRuleHandler(StoredResourceHandler[SecurityGroupRule]):
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[SecurityGroupRule, ...]:
         rules = tuple(_parse_rule(body) for body in bodies)
+        check_rules(unit, rules)
         groups = _lock_groups(unit, rules)
         _refuse_repeated(unit, rules)
         for rule, body in zip(rules, bodies, strict=True):

@@ -30,6 +30,7 @@ from netfw_drivers.ovs.firewall.monitor import DriftedOwners, OfportTracker
 from netfw_drivers.ovs.firewall.plan.changes import parts_of
 from netfw_drivers.ovs.firewall.plan.ct_zones import Zones
 from netfw_drivers.ovs.firewall.plan.plan import (
+    CAPABILITIES,
     OURS,
     FirewallPlan,
     FirewallUpdate,
@@ -39,15 +40,6 @@ from netfw_drivers.ovs.firewall.plan.plan import (
 from netfw_drivers.ovs.firewall.plan.recovery import RecoveredState
 from netfw_drivers.ovs.firewall.plan.state import State
 
-_CAPABILITIES = (
-    HostCapability.PLAN,
-    HostCapability.WATCH,
-    FirewallCapability.FILTERING,
-    FirewallCapability.SPOOF_GUARD,
-    FirewallCapability.STATELESS_GROUPS,
-    FirewallCapability.ADDRESS_GROUPS,
-    FirewallCapability.IN_SWITCH,
-)
 _OVERTAKEN = "planned before another plan was executed; plan again"
 
 
@@ -87,7 +79,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         )
 
     def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
-        return DriverInfo("openflow", _CAPABILITIES)
+        return DriverInfo("openflow", CAPABILITIES)
 
     def problems(self) -> tuple[str, ...]:
         try:

@@ -22,8 +22,15 @@ from netfw.drivers.firewall import (
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.support.firewall_validation import validation_error
+from netfw.drivers.support.rule_capabilities import restrict_rules
 from netfw.drivers.values.allowed_source import AllowedSource
-from netfw.errors import BackendUnavailable, InvalidInput, NetfwError, OperationRefused
+from netfw.errors import (
+    BackendUnavailable,
+    InvalidInput,
+    NetfwError,
+    OperationRefused,
+    PartlyInvalid,
+)
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.protocol import TCP
@@ -73,6 +80,7 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
             FirewallCapability.SPOOF_GUARD,
             FirewallCapability.STATELESS_GROUPS,
             FirewallCapability.ADDRESS_GROUPS,
+            FirewallCapability.UDPLITE_PORTS,
         }
     )
 
@@ -97,6 +105,10 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
     def plan(self, update: Update[FirewallKey, FirewallValue], observed: dict[Any, Any]) -> Plan:
         refused = self.refusals(update)
         put = {key: value for key, value in update.put.items() if key not in refused}
+        for key, value in put.items():
+            if isinstance(value, Rules):
+                put[key], left_out = self.enforced(value)
+                refused |= {key: PartlyInvalid(left_out)} if left_out else {}
         changed = {key: value for key, value in put.items() if observed.get(key) != value}
         gone = self.removed_keys(update, observed)
         return Plan(stages=self.stages(changed, gone, observed), refused=refused)
@@ -107,6 +119,11 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
             for key, value in update.put.items()
         }
         return {key: error for key, error in found.items() if error is not None}
+
+    def enforced(self, group: Rules) -> tuple[Rules, Mapping[str, str]]:
+        """Return the rules to put, and those that are left out, each with the reason."""
+        supported = restrict_rules(group, self.CAPABILITIES)
+        return supported.rules, supported.left_out
 
     def removed_keys(self, update: Update[Any, Any], observed: dict[Any, Any]) -> set[Any]:
         gone = set(update.drop)

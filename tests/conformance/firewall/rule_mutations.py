@@ -4,7 +4,8 @@ from attrs import evolve
 
 from netfw.drivers.firewall import FilteredPort, FirewallCapability, FirewallDriver, Member, Rules
 from netfw.drivers.values.keys import GroupKey
-from netfw.model.protocol import ICMPV6, PORTED, UDP
+from netfw.errors import PartlyInvalid
+from netfw.model.protocol import ICMPV6, PORTED, UDP, UDPLITE
 from netfw.testing.conformance.firewall.packets import Arp, Other, Packet
 from tests.conformance.common.mutations import Mutations, breaks
 from tests.conformance.firewall.fake_firewall import FakeFirewallDriver
@@ -274,6 +275,50 @@ def drop_arp_to_filtered_ports(cls, original, policy, way, opened):
     if filtered and isinstance(way.sent, Arp):
         return False
     return original(policy, way, opened)
+
+
+@MUTATIONS.override("refusals", breaks(FirewallDriver, 10))
+def freeze_group_with_unenforceable_rule(driver, original, update):
+    """Refuse a whole group for one rule."""
+    groups = {key: value for key, value in update.put.items() if isinstance(value, Rules)}
+    found = {key: driver.enforced(group)[1] for key, group in groups.items()}
+    frozen = {key: PartlyInvalid(left_out) for key, left_out in found.items() if left_out}
+    return {**frozen, **original(update)}
+
+
+@MUTATIONS.override("enforced", breaks(FirewallDriver, 10))
+def widen_unenforceable_rule(driver, original, group):
+    """Apply a rule without the ports that cannot be matched."""
+    supported, left_out = original(group)
+    wide = {evolve(rule, port_min=None, port_max=None) for rule in group.rules - supported.rules}
+    return evolve(supported, rules=supported.rules | wide), left_out
+
+
+@MUTATIONS.override("enforced", breaks(FirewallDriver, 10))
+def leave_rules_out_without_a_name(driver, original, group):
+    """Report a rule that is left out, and not which."""
+    supported, left_out = original(group)
+    return supported, dict.fromkeys(["a rule"] if left_out else [], "left out")
+
+
+@MUTATIONS.override("enforced", breaks(FirewallDriver, 10))
+def leave_rules_out_silently(driver, original, group):
+    """Report a group as done that lacks a rule."""
+    return original(group)[0], {}
+
+
+@MUTATIONS.override("enforced", breaks(FirewallDriver, 10))
+def empty_group_with_unenforceable_rule(driver, original, group):
+    """Leave out all rules of a group for one."""
+    supported, left_out = original(group)
+    return (evolve(group, rules=frozenset()) if left_out else supported), left_out
+
+
+@MUTATIONS.override("rewrite_rule", breaks(FirewallDriver, 1, 10))
+def ignore_declared_ports_of_udplite(_, rule):
+    """Apply a rule with ports of UDP-Lite to all of them."""
+    known = rule.protocol != UDPLITE
+    return [rule] if known else [evolve(rule, port_min=None, port_max=None)]
 
 
 MUTATIONS.replace(

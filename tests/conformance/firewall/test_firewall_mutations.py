@@ -48,7 +48,7 @@ class TestFirewallMutations(MutationChecks):
     CONTRACTS = BROKEN_CONTRACTS = (*CONTRACTS, Reconciler)
     FAKE = FakeFirewallDriver
     MUTATIONS = MUTATIONS
-    LEAST = 72
+    LEAST = 78
     UNPROVEN = frozenset({UNPROVEN})
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from ipaddress import IPv4Address, IPv6Address
 
-from netfw.model.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
+from netfw.model.protocol import DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDPLITE
 from netfw.testing.conformance.firewall.packets import (
     MLD2_REPORT,
     MLD_DONE,
@@ -122,6 +122,10 @@ def _transport(packet: Packet, more: bytes = b"") -> bytes:
         made = _udp(packet, body)
     elif packet.protocol == SCTP:
         made = _sctp(packet)
+    elif packet.protocol == UDPLITE:
+        made = _udplite(packet, body)
+    elif packet.protocol == DCCP:
+        made = _dccp(packet)
     else:
         made = body.ljust(8, b"\0")
     return made
@@ -137,6 +141,18 @@ def _tcp(packet: Packet, body: bytes) -> bytes:
 def _udp(packet: Packet, body: bytes) -> bytes:
     ends = struct.pack("!HH", packet.source_port, packet.target_port)
     return _summed(packet, ends + struct.pack("!HH", 8 + len(body), 0) + body, 6)
+
+
+def _udplite(packet: Packet, body: bytes) -> bytes:
+    """Return a packet whose checksum covers all of it."""
+    ends = struct.pack("!HH", packet.source_port, packet.target_port)
+    return _summed(packet, ends + struct.pack("!HH", 0, 0) + body, 6)
+
+
+def _dccp(packet: Packet) -> bytes:
+    """Return the request that opens a connection, with a long sequence number."""
+    ends = struct.pack("!HH", packet.source_port, packet.target_port)
+    return _summed(packet, ends + struct.pack("!BBHBBHII", 5, 0, 0, 1, 0, 0, 1, 1), 6)
 
 
 def _sctp(packet: Packet) -> bytes:

@@ -14,6 +14,9 @@ from netfw.testing.conformance.firewall.connections import FirewallConnectionsCo
 from netfw.testing.conformance.firewall.injection import FirewallInjectionConformance
 from netfw.testing.conformance.firewall.rules import FirewallRulesConformance
 from netfw.testing.conformance.firewall.stateless import FirewallStatelessConformance
+from netfw.testing.conformance.firewall.unenforceable_rules import (
+    FirewallUnenforceableConformance,
+)
 
 
 class FirewallDriverConformance(
@@ -23,6 +26,7 @@ class FirewallDriverConformance(
     FirewallSourcesConformance,
     FirewallUpdatesConformance,
     FirewallInjectionConformance,
+    FirewallUnenforceableConformance,
 ):
     """The promises of :class:`FirewallDriver`, and of all that it is."""
 

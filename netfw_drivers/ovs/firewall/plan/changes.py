@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Hashable, Iterable, Iterator, Set
 from functools import partial
 
 from attrs import frozen
@@ -51,6 +51,7 @@ STATIC = "static"
 MAX_POLICIES = 0xFFFF
 MAX_CLAUSES = 4000
 """Conjunctions of one flow; a message has no room for more."""
+_COMMON = f"{MAX_CLAUSES} groups of this host have it already: put ports into groups of others"
 
 FlowOwner = PortKey | PolicyOwner | MeaningOwner | ClauseMatch | str
 """Owner of flows of the firewall."""
@@ -99,13 +100,12 @@ class FirewallChanges:
         self.state.set_port(key, None)
         self._touch(key, key)
 
-    def put_group(self, key: GroupKey, rules: Rules) -> None:
-        """Allow what *rules* allow.
+    def put_group(self, key: GroupKey, rules: Rules) -> dict[str, str]:
+        """Allow what *rules* allow; return the rules that are left out, and why.
 
-        :raises InvalidInput: too many groups have such a rule; nothing is changed.
+        Those are rules that too many groups have.
         """
-        wanted = _wanted(key.group, rules)
-        self._check_clause_limit(key, wanted)
+        left_out, wanted = self._wanted(key.group, rules)
         known, _ = self.state.meanings.take(GroupPresent(key.group))
         self._touch(MeaningOwner(known), key)
         for number, permit in self._permits(key.group):
@@ -113,6 +113,7 @@ class FirewallChanges:
                 self._withdraw(key, number, permit)
         for permit, clause_matches in wanted.items():
             self._grant(key, permit, clause_matches)
+        return left_out
 
     def drop_group(self, key: GroupKey) -> None:
         for number, permit in self._permits(key.group):
@@ -279,18 +280,25 @@ class FirewallChanges:
         self._touch(MeaningOwner(number), key)
         self._touch_policies(key)
 
-    def _check_clause_limit(
-        self, key: GroupKey, wanted: Mapping[Permit, frozenset[ClauseMatch]]
-    ) -> None:
-        for permit, clause_matches in wanted.items():
-            number = self.state.meanings.get(permit)
-            for clause_match in clause_matches:
-                others = self.state.rules.keys_of(clause_match)
-                if len(others) >= MAX_CLAUSES and number not in others:
-                    raise InvalidInput(
-                        {str(key): f"{MAX_CLAUSES} groups of this host have the same rule "
-                         f"({clause_match.match}): put ports into groups that others are in"}
-                    )  # fmt: skip
+    def _wanted(
+        self, group: SecurityGroupId, rules: Rules
+    ) -> tuple[dict[str, str], dict[Permit, frozenset[ClauseMatch]]]:
+        """Return the rules to leave out, and the clauses of the others by permit."""
+        left_out: dict[str, str] = {}
+        found: dict[Permit, set[ClauseMatch]] = defaultdict(set)
+        for rule in sorted(rules.rules, key=lambda rule: (str(rule.direction), rule.id)):
+            permit = Permit(group, rule.direction, rules.stateful, remote_of(rule))
+            clause_matches = rule_matches(rule, stateful=rules.stateful)
+            if any(self._is_full(clause_match, permit) for clause_match in clause_matches):
+                left_out[f"rule {rule.id}"] = _COMMON
+            else:
+                found[permit] |= clause_matches
+        return left_out, {permit: frozenset(matches) for permit, matches in found.items()}
+
+    def _is_full(self, clause_match: ClauseMatch, permit: Permit) -> bool:
+        """Return whether a flow has no room for the clause of one more permit."""
+        others = self.state.rules.keys_of(clause_match)
+        return len(others) >= MAX_CLAUSES and self.state.meanings.get(permit) not in others
 
     def _touch(self, part: FlowOwner, key: FirewallKey) -> None:
         self._touched[part].add(key)
@@ -312,14 +320,6 @@ class FirewallChanges:
             for clause_match in member_matches(plane, address):
                 self._addresses[clause_match] = address
                 self._touched[clause_match].update(() if key is None else (key,))
-
-
-def _wanted(group: SecurityGroupId, rules: Rules) -> dict[Permit, frozenset[ClauseMatch]]:
-    found: dict[Permit, set[ClauseMatch]] = defaultdict(set)
-    for rule in sorted(rules.rules, key=lambda rule: (str(rule.direction), rule.id)):
-        permit = Permit(group, rule.direction, rules.stateful, remote_of(rule))
-        found[permit] |= rule_matches(rule, stateful=rules.stateful)
-    return {permit: frozenset(clause_matches) for permit, clause_matches in found.items()}
 
 
 def remote_of(rule: SecurityGroupRule) -> Remote | None:

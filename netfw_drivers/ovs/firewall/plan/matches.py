@@ -26,8 +26,6 @@ from netfw_drivers.ovs.pipeline.tables import DIRECTION, RULES_EGRESS, RULES_ING
 
 SENDS, RECEIVES = 0, 1
 """Values of `DIRECTION`."""
-MATCHED_PORTS = frozenset({TCP, UDP, SCTP})
-"""Protocols whose ports the switch can match."""
 _PORT_BITS = 16
 _PORT_MASK = (1 << _PORT_BITS) - 1
 _VALID = of.ct_state("+trk-inv")

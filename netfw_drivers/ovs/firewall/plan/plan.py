@@ -7,11 +7,19 @@ from typing import TypeVar
 
 from attrs import field, frozen
 
-from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.support import firewall_validation
+from netfw.drivers.firewall import (
+    FilteredPort,
+    FirewallCapability,
+    FirewallKey,
+    FirewallValue,
+    Member,
+    Rules,
+)
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.support.firewall_validation import validation_error
+from netfw.drivers.support.rule_capabilities import left_out_error, restrict_rules
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
-from netfw.model.protocol import NAMES
 from netfw.ovs.openflow.encode import Key
 from netfw.ovs.openflow.flow_cache import FlowPlan
 from netfw.ovs.openflow.flow_diff import CookieSpace
@@ -27,25 +35,19 @@ from netfw_drivers.ovs.firewall.plan.changes import (
     parts_of,
 )
 from netfw_drivers.ovs.firewall.plan.ct_zones import zone_of
-from netfw_drivers.ovs.firewall.plan.matches import MATCHED_PORTS
 from netfw_drivers.ovs.firewall.plan.state import State
 from netfw_drivers.ovs.pipeline.tables import FIREWALL_SPACE, SPACE_MASK
 
-
-def refusal(key: object, value: object) -> InvalidInput | None:
-    """Return why *value* is refused under *key*; ``None``: it is accepted."""
-    common = firewall_validation.validation_error(key, value)
-    if common is not None or not isinstance(value, Rules):
-        return common
-    problems = {
-        f"rule {rule.id}": f"the switch does not know the ports of "
-        f"{NAMES.get(rule.protocol or 0, str(rule.protocol))}: leave them out"
-        for rule in value.rules
-        if rule.ports is not None and rule.protocol not in MATCHED_PORTS
-    }
-    return InvalidInput(problems) if problems else None
-
-
+CAPABILITIES = (
+    HostCapability.PLAN,
+    HostCapability.WATCH,
+    FirewallCapability.FILTERING,
+    FirewallCapability.SPOOF_GUARD,
+    FirewallCapability.STATELESS_GROUPS,
+    FirewallCapability.ADDRESS_GROUPS,
+    FirewallCapability.IN_SWITCH,
+)
+"""The switch has no match for ports of DCCP and UDP-Lite."""
 OURS = CookieSpace(FIREWALL_SPACE, SPACE_MASK)
 FirewallUpdate = Update[FirewallKey, FirewallValue]
 K = TypeVar("K", bound=FirewallKey)
@@ -108,11 +110,13 @@ class FirewallOutline:
     ) -> None:
         self._update, self._observed = update, observed
         self.refused: dict[FirewallKey, NetfwError] = dict(refused)
+        self.left_out: dict[FirewallKey, dict[str, str]] = {}
+        """Groups that are in force without these rules."""
         self.waiting: dict[FirewallKey, str] = {}
         self.zones: dict[PortKey, int] = {}
         self.draft = FirewallChanges(observed.state)
         for key, value in update.put.items():
-            error = refusal(key, value)
+            error = validation_error(key, value)
             if error is not None:
                 self.refused.setdefault(key, error)
         for key in self._dropped_keys():
@@ -155,11 +159,17 @@ class FirewallOutline:
                 case PortKey(), FilteredPort():
                     self._put_port(key, value)
                 case GroupKey(), Rules():
-                    self.draft.put_group(key, value)
+                    self._put_group(key, value)
                 case Member(), _:
                     self.draft.put_member(key)
         except InvalidInput as error:
             self.refused[key] = error
+
+    def _put_group(self, key: GroupKey, rules: Rules) -> None:
+        supported = restrict_rules(rules, CAPABILITIES)
+        left_out = {**supported.left_out, **self.draft.put_group(key, supported.rules)}
+        if left_out:
+            self.left_out[key] = left_out
 
     def _put_port(self, key: PortKey, port: FilteredPort) -> None:
         number = self._observed.number(port.device)
@@ -179,7 +189,7 @@ class FirewallOutline:
                 self.draft.drop_port(key)
             case GroupKey():
                 self.draft.drop_group(key)
-            case Member() if refusal(key, key) is None:  # else it was never there
+            case Member() if validation_error(key, key) is None:  # else it was never there
                 self.draft.drop_member(key)
 
 
@@ -206,7 +216,10 @@ def plan_firewall(update: FirewallUpdate, observed: Observed) -> Plan:
     return FirewallPlan(
         stages=(Stage(operations),) if operations else (),
         waiting=found.waiting,
-        refused=found.refused,
+        refused={
+            **{key: left_out_error(left_out) for key, left_out in found.left_out.items()},
+            **found.refused,
+        },
         draft=found.draft,
         flows=flows,
         zones=found.zones,

@@ -61,6 +61,7 @@ def test_the_heartbeat_says_what_the_host_offers():
         "ovs_capabilities": [],
         "vhostuser_socket_dir": None,
         "ovs_hybrid_plug": False,
+        "firewall_capabilities": [],
         "resource_versions": {},
         "devices": 1,
     }

@@ -7,6 +7,7 @@ from netfw.agents.l2.port_wiring import sources
 from netfw.drivers.firewall import FirewallCapability, Rules
 from netfw.drivers.values.events import FeedLost
 from netfw.drivers.values.switch_values import Admission
+from netfw.model.protocol import UDPLITE
 from netfw.model.resource import ref
 from tests.unit.agents.l2.firewall_samples import (
     BY_OFFICE,
@@ -20,6 +21,7 @@ from tests.unit.agents.l2.firewall_samples import (
     AdmissionRecorder,
     firewall,
     make_environment,
+    rule,
 )
 
 
@@ -55,14 +57,29 @@ def test_without_address_groups_the_other_rules_of_a_group_are_in_force():
     env = make_environment(unable := firewall(), BY_OFFICE, OFFICE)
     env.turn()
     assert env.status.degraded == {
-        str(KEY): "the firewall driver 'fake' has no address groups, so 1 of its rules allow "
-        "nothing: name prefixes in them, or choose another firewall_driver"
+        str(KEY): f"rule {BY_OFFICE.id}: the firewall has no address groups: name a prefix instead"
     }
     assert unable.machine.present.keys() == {PORT, KEY}
     assert unable.machine.present[KEY] == Rules(frozenset({PLAIN}))
     assert env.switch.live() == {GUARDED.id}
     env.source.remove(ref(BY_OFFICE))
     assert env.turn().ready
+
+
+def test_rule_that_a_driver_cannot_enforce_leaves_the_changes_of_others_in_force():
+    """A driver that would refuse the whole group for it never gets it."""
+    ported = rule(43, protocol=UDPLITE, port_min=7, port_max=9)
+    env = make_environment(unable := firewall(), ported)
+    env.turn()
+    assert unable.machine.present[KEY] == Rules(frozenset({PLAIN}))
+    assert list(env.status.degraded) == [str(KEY)]
+    assert str(ported.id) in env.status.degraded[str(KEY)]
+    env.source.remove(ref(PLAIN))
+    env.turn()
+    assert unable.machine.present[KEY] == Rules()
+    able = firewall(FirewallCapability.UDPLITE_PORTS)
+    assert make_environment(able, ported).turn().ready
+    assert able.machine.present[KEY] == Rules(frozenset({PLAIN, ported}))
 
 
 def test_driver_without_filtering_causes_a_warning_and_refuses_nothing():

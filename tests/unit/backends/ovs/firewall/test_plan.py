@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.drivers.values.keys import AddressGroupKey, PortKey
-from netfw.errors import Conflict, InvalidInput
+from netfw.errors import Conflict, InvalidInput, PartlyInvalid
 from netfw.model.ids import AddressGroupId, PortId
 from netfw.ovs.openflow.decode import conjunctions
 from netfw_drivers.ovs.firewall.plan.changes import Owner
@@ -143,14 +143,19 @@ def test_two_ports_of_one_device_are_one_too_many(bench):
     assert bench.present == port(1).keys() | port(2).keys()
 
 
-def test_what_the_switch_cannot_match_is_refused_by_name(bench):
+@pytest.mark.parametrize("stateful", [True, False])
+def test_a_rule_that_the_switch_cannot_match_is_left_out_alone_and_named(bench, stateful):
     dccp = rule(IN, protocol=33, port_min=1, port_max=2)
-    plan = bench.apply({**group(1, dccp), **group(2, WEB)})
-    ((key, error),) = plan.refused.items()
-    assert key in group(1)
-    assert isinstance(error, InvalidInput)
+    bench.apply({**port(1, 1), **group(1, WEB, rule(OUT), stateful=stateful)})
+    plan = bench.apply(group(1, dccp, rule(OUT), FRIENDS, stateful=stateful))
+    (error,) = plan.refused.values()
+    assert isinstance(error, PartlyInvalid)
+    assert list(error.problems) == [f"rule {dccp.id}"]
     assert "dccp" in str(error)
-    assert bench.present == group(2).keys()
+    without = Bench()
+    without.apply({**port(1, 1), **group(1, rule(OUT), FRIENDS, stateful=stateful)})
+    assert sorted(_shape(bench)) == sorted(_shape(without))
+    assert not bench.plan(group(1, dccp, rule(OUT), FRIENDS, stateful=stateful))
 
 
 @pytest.mark.spec("FW-12")
@@ -356,9 +361,15 @@ def test_a_key_that_makes_a_flow_too_long_is_refused_alone(cramped, many, comple
     assert cramped.present == {**before, **others}.keys()
 
 
-def test_a_flow_holds_no_more_rules_than_there_is_room_for(cramped):
-    plan = cramped.apply(_all(*(group(number, WEB) for number in range(1, 22))))
+def test_a_rule_for_which_a_flow_has_no_room_is_left_out_alone(cramped):
+    plan = cramped.apply(_all(*(group(number, WEB, FRIENDS) for number in range(1, 22))))
     assert plan.refused.keys() == group(21).keys()
+    (error,) = plan.refused.values()
+    assert isinstance(error, PartlyInvalid)
+    assert cramped.present >= group(21).keys()
+    assert not cramped.plan(_all(*(group(number, WEB, FRIENDS) for number in range(1, 22))))
+    assert cramped.apply(drop=group(1))
+    assert cramped.apply(group(21, WEB)).refused == {}
 
 
 def test_as_many_clauses_as_are_taken_fit_into_a_message(bench):
