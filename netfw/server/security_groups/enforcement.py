@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
-from uuid import UUID
 
 from netfw.drivers.firewall import FirewallCapability
-from netfw.drivers.server.query import Query
 from netfw.drivers.support.rule_capabilities import required_capabilities
 from netfw.errors import InvalidInput
-from netfw.model.resource import Kind
+from netfw.model.resource import Kind, Ref
 from netfw.model.security_group import SecurityGroup, SecurityGroupRule
 from netfw.server.core.unit_of_work import UnitOfWork
 
@@ -70,18 +68,13 @@ def _check(unit: UnitOfWork, needed: Iterable[FirewallCapability]) -> None:
 
 def _live_firewalls(unit: UnitOfWork) -> Iterator[frozenset[str] | None]:
     """Yield the capabilities of each live firewall; ``None`` for an L2 agent that reports none."""
-    marker: UUID | None = None
-    while True:
-        query = Query(sort=(("id", True),), limit=_AT_ONCE, marker=marker)
-        rows = unit.tx.resources.find(Kind.AGENT, query)
-        silences = unit.tx.heartbeats.silent_for([UUID(row.body["id"]) for row in rows])
-        for row in rows:
-            silence = silences.get(UUID(row.body["id"]))
-            if silence is not None and silence <= unit.context.settings.agent_down_time:
-                yield from _reported(row.body["configurations"])
-        if len(rows) < _AT_ONCE:
-            return
-        marker = UUID(rows[-1].body["id"])
+    longest = unit.context.settings.agent_down_time
+    silences = unit.tx.heartbeats.silent_for()
+    live = sorted(id for id, silence in silences.items() if silence <= longest)
+    for at in range(0, len(live), _AT_ONCE):
+        refs = [Ref(Kind.AGENT, id) for id in live[at : at + _AT_ONCE]]
+        for row in unit.tx.resources.present(refs):
+            yield from _reported(row.body["configurations"])
 
 
 def _reported(configurations: Mapping[str, Any]) -> Iterator[frozenset[str] | None]:
