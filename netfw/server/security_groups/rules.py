@@ -39,7 +39,7 @@ class SecurityGroupRuleHandler(StoredResourceHandler[SecurityGroupRule]):
     quota: ClassVar[str | None] = "security_group_rule"
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[SecurityGroupRule, ...]:
-        rules = tuple(_parse_rule(body) for body in bodies)
+        rules = tuple(parse_rule(body) for body in bodies)
         check_rules(unit, rules)
         groups = _lock_groups(unit, rules)
         _refuse_repeated(unit, rules)
@@ -114,7 +114,11 @@ def _rule(group: SecurityGroup, direction: Direction, ethertype: Ethertype) -> S
     )
 
 
-def _parse_rule(body: Body) -> SecurityGroupRule:
+def parse_rule(body: Body) -> SecurityGroupRule:
+    """Return the rule of a request, with a new id.
+
+    :raises InvalidInput: it contradicts itself.
+    """
     _check_identity(body.get("remote_group_id"))
     id = str(uuid4())
     bare = {name: value for name, value in body.items() if name not in RELATED}
