@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from attrs import evolve, field, frozen
 
-from netfw.errors import NetfwError
+from netfw.errors import NetfwError, PartlyInvalid
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -80,6 +80,12 @@ class Outcome(Generic[K]):
     def ok(self) -> bool:
         """Whether every requested key is done."""
         return not (self.failed or self.waiting)
+
+    @property
+    def in_force(self) -> frozenset[K]:
+        """Keys that are done, some of them but for parts that were left out."""
+        partly = (key for key, error in self.failed.items() if isinstance(error, PartlyInvalid))
+        return self.done.union(partly)
 
     def raise_failed(self) -> None:
         """Raise the first error, if there is one; for updates of one key."""

@@ -19,6 +19,7 @@ from netfw.drivers.support.dhcp_options import (
     is_client_id,
     is_of_other_family,
     option_value,
+    parse_seconds,
 )
 from netfw.errors import InvalidInput
 from netfw.model.address import IpAddress, as_address, as_network
@@ -35,8 +36,6 @@ _LIKE_BYTES = re.compile(r"[0-9a-fA-F:]*:[0-9a-fA-F:]*")
 _NUMBER = re.compile(r"[0-9]{1,10}[bsi]?")
 _LIKE_NUMBER = re.compile(r"[0-9-]*[0-9][0-9-]*[bsi]?")
 _LIKE_ADDRESSES = {4: re.compile(r"[0-9., /]*"), 6: re.compile(r"[0-9a-fA-F:., \[\]]*:[^/]*")}
-_TIME = re.compile(r"([0-9]{1,9})([smhdw]?)")
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _INT_MAX = (1 << 31) - 1
 
 
@@ -137,9 +136,8 @@ def _whole(size: int) -> Callable[[str, int], Rendered]:
 
 
 def _time(value: str, version: int) -> Rendered:
-    found = _TIME.fullmatch(value.lower())
-    if not found or int(found[1]) * _SECONDS[found[2]] > _INT_MAX:
-        raise ValueError(f"is no time such as 3600, 60m or 12h: {quote(value)}")
+    if parse_seconds(value) > _INT_MAX:
+        raise ValueError(f"is more than {_INT_MAX} seconds: {quote(value)}")
     return value, 4
 
 

@@ -142,10 +142,10 @@ Form = Callable[[str], bytes]
 _OCTETS = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2})+")
 _NUMBER = re.compile(r"-?[0-9]+")
 _TIME = re.compile(r"([0-9]{1,9})([smhdw]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _IDENTIFIER = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2})+|[A-Za-z0-9_.@+=/-]+")
 _NEVER_EMPTY: Final = {4: frozenset({1, 26, 28}), 6: frozenset[int]()}
 """Options that every client needs: netmask, MTU and broadcast address."""
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _LONGEST = 255
 
 
@@ -162,11 +162,19 @@ def _whole(octets: int) -> Form:
     return form
 
 
-def _time(text: str) -> bytes:
+def parse_seconds(text: str) -> int:
+    """Return the seconds of a time.
+
+    :raises ValueError: it is none.
+    """
     found = _TIME.fullmatch(text.lower())
     if not found:
-        raise ValueError("not a time such as 3600, 60m or 12h")
-    return (int(found[1]) * _SECONDS[found[2]]).to_bytes(4)
+        raise ValueError(f"is no time such as 3600, 60m or 12h: {quote(text)}")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def _time(text: str) -> bytes:
+    return parse_seconds(text).to_bytes(4)
 
 
 def _text(text: str) -> bytes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import IPv6Network
 from typing import Any
 
 from netfw.drivers.server.query import Body
+from netfw.drivers.support.host_addresses import gateway_problem, prefix_problem
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import IpAddress, IpNetwork, as_address
 from netfw.model.subnet import AllocationPool, Subnet
@@ -17,8 +17,6 @@ from netfw.server.core.settings import Settings
 
 SERVICE = re.compile("[a-z_]+:.*")
 """Pattern of the port owners for which a subnet can be reserved."""
-MAPPED = IPv6Network("::ffff:0:0/96")
-"""IPv4 addresses in the form of IPv6 ones."""
 UNKNOWN = ("subnetpool_id", "use_default_subnetpool", "prefixlen")
 """Attributes by which a request leaves the choice of the prefix to the server."""
 
@@ -118,12 +116,11 @@ def check_overlap(new: Subnet, others: Iterable[Subnet]) -> None:
 
 def _problems(subnet: Subnet, settings: Settings) -> Iterator[tuple[str, str]]:
     block = subnet.cidr
-    if block.prefixlen == 0:
-        yield "cidr", f"{block} is every address there is"
-    if block.is_multicast or block.is_loopback:
-        yield "cidr", f"{block} has no addresses for hosts"
-    if block.version == 6 and block.subnet_of(MAPPED):
-        yield "cidr", f"{block} holds IPv4 addresses as IPv6 ones, which no host can use"
+    if (unusable := prefix_problem(block)) is not None:
+        yield "cidr", unusable
+    gateway = subnet.gateway
+    if gateway is not None and (no_router := gateway_problem(gateway, block)) is not None:
+        yield "gateway_ip", no_router
     if subnet.enable_dhcp and block.max_prefixlen - block.prefixlen < 2:
         yield "enable_dhcp", f"{block} has no room for a DHCP server; set it to false"
     if subnet.segment_id is not None:
