@@ -64,8 +64,7 @@ class DhcpNetwork:
 
     @property
     def gateways(self) -> tuple[IpAddress, ...]:
-        """Gateways of the device's default routes: per family, that of the first subnet with DHCP
-        that has one."""
+        """Gateways of default routes: per family, the first one of a subnet with DHCP."""
         served = [each for each in self.subnets if each.enable_dhcp and each.gateway is not None]
         first = {each.ip_version: each.gateway for each in reversed(served)}
         return tuple(gateway for _, gateway in sorted(first.items()) if gateway is not None)
@@ -131,6 +130,9 @@ class DhcpDriver(HostDriver[DhcpKey, DhcpValue]):
        clients pass them to scripts.
     9. Only a driver that declares ``DhcpCapability.DHCPV6`` serves IPv6; for any other, the IPv6
        addresses and subnets of a port do no harm to its IPv4 ones.
+    10. A subnet, gateway, option or name that cannot be served is left out alone, and the rest is
+        served: the key fails with ``PartlyInvalid``, which names the field.  See
+        ``netfw.drivers.support.servable_dhcp``.
     """
 
     GROUP: ClassVar[str] = "netfw.dhcp_drivers"

@@ -25,6 +25,7 @@ from netfw.drivers.dhcp import (
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.support.servable_dhcp import servable_network
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, NetfwError, OperationRefused
@@ -37,6 +38,7 @@ from netfw.linux.process import ProcessDied as Died
 from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.model.ids import NetworkId
 from netfw.plan import Outcome, Plan, Stage, Update
+from netfw_drivers.dnsmasq.config.dhcp_opts import option_problem
 from netfw_drivers.dnsmasq.config.settings import COMMAND, OPTIONS, Settings, settings_from
 from netfw_drivers.dnsmasq.plan.observed import Observed
 from netfw_drivers.dnsmasq.plan.plan import payloads, plan_dhcp, refused_owners, written_networks
@@ -221,14 +223,16 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         watch = bool(self._sinks)
         with self._device_monitor.in_progress(self._networks_of(update), watch=watch) as done:
             outcome = super().converge(update)
-            done.update(_networks(outcome.done & update.put.keys()))
+            in_force = outcome.in_force & update.put.keys()
+            done.update(_networks(in_force))
             self._record_desired(update, outcome)
-            lost = dict(self._supervise(outcome.done & update.put.keys()))
-        lost |= {key: self._conflicts.get(key, error) for key, error in outcome.failed.items()}
+            lost = dict(self._supervise(in_force))
+        failed = {key: self._conflicts.get(key, error) for key, error in outcome.failed.items()}
+        lost = {**failed, **lost}
         for key in (*update, *outcome.failed):
             self._conflicts.pop(key, None)
         self._requeue_waiting(
-            update, outcome, {former[key] for key in outcome.done & former.keys()}
+            update, outcome, {former[key] for key in outcome.in_force & former.keys()}
         )
         return evolve(outcome, done=outcome.done - lost.keys(), failed=lost)
 
@@ -263,11 +267,14 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self, update: Update[DhcpKey, DhcpValue], outcome: Outcome[DhcpKey]
     ) -> None:
         """Cache the desired state, for ports and networks of later updates."""
-        for key in outcome.done | outcome.waiting.keys():
+        for key in outcome.in_force | outcome.waiting.keys():
             value = update.put.get(key)
             if isinstance(key, NetworkKey):
-                self._warnings.update(key.network, cast(DhcpNetwork | None, value))
-                self._cache.set_desired_network(key.network, cast(DhcpNetwork | None, value))
+                network = None
+                if isinstance(value, DhcpNetwork):
+                    network, _ = servable_network(value, option_problem)
+                self._warnings.update(key.network, network)
+                self._cache.set_desired_network(key.network, network)
             else:
                 self._cache.set_desired_port(key.port, cast(DhcpPort | None, value))
         if update.complete:
@@ -308,7 +315,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         for key in update.drop:
             if isinstance(key, NetworkKey):
                 self._watched.discard(key.network)
-        served = _networks(outcome.done & update.put.keys())
+        served = _networks(outcome.in_force & update.put.keys())
         touched |= self._cache.desired_networks() if update.complete else set()
         for network in served | {id for id in touched if self._cache.files_of(id).exists}:
             woken = self._cache.pop_waiting(network) - update.put.keys()

@@ -13,12 +13,13 @@ from netfw.drivers.server.attribute import Attribute, AttributeType, Value
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.extension_driver import ExtensionDriver
 from netfw.drivers.server.query import Body
+from netfw.drivers.support import dhcp_option_text
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.address import IpAddress
 from netfw.model.network import Network
 from netfw.model.port import DnsAssignment, Port
 from netfw.model.resource import Kind, Resource
-from netfw.model.text_validation import TEXT_LENGTH, check_dns_name, is_autodiscovery_name
+from netfw.model.text_validation import TEXT_LENGTH, is_autodiscovery_name
 
 NAME, DOMAIN = "dns_name", "dns_domain"
 LABEL_LENGTH = 63
@@ -49,7 +50,7 @@ class DnsDriver(ExtensionDriver):
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         try:
-            check_dns_name(options["dns_domain"])
+            _check_served(options["dns_domain"])
         except ValueError as exc:
             raise ConfigError(f"dns_domain: {exc}") from exc
         return cls(options["dns_domain"])
@@ -106,10 +107,11 @@ def _called_after(address: IpAddress) -> str:
 def check_name(value: Value) -> None:
     """Validate the name of a port.
 
-    :raises ValueError: it is not a DNS name, or one that other hosts would trust by itself.
+    :raises ValueError: it is not a DNS name, or one that no DHCP driver serves, or one that other
+        hosts would trust by itself.
     """
     text = cast(str, value)
-    check_dns_name(text)
+    _check_served(text)
     if is_autodiscovery_name(text):
         raise ValueError(
             f"{text!r} is looked up by other hosts to configure themselves: choose another name"
@@ -119,12 +121,18 @@ def check_name(value: Value) -> None:
 def check_domain(value: Value) -> None:
     """Validate a domain.
 
-    :raises ValueError: it is not a DNS name, or leaves no room for one within it.
+    :raises ValueError: it is not a DNS name, or one that no DHCP driver serves, or leaves no room
+        for one within it.
     """
     text = cast(str, value)
-    check_dns_name(text)
+    _check_served(text)
     if len(text) > TEXT_LENGTH - LABEL_LENGTH - 1:
         raise ValueError(f"longer than {TEXT_LENGTH - LABEL_LENGTH - 1} characters")
+
+
+def _check_served(name: str) -> None:
+    if name:
+        dhcp_option_text.check_domain(name)
 
 
 def _text(name: str, check: Callable[[Value], None], *, filterable: bool = True) -> Attribute:

@@ -166,10 +166,11 @@ class JobTracker(Generic[G, K, V]):
 
     def record(self, job: Job[G, K, V], outcome: Outcome[K]) -> None:
         """Record the outcome of a job."""
+        in_force = outcome.in_force
         for key in job:
             put = key in job.put
             counts = self._count(key, put, outcome)
-            if key in outcome.done:
+            if key in in_force:
                 self._record_served(key, put)
             elif key in outcome.waiting:
                 self._served[type(key)].discard(key)

@@ -25,6 +25,7 @@ from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.values.reports import Heartbeat
 from netfw.drivers.values.subscription import Service, Subscription
+from netfw.errors import PartlyInvalid
 from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId
 
@@ -103,7 +104,9 @@ class DhcpAgent(JobAgent[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
 
 
 def _status_of(key: DhcpKey, result: KeyResult) -> tuple[Status, str]:
-    return (Status.DEGRADED if result.reason else Status.ACTIVE), result.reason
+    """Return the status of a port; one that is served without an option is active all the same."""
+    is_served = not result.reason or isinstance(result.error, PartlyInvalid)
+    return (Status.ACTIVE if is_served else Status.DEGRADED), result.reason
 
 
 __all__ = ["DhcpAgent", "DhcpAgentConfig"]

@@ -136,7 +136,7 @@ class DhcpJobExecutor(JobExecutor[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
             outcome = self._converge(job)  # the network stays as it is
             return with_failed(outcome, key, exc)
         outcome = self._converge(job, network=spec.value(server))
-        if key not in outcome.done:
+        if key not in outcome.in_force:
             return outcome
         try:
             self._converge_proxy(job.group, server, spec.proxy)

@@ -157,7 +157,7 @@ def _whole(octets: int) -> Form:
     def form(text: str) -> bytes:
         if not _NUMBER.fullmatch(text):
             raise ValueError("not a whole number")
-        return int(text).to_bytes(octets, signed=text.startswith("-"))
+        return int(text).to_bytes(octets, signed=octets == 4 and text.startswith("-"))
 
     return form
 

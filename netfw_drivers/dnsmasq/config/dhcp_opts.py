@@ -12,7 +12,7 @@ from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.drivers.support.classless_routes import advertised_gateway, advertised_routes, octets
-from netfw.drivers.support.dhcp_option_text import render_value
+from netfw.drivers.support.dhcp_option_text import render_client_id, render_value
 from netfw.drivers.support.dhcp_options import (
     check_left_out,
     find_option,
@@ -142,6 +142,29 @@ def _requested(options: Iterable[DhcpOption], version: int) -> Iterator[_Request
             problems[field] = str(exc)
     if problems:
         raise InvalidInput(problems)
+
+
+def option_problem(option: DhcpOption) -> tuple[str, str] | None:
+    """Return the field of *option* that dnsmasq cannot send, and why; ``None``: it can."""
+    try:
+        if is_client_id(option):
+            render_client_id(option.value)
+        else:
+            _ = [*_requested((option,), option.ip_version)]
+    except InvalidInput as exc:
+        field, why = next(iter(exc.problems.items()))
+        return field.rpartition(".")[2], why
+    except ValueError as exc:
+        return "value", str(exc)
+    return None
+
+
+def without_tag(option: DhcpOption) -> str:
+    """Return the tag by which a port goes without *option*; empty: it needs none."""
+    if option.value or is_client_id(option):
+        return ""
+    code = find_option(option.ip_version, option.code).code
+    return "" if code in _BY_ITSELF[option.ip_version] else _without(option.ip_version, code)
 
 
 def _without(version: int, code: int) -> str:

@@ -8,6 +8,7 @@ from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork, DhcpPort
 from netfw.drivers.support.dhcp_option_text import check_domain
+from netfw.drivers.support.servable_dhcp import MAX_OPTIONS
 from netfw.errors import InvalidInput
 from netfw.model.device_names import check_device_name
 from netfw.model.dhcp_option import DhcpOption
@@ -17,9 +18,6 @@ from netfw_drivers.dnsmasq.config.dhcp_hosts import host_lines, port_hostname, v
 from netfw_drivers.dnsmasq.config.dhcp_opts import network_opts, port_opts
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import unserved_reason
-
-MAX_OPTIONS = 256
-"""Limit of options of a port, and of a network."""
 
 
 @frozen(kw_only=True)

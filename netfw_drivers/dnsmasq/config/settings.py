@@ -11,9 +11,10 @@ from attrs import frozen
 from oslo_config import cfg
 
 from netfw.conf.paths import STATE_PATH, absolute_path
+from netfw.drivers.support.dhcp_option_text import check_domain
 from netfw.errors import ConfigError
 from netfw.model.address import IpAddress, as_address
-from netfw.model.text_validation import check_dns_name, check_text
+from netfw.model.text_validation import check_text
 
 COMMAND = "dnsmasq_command"
 """Option with the path of the program."""
@@ -167,7 +168,8 @@ def _path(options: Mapping[str, Any], name: str) -> Path | None:
 
 def _domain(text: str) -> str:
     try:
-        check_dns_name(text)
+        if text:
+            check_domain(text)
     except ValueError as exc:
         raise ConfigError(f"dhcp_domain: {exc}") from exc
     return text.removesuffix(".")

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
+from netfw.drivers.support.servable_dhcp import LeftOut, servable_network
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
 from netfw.linux.service_netns.plan import plan_service_netns
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Stage
+from netfw_drivers.dnsmasq.config.dhcp_opts import option_problem
 from netfw_drivers.dnsmasq.config.file_parsers import HostEntry, addresses_in
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.render import render_port
+from netfw_drivers.dnsmasq.config.servable_port import servable_port
 from netfw_drivers.dnsmasq.plan.address_conflicts import blocked_ports
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork
 from netfw_drivers.dnsmasq.plan.reload import ChangedPort
@@ -89,12 +92,14 @@ def resolve_target(
     target = NetworkTarget(
         id=id, found=found, context=context, value=found.desired if files.exists else None
     )
-    network = update.network
+    network, left_out = None, LeftOut()
+    if update.network is not None:
+        network, left_out = servable_network(update.network, option_problem)
     has_drifted = found.stale_watches or found.device_gone
     if network is None and has_drifted and (update.put or update.gone):
         network = found.desired  # some of its files may be missing, or its device
     if network is not None:
-        _set_network(target, network)
+        _set_network(target, network, left_out)
     target.gone = frozenset(
         port for port in update.gone if port in files.ports or port in files.tombstones
     )
@@ -109,7 +114,7 @@ def resolve_target(
     return target
 
 
-def _set_network(target: NetworkTarget, network: DhcpNetwork) -> None:
+def _set_network(target: NetworkTarget, network: DhcpNetwork, left_out: LeftOut) -> None:
     """Serve *network*; if it cannot be rendered, the former one stays."""
     try:
         spec = target.context.service_spec(target.id, network)
@@ -120,6 +125,8 @@ def _set_network(target: NetworkTarget, network: DhcpNetwork) -> None:
     observed = target.found.netns or ObservedNetns(netns=wanted.netns)
     target.netns_stages = plan_service_netns(target.key, wanted, observed)
     target.spec, target.value = spec, network
+    if left_out.error is not None:
+        target.refused[target.key] = left_out.error
     target.starts = spec.program.digest() != target.found.process
 
 
@@ -143,13 +150,17 @@ def _affected_ports(
 def _set_port(
     target: NetworkTarget, network: DhcpNetwork, port: PortId, value: DhcpPort, owner: DhcpKey
 ) -> None:
+    settings = target.context.settings
+    servable, left_out = servable_port(value, network, settings)
     try:
-        text = render_port(port, value, network, target.context.settings)
+        text = render_port(port, servable, network, settings)
     except InvalidInput as error:
         if owner == PortKey(port):
             target.refused[owner] = error
             target.gone |= {port} if _loses_addresses(target, port, value) else frozenset()
         return
+    if left_out.error is not None and owner == PortKey(port):
+        target.refused[owner] = left_out.error
     if text != target.found.files.ports.get(port):
         target.changed[port] = ChangedPort(
             text=text, value=value, owner=owner, words=addresses_in(text.host)
@@ -179,4 +190,5 @@ def _defer_blocked_ports(target: NetworkTarget) -> None:
     for port, why in blocked.items():
         target.gone |= {port} if loses_addresses(port) else frozenset()
         if changed.pop(port).owner == PortKey(port):
+            target.refused.pop(PortKey(port), None)  # nothing of it is served yet
             target.waiting[PortKey(port)] = why

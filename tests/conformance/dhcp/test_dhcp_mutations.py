@@ -24,7 +24,7 @@ class TestDhcpMutations(MutationChecks):
     BROKEN_CONTRACTS = (DhcpDriver,)
     FAKE = FakeDhcpDriver
     MUTATIONS = Mutations.merge(lease_mutations.MUTATIONS, server_mutations.MUTATIONS)
-    LEAST = 56
+    LEAST = 61
     INHERITED = False
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:

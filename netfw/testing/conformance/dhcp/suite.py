@@ -30,6 +30,7 @@ from netfw.testing.conformance.dhcp.factories import make_network, wanted
 from netfw.testing.conformance.dhcp.injection import DhcpInjectionConformance
 from netfw.testing.conformance.dhcp.ipv6 import DhcpIpv6Conformance
 from netfw.testing.conformance.dhcp.leases import DhcpLeasesConformance
+from netfw.testing.conformance.dhcp.left_out import DhcpLeftOutConformance
 from netfw.testing.conformance.dhcp.persistence import DhcpPersistenceConformance
 
 HALF = 1234
@@ -44,6 +45,7 @@ class DhcpDriverConformance(
     DhcpChangesConformance,
     DhcpPersistenceConformance,
     DhcpInjectionConformance,
+    DhcpLeftOutConformance,
     DhcpIpv6Conformance,
     BackendOptionalConformance[DhcpKey, DhcpValue],
 ):

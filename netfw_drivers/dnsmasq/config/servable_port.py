@@ -1,0 +1,50 @@
+"""Ports without the options and names that dnsmasq cannot serve.  Pure."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
+from netfw.drivers.support import servable_dhcp
+from netfw.drivers.support.servable_dhcp import LeftOut, is_malformed
+from netfw.model.dhcp_option import DhcpOption
+from netfw_drivers.dnsmasq.config.dhcp_hosts import port_hostname, validate_hostname
+from netfw_drivers.dnsmasq.config.dhcp_opts import option_problem, without_tag
+from netfw_drivers.dnsmasq.config.settings import Settings
+
+_TAGS_LENGTH = 500
+"""Characters of a host line for the tags of options that a port goes without."""
+
+
+def servable_port(
+    port: DhcpPort, network: DhcpNetwork, settings: Settings
+) -> tuple[DhcpPort, LeftOut]:
+    """Return *port* as dnsmasq can serve it on *network*, and what is left out."""
+    served, left_out = servable_dhcp.servable_port(port, option_problem)
+    if port.options:
+        served = evolve(served, options=_with_short_tags(served.options, left_out))
+
+    def check_full_names(_: str) -> None:
+        for fixed in served.fixed_ips:
+            validate_hostname(port_hostname(served, fixed.address, network, settings).full)
+
+    if served.hostname and not left_out.name("hostname", served.hostname, check_full_names):
+        served = evolve(served, hostname="")
+    return served, left_out
+
+
+def _with_short_tags(options: tuple[DhcpOption, ...], left_out: LeftOut) -> tuple[DhcpOption, ...]:
+    """Leave out empty options for whose tags the host line of a port has no room."""
+    if any(map(is_malformed, options)):
+        return options
+    kept: list[DhcpOption] = []
+    length = 0
+    for option in options:
+        tag = without_tag(option)
+        length += len(f",set:{tag}") if tag else 0
+        if tag and length > _TAGS_LENGTH:
+            why = "is one more than dnsmasq can leave out of its answers: give it a value"
+            left_out.problems[f"option {option.name}"] = why
+        else:
+            kept.append(option)
+    return tuple(kept)
