@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, cast
 
+from attrs import evolve
+
 from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.dhcp import (
     DhcpCapability,
@@ -18,7 +20,9 @@ from netfw.drivers.dhcp import (
 )
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Checkpoint
+from netfw.drivers.support.servable_dhcp import servable_network, servable_port
 from netfw.drivers.values.keys import NetworkKey
+from netfw.errors import PartlyInvalid
 from netfw.model.device_names import device_name, dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Plan, Update
@@ -74,7 +78,7 @@ class FakeDhcp(DhcpDriver, GatedReconciler[NetworkId, DhcpKey, DhcpValue]):
             for key, value in observed.items()
             if isinstance(value, DhcpPort) and value.network in gone and key not in update.put
         )
-        return super().plan(
+        planned = super().plan(
             Update(
                 put=update.put,
                 drop=update.drop | (along - update.keep),
@@ -83,6 +87,10 @@ class FakeDhcp(DhcpDriver, GatedReconciler[NetworkId, DhcpKey, DhcpValue]):
             ),
             observed,
         )
+        partly = {key: error for key, value in update.put.items() if (error := _left_out(value))}
+        unserved = planned.waiting.keys() | planned.refused.keys()
+        partly = {key: error for key, error in partly.items() if key not in unserved}
+        return evolve(planned, refused={**partly, **planned.refused})
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         for operation in plan:
@@ -95,3 +103,9 @@ class FakeDhcp(DhcpDriver, GatedReconciler[NetworkId, DhcpKey, DhcpValue]):
         if isinstance(value, DhcpPort) and NetworkKey(value.network) not in final:
             return "its network"
         return ""
+
+
+def _left_out(value: DhcpValue) -> PartlyInvalid | None:
+    """Return the error of a value of which a part cannot be served."""
+    found = servable_port(value) if isinstance(value, DhcpPort) else servable_network(value)
+    return found[1].error

@@ -27,6 +27,7 @@ HOSTILE_VALUES = [
 ]
 HOSTILE_NAMES = ["", "67,evil", "tag:x", "option:67", "set:x,67", "a b", "6\n", "#67", 'a"']
 HOSTILE_DNS = ["a\nb", "a,b", "a b", "a#b", 'a"', "a\\b", "a/b", "*", "[::1]", "x" * 64, "a..b"]
+HOSTILE_DNS += ["ab--C", "x.Ab--c"]  # dnsmasq takes them for internationalised names
 
 
 def option(name: str = "67", value: str | None = "x") -> dict[str, Any]:

@@ -50,6 +50,18 @@ def test_a_proxy_comes_after_its_network_and_goes_before_it():
 
 
 @pytest.mark.spec("DHCP-60")
+def test_a_network_that_is_served_in_part_has_its_proxy():
+    bad = subnet(NET, 7, cidr="fd77::/64", gateway="::1")
+    env = DhcpAgentEnvironment(*CLOUD, bad, ONE, rules=ISOLATED)
+    status = env.until(lambda status: status.degraded)
+    assert "subnets[1].gateway" in status.degraded[f"network {NET.id}"]
+    assert NetworkKey(NET.id) in proxies(env)
+    assert env.served() == {1: {11}, 2: set()}
+    assert env.status_of(ONE) is Status.ACTIVE
+    assert status.counts["networks"] == 2
+
+
+@pytest.mark.spec("DHCP-60")
 def test_a_proxy_that_cannot_run_degrades_its_network_and_not_dhcp():
     env = DhcpAgentEnvironment(*CLOUD, ONE, THREE, rules=ISOLATED)
     env.metadata.machine.refused[NetworkKey(NET.id)] = "no haproxy"
