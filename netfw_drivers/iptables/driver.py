@@ -40,9 +40,11 @@ from netfw.linux.ipset import IpSets
 from netfw.linux.iptables import Backend, Iptables, IptablesBinaries
 from netfw.linux.iptables.operations import DropChain, PutChain, TableChange
 from netfw.linux.iptables.operations import Operation as TableOperation
+from netfw.linux.iptables.refusal import RulesRefused
+from netfw.linux.iptables.rule import Rule
 from netfw.linux.netns import Namespace
 from netfw.model.address import IpNetwork
-from netfw.plan import Plan, Stage, Update
+from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.iptables.hybrid import HybridPlug
 from netfw_drivers.iptables.plan.conntrack_eval import ConnectionEvaluator
 from netfw_drivers.iptables.plan.names import HYBRID_OWNER, OWNER, check_device, read_set_name
@@ -55,6 +57,7 @@ from netfw_drivers.iptables.plan.plan import (
     Observed,
     plan_firewall,
 )
+from netfw_drivers.iptables.plan.refused_rules import EnforceableUpdate
 from netfw_drivers.iptables.plan.requested import BridgePorts
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
@@ -108,6 +111,8 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         self._index: RulesetIndex | None = None
         self._disabled_sysctls: tuple[str, ...] | None = None
         self._fresh = True
+        self._refused_lines: dict[object, Rule] = {}
+        """By operation, the line that iptables refused since `converge` was called."""
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -162,6 +167,17 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
                 f"nothing is filtered, as iptables sees nothing of bridges: there is no "
                 f"{missing[0]} (modprobe br_netfilter)"
             )
+
+    def converge(self, update: Update[FirewallKey, FirewallValue]) -> Outcome[FirewallKey]:
+        """Converge as every reconciler does; once more without rules that iptables refuses."""
+        self._refused_lines.clear()
+        enforceable = EnforceableUpdate(update=update, owner=self.OWNER)
+        while True:
+            outcome = super().converge(enforceable.update)
+            rest = enforceable.without_refused(outcome.failed, self._refused_lines)
+            if rest is enforceable:
+                return enforceable.report(outcome)
+            enforceable = rest
 
     @staticmethod
     def locate(device: str) -> str:
@@ -229,6 +245,9 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             self._apply_payloads(stage.backend, tuple(by_payload))
         except NetfwError as error:
             self._invalidate()
+            if isinstance(error, RulesRefused):
+                lines = {by_payload.get(key, key): line for key, line in error.rules.items()}
+                self._refused_lines |= lines
             match error:
                 case OperationRefused():
                     reasons = {by_payload.get(key, key): why for key, why in error.reasons.items()}
