@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from openstack.exceptions import BadRequestException
 
 from netfw.cli.demo.server import Cloud, make_cloud
 from netfw.testing.lab import sandbox
@@ -218,3 +219,15 @@ def test_neither_server_nor_agents_met_a_fault_of_their_own(served: Cloud) -> No
     logs = [served.server.log, *(host.agent.log for host in served.hosts)]
     for log in logs:
         assert "Traceback" not in log.read_text(), log
+
+
+@pytest.mark.spec("API-06", "FW-01")
+def test_rule_that_no_firewall_of_the_agents_enforces_is_refused_by_the_api(net: Net) -> None:
+    rules = net.cloud.network
+    ported = {"port_range_min": 7, "port_range_max": 9, "direction": "ingress"}
+    for protocol in ("dccp", "udplite"):
+        common = {"security_group_id": net.group.id, "protocol": protocol}
+        with pytest.raises(BadRequestException, match="leave port_range_min"):
+            rules.create_security_group_rule(**common, **ported)
+        rules.create_security_group_rule(**common, direction="ingress")
+    rules.create_security_group_rule(security_group_id=net.group.id, protocol="sctp", **ported)
