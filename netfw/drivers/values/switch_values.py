@@ -169,7 +169,7 @@ def _possible(_: object, attribute: object, endpoints: frozenset[Endpoint]) -> N
 class Forwarding:
     """The endpoints of a MAC address, and the IP addresses that the ARP responder answers for it.
 
-    A frame for it goes to every endpoint.
+    A frame for it goes to every endpoint, or to that of the active host if the switch knows it.
     """
 
     endpoints: frozenset[Endpoint] = field(validator=_possible)

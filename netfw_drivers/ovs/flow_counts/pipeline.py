@@ -58,6 +58,9 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     answered = [ip_address("192.0.2.1"), ip_address("2001:db8::1")]
     entry = br_tun.forwarding_flows(1, 1, _MAC, (1,), answered)
     yield "a port elsewhere, answered for with two addresses", tunnels, entry
+    for hosts in (2, 3):
+        shared = br_tun.forwarding_flows(1, 1, _MAC, range(1, hosts + 1), answered)
+        yield f"the same with a MAC on {hosts} other hosts", tunnels, shared
 
 
 def _port_flows(

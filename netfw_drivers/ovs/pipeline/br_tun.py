@@ -11,19 +11,24 @@ from netfw.flows.match_builders import mac_number
 from netfw.model.address import IpAddress, Mac
 from netfw.model.segment import NetworkType
 from netfw_drivers.ovs.pipeline.tables import (
+    ACTIVE,
+    BY_ACTIVE,
     BY_LEARNING,
+    CONFIRM_ACTIVE,
     COOKIE,
     FLOOD,
     FROM_TUNNEL,
     KIND,
     KINDS,
     LEARN,
+    LEARN_ACTIVE,
     LEARNS,
     LEARNT,
     NEIGHBOUR,
     PATCH_TO_TUNNEL,
     RESPONDER,
     SENT,
+    SHARED_SOURCE,
     TUNNEL_INPUT,
     TUNNELS,
     UNICAST,
@@ -32,6 +37,13 @@ from netfw_drivers.ovs.pipeline.tables import (
 
 LEARNT_FOR = 300
 """Seconds that a sender's tunnel is remembered."""
+ACTIVE_FOR = 3
+"""Seconds after a frame of the active host in which frames are sent to that host only.
+
+It limits the outage when no announcement of the next active host arrives.  A switch counts frames
+and expires flows about once a second: a flow is gone before the dead interval ends (three
+advertisements, of 2 s unless configured otherwise), and a crash costs no more than with copies.
+"""
 _GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
 _ALL = "ff:ff:ff:ff:ff:ff"
 _REQUEST, _REPLY = 1, 2
@@ -66,6 +78,31 @@ def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
     yield LEARN.flow(LEARNS.is_(1), learn, of.output(to_host), priority=2, cookie=COOKIE)
     yield LEARN.flow(of.ANYTHING, of.output(to_host), priority=1, cookie=COOKIE)
     yield BY_LEARNING.flow(VIA.is_(SENT), of.drop(), priority=2, cookie=COOKIE)
+    for announcement in (of.arp(), of.icmpv6() & of.icmpv6_type(ADVERTISEMENT)):
+        yield LEARN_ACTIVE.flow(
+            announcement & of.eth_dst(_GROUP), *_learn_active(), priority=2, cookie=COOKIE
+        )
+    yield LEARN_ACTIVE.flow(ACTIVE.is_(0), *_learn_active(), priority=1, cookie=COOKIE)
+
+
+def _learn_active() -> Iterator[of.Learn]:
+    """Yield the actions that learn the tunnel of the active host: for its frames, and to send.
+
+    An announcement decides at once.  Other frames change nothing while a host is known: the switch
+    learns from frames of the former active host once more when it counts them, up to a second
+    after they came, and that may be after the announcement of the new one.
+    """
+    for table, mac in ((CONFIRM_ACTIVE, "eth_src"), (BY_ACTIVE, "eth_dst")):
+        yield of.learn(
+            table.number,
+            of.learn_match(KIND),
+            of.learn_match(of.FIELD["tun_id"]),
+            of.learn_match(of.FIELD[mac], of.FIELD["eth_src"]),
+            of.learn_load(ACTIVE, of.Bits(of.FIELD["in_port"], 0, 15)),
+            priority=1,
+            cookie=LEARNT,
+            hard_timeout=ACTIVE_FOR,
+        )
 
 
 def tunnel_flows(number: int, kind: NetworkType, *, learns: bool) -> Iterator[of.Flow]:
@@ -77,6 +114,9 @@ def tunnel_flows(number: int, kind: NetworkType, *, learns: bool) -> Iterator[of
         of.goto(FROM_TUNNEL[kind]),
         priority=1,
         cookie=COOKIE,
+    )
+    yield LEARN_ACTIVE.flow(
+        of.in_port(number) & ACTIVE.is_(number), *_learn_active(), priority=1, cookie=COOKIE
     )
     if learns:
         yield BY_LEARNING.flow(
@@ -96,6 +136,7 @@ def network_flows(
         of.tun_id(number),
         of.PushVlan(),
         of.set_vlan(vlan),
+        of.goto(SHARED_SOURCE),
         of.goto(LEARN),
         priority=1,
         cookie=COOKIE,
@@ -104,6 +145,7 @@ def network_flows(
         of.vlan(vlan),
         of.set_tunnel(number),
         of.load(KIND, KINDS[kind]),
+        of.goto(BY_ACTIVE),
         of.goto(UNICAST),
         of.goto(BY_LEARNING),
         priority=1,
@@ -125,20 +167,37 @@ def forwarding_flows(
     vlan: int, number: int, mac: Mac, tunnels: Iterable[int], addresses: Iterable[IpAddress]
 ) -> Iterator[of.Flow]:
     """Yield the flows that send to *mac* by *tunnels*, and answer for its *addresses* here."""
-    yield UNICAST.flow(
-        of.vlan(vlan) & of.eth_dst(mac),
-        of.load(VIA, SENT),
-        of.PopVlan(),
-        of.set_tunnel(number),
-        *map(of.output, sorted(tunnels)),
-        priority=2,
-        cookie=COOKIE,
-    )
+    ports = sorted(tunnels)
+    towards = of.vlan(vlan) & of.eth_dst(mac)
+    yield _send(towards, number, ports, priority=2)
+    if len(ports) > 1:
+        for port in ports:
+            yield _send(towards & ACTIVE.is_(port), number, [port], priority=3)
+            yield SHARED_SOURCE.flow(
+                of.in_port(port) & of.vlan(vlan) & of.eth_src(mac),
+                of.goto(CONFIRM_ACTIVE),
+                of.goto(LEARN_ACTIVE),
+                priority=1,
+                cookie=COOKIE,
+            )
     for address in addresses:
         if isinstance(address, IPv4Address):
             yield _arp_answer(vlan, mac, address)
         else:
             yield _neighbour_answer(vlan, mac, address)
+
+
+def _send(towards: of.Match, number: int, ports: Iterable[int], *, priority: int) -> of.Flow:
+    """Return the flow that sends into the tunnels at *ports*, with the tunnel id *number*."""
+    return UNICAST.flow(
+        towards,
+        of.load(VIA, SENT),
+        of.PopVlan(),
+        of.set_tunnel(number),
+        *map(of.output, ports),
+        priority=priority,
+        cookie=COOKIE,
+    )
 
 
 def _arp_answer(vlan: int, mac: Mac, address: IPv4Address) -> of.Flow:

@@ -22,6 +22,8 @@ send without an address, are dropped, so that no switch learns the MAC from a st
 
 ``br-tun`` accepts what leaves for other hosts, finds the tunnel, and replaces the local VLAN by the
 tunnel id, which is the same on all hosts.  A MAC address of several hosts has several tunnels.
+Frames for it go into all of them, or to the active host only, which is learned from its frames: an
+announcement (ARP, neighbour advertisement) counts always, others while no other host is known.
 
 A physical bridge replaces the local VLAN by the one of the physical network.
 """
@@ -253,6 +255,7 @@ INTEGRATION = of.Pipeline(
 LEARNS = of.RegisterField(0, 0, 0, "1: the tunnel of the sender is learned")
 KIND = of.RegisterField(0, 1, 3, "type of tunnel; equal numbers of two types are two networks")
 VIA = of.RegisterField(1, 0, 15, "number of the tunnel by which the receiver last sent")
+ACTIVE = of.RegisterField(2, 0, 15, "number of the tunnel to the active host; 0: not known")
 SENT = 0xFFFF
 """In place of a tunnel's number: it is sent already."""
 KINDS = {NetworkType.GRE: 1, NetworkType.VXLAN: 2, NetworkType.GENEVE: 3}
@@ -275,7 +278,7 @@ PATCH_TO_TUNNEL = of.Table(
     number=2,
     name="patch-to-tunnel",
     asks="Is it for one receiver, a request that can be answered here, or for all?",
-    leads_to=("unicast", "learnt", "responder", "flood"),
+    leads_to=("active", "unicast", "learnt", "responder", "flood"),
     writes=(KIND,),
 )
 FROM_GRE, FROM_VXLAN, FROM_GENEVE = (
@@ -283,7 +286,7 @@ FROM_GRE, FROM_VXLAN, FROM_GENEVE = (
         number=number,
         name=f"from-{kind}",
         asks=f"Which network has this {kind} number?",
-        leads_to=("dvr-no-learn", "learn"),
+        leads_to=("dvr-no-learn", "shared-source", "learn"),
     )
     for number, kind in (
         (3, NetworkType.GRE),
@@ -303,6 +306,24 @@ NO_LEARN = of.Table(
     leads_to=("learn",),
     miss=(of.goto(10),),
 )
+SHARED_SOURCE = of.Table(
+    number=11,
+    name="shared-source",
+    asks="Is the sender a MAC address of several hosts, and did it use the tunnel of one of them?",
+    leads_to=("confirm-active", "learn-active"),
+)
+CONFIRM_ACTIVE = of.Table(
+    number=12,
+    name="confirm-active",
+    asks="Which host with the sender's MAC address is active, by a learned flow?",
+    writes=(ACTIVE,),
+)
+LEARN_ACTIVE = of.Table(
+    number=13,
+    name="learn-active",
+    asks="Is it an announcement, or is no other host known as the active one?",
+    learns_into=("confirm-active", "active"),
+)
 LEARN = of.Table(
     number=10,
     name="learn",
@@ -318,6 +339,12 @@ RESPONDER = of.Table(
 )
 NEIGHBOUR = of.Table(
     number=23, name="neighbour", asks="Is the neighbour advertisement complete?  It goes back."
+)
+BY_ACTIVE = of.Table(
+    number=18,
+    name="active",
+    asks="Which host with the receiver's MAC address is active, by a learned flow?",
+    writes=(ACTIVE,),
 )
 UNICAST = of.Table(
     number=20,
@@ -338,7 +365,8 @@ TUNNELS = of.Pipeline(
     "br-tun",
     (
         TUNNEL_INPUT, TUNNEL_DVR, PATCH_TO_TUNNEL, FROM_GRE, FROM_VXLAN, FROM_GENEVE, NO_LEARN,
-        LEARN, RESPONDER, NEIGHBOUR, UNICAST, BY_LEARNING, FLOOD,
+        SHARED_SOURCE, CONFIRM_ACTIVE, LEARN_ACTIVE, LEARN, RESPONDER, NEIGHBOUR, BY_ACTIVE,
+        UNICAST, BY_LEARNING, FLOOD,
     ),
 )  # fmt: skip
 

@@ -241,11 +241,15 @@ def recover_entries(
         if key[0] == FLOOD.number:
             found |= {FloodKey(network, peer): Flood() for peer in outputs if peer not in meshed}
         elif mac is not None and endpoints_problem(outputs) is None:
-            found[ForwardingKey(network, _mac(mac[0]))] = Forwarding(frozenset(outputs))
+            # A shared MAC has flows to each endpoint alone, too.
+            forwarding = ForwardingKey(network, _mac(mac[0]))
+            known = found.get(forwarding, Forwarding(frozenset(outputs)))
+            assert isinstance(known, Forwarding)
+            found[forwarding] = Forwarding(known.endpoints.union(outputs))
     for entry, addresses in _answered(flows, networks).items():
-        known = found.get(entry)
-        if isinstance(known, Forwarding):
-            found[entry] = evolve(known, addresses=frozenset(addresses))
+        answering = found.get(entry)
+        if isinstance(answering, Forwarding):
+            found[entry] = evolve(answering, addresses=frozenset(addresses))
     return found
 
 

@@ -240,9 +240,9 @@ def test_what_has_no_name_on_a_physical_bridge_is_dropped():
 def test_a_tunnelled_network_floods_to_its_peers():
     assert texts(br_tun.network_flows(7, NetworkType.VXLAN, 100, (22, 21))) == [
         "table=4, priority=1,tun_id=0x64 actions="
-        "push_vlan:0x8100,set_field:4103->vlan_vid,resubmit(,10)",
+        "push_vlan:0x8100,set_field:4103->vlan_vid,resubmit(,11),resubmit(,10)",
         "table=2, priority=1,dl_vlan=7 actions=set_field:0x64->tun_id,"
-        "load:0x2->NXM_NX_REG0[1..3],resubmit(,20),resubmit(,19)",
+        "load:0x2->NXM_NX_REG0[1..3],resubmit(,18),resubmit(,20),resubmit(,19)",
         "table=22, priority=1,dl_vlan=7 actions="
         "pop_vlan,set_field:0x64->tun_id,output:21,output:22",
     ]
@@ -261,11 +261,36 @@ def test_an_entry_is_one_flow_and_one_answer_for_each_address():
 
 
 @pytest.mark.spec("L2-61")
-def test_an_entry_of_a_shared_mac_sends_into_every_tunnel():
-    (flow,) = br_tun.forwarding_flows(7, 100, MAC, (23, 21), ())
-    assert texts([flow]) == [
-        "table=20, priority=2,dl_vlan=7,dl_dst=fa:16:3e:00:00:01 actions="
-        "load:0xffff->NXM_NX_REG1[0..15],pop_vlan,set_field:0x64->tun_id,output:21,output:23"
+def test_an_entry_of_a_shared_mac_sends_into_every_tunnel_or_that_of_the_active_host():
+    sent = "load:0xffff->NXM_NX_REG1[0..15],pop_vlan,set_field:0x64->tun_id"
+    towards, source = "dl_vlan=7,dl_dst=fa:16:3e:00:00:01", "dl_vlan=7,dl_src=fa:16:3e:00:00:01"
+    assert texts(br_tun.forwarding_flows(7, 100, MAC, (23, 21), ())) == [
+        f"table=20, priority=2,{towards} actions={sent},output:21,output:23",
+        f"table=20, priority=3,reg2=0x15/0xffff,{towards} actions={sent},output:21",
+        f"table=11, priority=1,in_port=21,{source} actions=resubmit(,12),resubmit(,13)",
+        f"table=20, priority=3,reg2=0x17/0xffff,{towards} actions={sent},output:23",
+        f"table=11, priority=1,in_port=23,{source} actions=resubmit(,12),resubmit(,13)",
+    ]
+
+
+@pytest.mark.spec("L2-61")
+def test_the_active_host_is_learned_from_announcements_and_confirmed_by_other_frames():
+    shared = "NXM_NX_REG0[1..3],NXM_NX_TUN_ID[],"
+    learn = ",".join(
+        f"learn(table={table},hard_timeout=3,priority=1,cookie={LEARNT:#x},{shared}{mac},"
+        "load:NXM_OF_IN_PORT[]->NXM_NX_REG2[0..15])"
+        for table, mac in ((12, "NXM_OF_ETH_SRC[]"), (18, "NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[]"))
+    )
+    group = "dl_dst=01:00:00:00:00:00/01:00:00:00:00:00"
+    flows = [
+        *br_tun.base_flows(1, responder=False),
+        *br_tun.tunnel_flows(21, NetworkType.VXLAN, learns=False),
+    ]
+    assert texts(flow for flow in flows if flow.table == 13 and flow.priority) == [
+        f"table=13, priority=2,arp,{group} actions={learn}",
+        f"table=13, priority=2,icmp6,{group},icmp_type=136 actions={learn}",
+        f"table=13, priority=1,reg2=0/0xffff actions={learn}",
+        f"table=13, priority=1,reg2=0x15/0xffff,in_port=21 actions={learn}",
     ]
 
 
@@ -304,6 +329,7 @@ def everything(layout: ExtensionLayout) -> dict[of.Pipeline, list[of.Flow]]:
             *br_tun.network_flows(7, NetworkType.VXLAN, 9, (2,)),
             *br_tun.network_flows(8, NetworkType.GENEVE, 9, ()),
             *br_tun.forwarding_flows(7, 9, MAC, (2,), [ip_address("fd00::1")]),
+            *br_tun.forwarding_flows(7, 9, SHARED.mac, (2, 3), ()),
         ],
         PHYSICAL: [
             *br_phys.base_flows(3),
@@ -368,10 +394,13 @@ def guards(match: of.Match) -> bool:
 @pytest.mark.spec("L2-20")
 def test_learned_flows_differ_from_made_ones_by_cookie():
     flows = br_tun.base_flows(1, responder=False)
-    (learn,) = (a for flow in flows for a in flow.actions if isinstance(a, of.Learn))
-    assert (learn.table, learn.cookie) == (20, LEARNT)
-    assert not any(isinstance(part.target, int) for part in learn.specs)
-    assert "vlan" not in str([part.target for part in learn.specs])
+    learns = [a for flow in flows for a in flow.actions if isinstance(a, of.Learn)]
+    assert {(learn.table, learn.cookie) for learn in learns} == {
+        (table, LEARNT) for table in (12, 18, 20)
+    }
+    for learn in learns:
+        assert not any(isinstance(part.target, int) for part in learn.specs)
+        assert "vlan" not in str([part.target for part in learn.specs])
 
 
 @pytest.mark.spec("L2-25")
