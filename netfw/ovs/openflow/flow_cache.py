@@ -9,6 +9,7 @@ comparison.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Set
 from hashlib import blake2b
 
@@ -98,6 +99,7 @@ class FlowCache:
     def __init__(self) -> None:
         self.observed: dict[Key, Digest] = {}
         self._held: dict[Owner, OwnedFlows] = {}
+        self._learn_targets: Counter[tuple[int, int]] = Counter()
         self._holder: dict[Key, Owner] = {}
         self._unowned: set[Key] = set()
         self._dirty: set[Owner] = set()
@@ -119,8 +121,7 @@ class FlowCache:
             if any(self.observed.get(key) != wanted for key, wanted in held.flows.items())
         }
         self._dirty |= wrong
-        learned = self._learn_targets(self._held)
-        unowned = (k for k in self._unowned if (k[0], cookie_of(self.observed[k])) not in learned)
+        unowned = (k for k in self._unowned if not self._is_learned(k, self.observed[k]))
         return Drift(frozenset(wrong), frozenset(unowned))
 
     def on_event(self, event: FlowEvent) -> Drift:
@@ -145,8 +146,10 @@ class FlowCache:
 
     def _add_unowned(self, key: Key, now: Digest) -> Drift:
         self._unowned.add(key)
-        learned = (key[0], cookie_of(now)) in self._learn_targets(self._held)
-        return Drift() if learned else Drift(unowned=frozenset({key}))
+        return Drift() if self._is_learned(key, now) else Drift(unowned=frozenset({key}))
+
+    def _is_learned(self, key: Key, state: Digest) -> bool:
+        return self._learn_targets[key[0], cookie_of(state)] > 0
 
     # Plans
 
@@ -244,6 +247,7 @@ class FlowCache:
     def _hold(self, owner: Owner, held: OwnedFlows, written: Set[Key]) -> bool:
         """Record the flows of *owner*; return whether the switch has all of them."""
         self._held[owner] = held
+        self._learn_targets.update(held.learn_targets)
         self._holder.update(dict.fromkeys(held.flows, owner))
         self._unowned.difference_update(held.flows)
         right = True
@@ -257,11 +261,13 @@ class FlowCache:
     def _release(self, owner: Owner) -> Collection[Key]:
         """Remove *owner* from its flows; return their keys."""
         held = self._held.get(owner)
-        keys: Collection[Key] = () if held is None else held.flows.keys()
-        for key in keys:
+        if held is None:
+            return ()
+        self._learn_targets.subtract(held.learn_targets)
+        for key in held.flows:
             if self._holder.get(key) == owner:
                 del self._holder[key]
-        return keys
+        return held.flows.keys()
 
     def _is_unchanged(self, owner: Owner, group: FlowGroup) -> bool:
         held = self._held.get(owner)
@@ -319,7 +325,8 @@ class FlowCache:
         removed = {key for key, ours in left.items() if self.observed[key][:8] == ours[:8]}
         if swept is not None and (self._unowned or len(removed) < len(left)):
             staying = {owner: one for owner, one in self._held.items() if owner not in owners}
-            learned = self._learn_targets({**staying, **holds})
+            owned = itertools.chain(staying.values(), holds.values())
+            learned = {pair for one in owned for pair in one.learn_targets}
             for key in (self._unowned | left.keys()) - claims.keys():
                 cookie = cookie_of(self.observed[key])
                 if cookie in swept and (key[0], cookie) not in learned:
@@ -334,10 +341,6 @@ class FlowCache:
             if key in self.observed and self.observed[key] != digest(flow.state)
         )
         return FlowChanges(added, changed, removed)
-
-    @staticmethod
-    def _learn_targets(held: Mapping[Owner, OwnedFlows]) -> set[tuple[int, int]]:
-        return {pair for one in held.values() for pair in one.learn_targets}
 
 
 def _held(group: FlowGroup, flows: Mapping[Key, Encoded]) -> OwnedFlows:

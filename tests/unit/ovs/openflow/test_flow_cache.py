@@ -274,6 +274,23 @@ def test_what_was_learnt_is_no_stray_when_everything_is_read() -> None:
     assert drift == Drift(unowned=frozenset({stranger.key}))
 
 
+def test_a_flow_is_learned_while_one_owner_learns_it() -> None:
+    switch = Switch()
+    learns = of.learn(5, cookie=0x11)
+    learned = Encoded(flow(9, cookie=0x11))
+    appears = FlowEvent(Event.ADDED, learned.key, learned.state)
+    vanishes = FlowEvent(Event.REMOVED, learned.key, learned.state)
+    for owners, drift in (
+        ((1, 2), Drift()),
+        ((1, 2), Drift()),
+        ((2,), Drift()),
+        ((), Drift(unowned=frozenset({learned.key}))),
+    ):
+        switch.converge({owner: group(flow(owner, learns)) for owner in owners})
+        assert switch.cache.on_event(appears) == drift
+        switch.cache.on_event(vanishes)
+
+
 def test_a_plan_is_outdated_for_those_whose_flows_were_planned_anew() -> None:
     switch = Switch()
     older = switch.cache.plan({1: group(flow(1)), 2: group(flow(2))})
