@@ -173,8 +173,10 @@ def forwarding_flows(
     if len(ports) > 1:
         for port in ports:
             yield _send(towards & ACTIVE.is_(port), number, [port], priority=3)
+            # By the tunnel id, which the switch compares before MACs: on networks without shared
+            # ones, cached flows stay the same for all senders.
             yield SHARED_SOURCE.flow(
-                of.in_port(port) & of.vlan(vlan) & of.eth_src(mac),
+                of.in_port(port) & of.tun_id(number) & of.eth_src(mac),
                 of.goto(CONFIRM_ACTIVE),
                 of.goto(LEARN_ACTIVE),
                 priority=1,

@@ -124,8 +124,7 @@ def site(lab, hosts) -> Iterator[Site]:
     there.namespaces.ip(
         *(f"addr add {one}/{far.network.prefixlen} dev br-phy" for one in addresses)
     )
-    options = {"tunnel_types": ["vxlan"], "local_ip": str(local.ip), "l2_population": True}
-    switch = hosts(here, **options)
+    switch = hosts(here, tunnel_types=["vxlan"], local_ip=str(local.ip))
     switch.driver.converge(Update(put=network(1, network_type="vxlan", segmentation_id=NUMBER)))
     instance = switch.instance(SENDER)
     switch.driver.observe(None)  # what was plugged is known

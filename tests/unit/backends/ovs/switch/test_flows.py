@@ -263,13 +263,13 @@ def test_an_entry_is_one_flow_and_one_answer_for_each_address():
 @pytest.mark.spec("L2-61")
 def test_an_entry_of_a_shared_mac_sends_into_every_tunnel_or_that_of_the_active_host():
     sent = "load:0xffff->NXM_NX_REG1[0..15],pop_vlan,set_field:0x64->tun_id"
-    towards, source = "dl_vlan=7,dl_dst=fa:16:3e:00:00:01", "dl_vlan=7,dl_src=fa:16:3e:00:00:01"
+    towards, source = "dl_vlan=7,dl_dst=fa:16:3e:00:00:01", "dl_src=fa:16:3e:00:00:01"
     assert texts(br_tun.forwarding_flows(7, 100, MAC, (23, 21), ())) == [
         f"table=20, priority=2,{towards} actions={sent},output:21,output:23",
         f"table=20, priority=3,reg2=0x15/0xffff,{towards} actions={sent},output:21",
-        f"table=11, priority=1,in_port=21,{source} actions=resubmit(,12),resubmit(,13)",
+        f"table=11, priority=1,tun_id=0x64,in_port=21,{source} actions=resubmit(,12),resubmit(,13)",
         f"table=20, priority=3,reg2=0x17/0xffff,{towards} actions={sent},output:23",
-        f"table=11, priority=1,in_port=23,{source} actions=resubmit(,12),resubmit(,13)",
+        f"table=11, priority=1,tun_id=0x64,in_port=23,{source} actions=resubmit(,12),resubmit(,13)",
     ]
 
 
