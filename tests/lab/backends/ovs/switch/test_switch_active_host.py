@@ -165,11 +165,11 @@ def test_other_frames_change_nothing_while_a_host_is_known(site):
     former, active, _ = site.peers
     data = frame(mac(SENDER), SHARED, 1)
 
-    def taught_by_data() -> bool:
+    def learned_from_data() -> bool:
         site.hear(former, data)
         return site.receivers() == [former]
 
-    wait_until(taught_by_data, "frames to the host that sends")
+    wait_until(learned_from_data, "frames to the host that sends")
 
     def announced() -> bool:
         site.hear(former, data)
