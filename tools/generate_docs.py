@@ -35,7 +35,7 @@ from netfw.server.api.api_reference import reference
 from netfw.server.api.policy import rules
 from netfw.server.api.resources import RESOURCES
 from netfw_drivers.ovs.flow_counts import pipeline
-from netfw_drivers.ovs.pipeline import tables
+from netfw_drivers.ovs.pipeline import tables, tunnel_tables
 
 CONTRACTS = Path("docs/contracts")
 PIPELINE = Path("docs/pipeline.md")
@@ -188,13 +188,16 @@ def sample(namespaces: Iterable[str]) -> str:
 
 
 def pipeline_page() -> str:
-    bridges = (tables.INTEGRATION, tables.TUNNELS, tables.PHYSICAL)
+    bridges = (tables.INTEGRATION, tunnel_tables.TUNNELS, tables.PHYSICAL)
     lines = [
         "# The way of a packet",
         "",
-        "Made from `netfw_drivers.ovs.pipeline.tables`; `tools/generate_docs.py` writes this page.",
+        "Made from `netfw_drivers.ovs.pipeline.tables` and `tunnel_tables`;",
+        "`tools/generate_docs.py` writes this page.",
         "",
         markdown(tables.__doc__),
+        "",
+        markdown(tunnel_tables.__doc__),
         "",
         "Tables are listed in the order in which a packet meets them.",
     ]

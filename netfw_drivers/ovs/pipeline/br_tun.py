@@ -10,20 +10,21 @@ from netfw.flows.field import ADVERTISEMENT, SOLICITATION
 from netfw.flows.match_builders import mac_number
 from netfw.model.address import IpAddress, Mac
 from netfw.model.segment import NetworkType
-from netfw_drivers.ovs.pipeline.tables import (
+from netfw_drivers.ovs.pipeline.tables import COOKIE, LEARNT
+from netfw_drivers.ovs.pipeline.tunnel_tables import (
     ACTIVE,
     BY_ACTIVE,
     BY_LEARNING,
     CONFIRM_ACTIVE,
-    COOKIE,
+    CONFIRMED,
     FLOOD,
     FROM_TUNNEL,
     KIND,
     KINDS,
+    KNOWN_ACTIVE,
     LEARN,
     LEARN_ACTIVE,
     LEARNS,
-    LEARNT,
     NEIGHBOUR,
     PATCH_TO_TUNNEL,
     RESPONDER,
@@ -37,7 +38,9 @@ from netfw_drivers.ovs.pipeline.tables import (
 
 LEARNT_FOR = 300
 """Seconds that a sender's tunnel is remembered."""
-ACTIVE_FOR = 3
+ACTIVE_FOR = 60
+"""Seconds that a host is known as the active one, unless another announces itself."""
+CONFIRMED_FOR = 3
 """Seconds after a frame of the active host in which frames are sent to that host only.
 
 It limits the outage when no announcement of the next active host arrives.  A switch counts frames
@@ -47,6 +50,8 @@ advertisements, of 2 s unless configured otherwise), and a crash costs no more t
 _GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
 _ALL = "ff:ff:ff:ff:ff:ff"
 _REQUEST, _REPLY = 1, 2
+_NO_CONTROLLER = 0xFFFF
+"""The id of a controller that no connection has."""
 _SOLICITED_OVERRIDE = 0x60000000
 _TARGET_ADDRESS = 2
 """The option of an advertisement that carries the MAC of the address."""
@@ -78,21 +83,48 @@ def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
     yield LEARN.flow(LEARNS.is_(1), learn, of.output(to_host), priority=2, cookie=COOKIE)
     yield LEARN.flow(of.ANYTHING, of.output(to_host), priority=1, cookie=COOKIE)
     yield BY_LEARNING.flow(VIA.is_(SENT), of.drop(), priority=2, cookie=COOKIE)
-    for announcement in (of.arp(), of.icmpv6() & of.icmpv6_type(ADVERTISEMENT)):
+    yield from _active_base()
+
+
+def _active_base() -> Iterator[of.Flow]:
+    """Yield the flows that learn the active host from a frame of a shared MAC address.
+
+    Frames that announce nothing change nothing while a host is known: the switch learns from cached
+    flows when it counts their packets, and counts those of the former active host up to a second
+    after they came, which may be after the announcement of the new one.
+    """
+    neighbour = of.icmpv6() & of.icmpv6_type(ADVERTISEMENT) & of.icmpv6_code(0)
+    for announcement, changed, value in (
+        # keepalived fills the target's MAC; a request for a neighbour's address has none.
+        (of.arp() & of.arp_op(_REQUEST) & of.arp_tha(_ALL), "arp_op", _REQUEST),
+        (of.arp() & of.arp_op(_REPLY), "arp_op", _REPLY),
+        (neighbour, "icmpv6_code", 0),
+    ):
         yield LEARN_ACTIVE.flow(
-            announcement & of.eth_dst(_GROUP), *_learn_active(), priority=2, cookie=COOKIE
+            announcement & of.eth_dst(_GROUP),
+            *_learn_active(),
+            *_not_cached(changed, value),
+            priority=3,
+            cookie=COOKIE,
         )
-    yield LEARN_ACTIVE.flow(ACTIVE.is_(0), *_learn_active(), priority=1, cookie=COOKIE)
+    yield LEARN_ACTIVE.flow(ACTIVE.is_(0), *_learn_active(), priority=2, cookie=COOKIE)
+    yield LEARN_ACTIVE.flow(of.ANYTHING, _learn_confirmed(), priority=1, cookie=COOKIE)
+
+
+def _not_cached(changed: str, value: int) -> Iterator[of.Load | of.SendToController]:
+    """Yield actions that make the switch translate every packet, and so learn from it at once.
+
+    Datapaths cannot change these fields, so that ``ovs-vswitchd`` executes the actions itself.  The
+    packet is sent to no one in between: without that, the two changes would cancel each other.
+    """
+    yield of.load(of.FIELD[changed], value + 1)
+    yield of.controller(0, controller_id=_NO_CONTROLLER)
+    yield of.load(of.FIELD[changed], value)
 
 
 def _learn_active() -> Iterator[of.Learn]:
-    """Yield the actions that learn the tunnel of the active host: for its frames, and to send.
-
-    An announcement decides at once.  Other frames change nothing while a host is known: the switch
-    learns from frames of the former active host once more when it counts them, up to a second
-    after they came, and that may be after the announcement of the new one.
-    """
-    for table, mac in ((CONFIRM_ACTIVE, "eth_src"), (BY_ACTIVE, "eth_dst")):
+    """Yield the actions that learn the tunnel of the active host: for its frames, and to send."""
+    for table, mac in ((KNOWN_ACTIVE, "eth_src"), (BY_ACTIVE, "eth_dst")):
         yield of.learn(
             table.number,
             of.learn_match(KIND),
@@ -103,6 +135,23 @@ def _learn_active() -> Iterator[of.Learn]:
             cookie=LEARNT,
             hard_timeout=ACTIVE_FOR,
         )
+    yield _learn_confirmed()
+
+
+def _learn_confirmed() -> of.Learn:
+    """Return the action that learns that the host of a tunnel sends; of other tunnels, nothing."""
+    tunnel = of.Bits(of.FIELD["in_port"], 0, 15)
+    return of.learn(
+        CONFIRM_ACTIVE.number,
+        of.learn_match(KIND),
+        of.learn_match(of.FIELD["tun_id"]),
+        of.learn_match(of.FIELD["eth_dst"], of.FIELD["eth_src"]),
+        of.learn_match(ACTIVE, tunnel),
+        of.learn_load(CONFIRMED, tunnel),
+        priority=1,
+        cookie=LEARNT,
+        hard_timeout=CONFIRMED_FOR,
+    )
 
 
 def tunnel_flows(number: int, kind: NetworkType, *, learns: bool) -> Iterator[of.Flow]:
@@ -114,9 +163,6 @@ def tunnel_flows(number: int, kind: NetworkType, *, learns: bool) -> Iterator[of
         of.goto(FROM_TUNNEL[kind]),
         priority=1,
         cookie=COOKIE,
-    )
-    yield LEARN_ACTIVE.flow(
-        of.in_port(number) & ACTIVE.is_(number), *_learn_active(), priority=1, cookie=COOKIE
     )
     if learns:
         yield BY_LEARNING.flow(
@@ -146,6 +192,7 @@ def network_flows(
         of.set_tunnel(number),
         of.load(KIND, KINDS[kind]),
         of.goto(BY_ACTIVE),
+        of.goto(CONFIRM_ACTIVE),
         of.goto(UNICAST),
         of.goto(BY_LEARNING),
         priority=1,
@@ -172,12 +219,12 @@ def forwarding_flows(
     yield _send(towards, number, ports, priority=2)
     if len(ports) > 1:
         for port in ports:
-            yield _send(towards & ACTIVE.is_(port), number, [port], priority=3)
+            yield _send(towards & CONFIRMED.is_(port), number, [port], priority=3)
             # By the tunnel id, which the switch compares before MACs: on networks without shared
             # ones, cached flows stay the same for all senders.
             yield SHARED_SOURCE.flow(
                 of.in_port(port) & of.tun_id(number) & of.eth_src(mac),
-                of.goto(CONFIRM_ACTIVE),
+                of.goto(KNOWN_ACTIVE),
                 of.goto(LEARN_ACTIVE),
                 priority=1,
                 cookie=COOKIE,

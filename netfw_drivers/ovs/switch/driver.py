@@ -35,7 +35,7 @@ from netfw_drivers.ovs.common.local_vlans import Domain, Vlans
 from netfw_drivers.ovs.common.options import openflow_directory
 from netfw_drivers.ovs.pipeline.br_int import admission_key
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
-from netfw_drivers.ovs.pipeline.tables import FLOOD, RESPONDER, UNICAST
+from netfw_drivers.ovs.pipeline.tunnel_tables import FLOOD, RESPONDER, UNICAST
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
 from netfw_drivers.ovs.switch.bridge_mirrors import BridgeMirrors, Connect
 from netfw_drivers.ovs.switch.executor import Executor

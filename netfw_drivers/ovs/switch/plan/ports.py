@@ -43,7 +43,8 @@ from netfw_drivers.ovs.common.local_vlans import (
 )
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
-from netfw_drivers.ovs.pipeline.tables import COOKIE, FLOOD, RESPONDER
+from netfw_drivers.ovs.pipeline.tables import COOKIE
+from netfw_drivers.ovs.pipeline.tunnel_tables import FLOOD, RESPONDER
 from netfw_drivers.ovs.switch.plan.observed import (
     ATTACHED_MAC,
     EXTENSION_MARK,

@@ -28,14 +28,16 @@ from netfw.plan import Update
 from netfw.testing.conformance.common.raw_socket import drain, open_wire
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.wait import TIMEOUT, wait_until
+from netfw_drivers.ovs.pipeline.tunnel_tables import BY_ACTIVE
 from tests.lab.backends.ovs.switch.environment import SwitchHost, mac, network, network_id, port
 
 VXLAN_PORT, NUMBER = 4789, 5
 SHARED, ALL = mac(9), "ff:ff:ff:ff:ff:ff"
 SENDER = 1
-ARP, NEIGHBOUR = (
-    announcement(Mac(SHARED), ip_address(address))[0] for address in ("10.0.0.9", "fd00:1::9")
-)
+REQUEST, REPLY = announcement(Mac(SHARED), ip_address("10.0.0.9"))
+ARP = REQUEST.replace(bytes(6), b"\xff" * 6)
+"""As keepalived announces: a request with a target.  The kernel asks for a neighbour without."""
+(NEIGHBOUR,) = announcement(Mac(SHARED), ip_address("fd00:1::9"))
 _TEST_TYPE = 0x88B5
 _HEADER = struct.pack("!II", 0x08 << 24, NUMBER << 8)
 
@@ -105,6 +107,11 @@ class Site:
         peer.send(content)
         wait_until(lambda: content in drain(self._wire), "a frame of a peer")
 
+    def learned(self) -> list[str]:
+        """Return the flow that has the tunnel of the active host."""
+        flows = self.switch.flows("br-tun")
+        return [one for one in flows if f" table={BY_ACTIVE.number}," in one and "load:" in one]
+
     def entry(self, *peers: Peer) -> dict[ForwardingKey, Forwarding]:
         return {self.key: Forwarding(frozenset(peer.endpoint for peer in peers))}
 
@@ -144,7 +151,7 @@ def forgotten(site: Site) -> bool:
 
 
 @pytest.mark.spec("L2-61")
-@pytest.mark.parametrize("content", [ARP, NEIGHBOUR], ids=["ARP", "ND"])
+@pytest.mark.parametrize("content", [ARP, REPLY, NEIGHBOUR], ids=["ARP", "ARP reply", "ND"])
 def test_frames_go_to_the_host_that_announced_itself_and_to_all_when_it_is_silent(site, content):
     one, other, _ = site.peers
     assert site.receivers() == [one, other]
@@ -160,10 +167,34 @@ def test_frames_go_to_the_host_that_announced_itself_and_to_all_when_it_is_silen
     wait_until(lambda: forgotten(site), "frames to all hosts")
 
 
+@pytest.fixture
+def rarely_counted(site) -> Iterator[None]:
+    """The switch counts the packets of cached flows, and learns from them, only if it has to."""
+    ovs, interval = site.switch.ovs, "max-revalidator"
+    ovs.vsctl("set", "Open_vSwitch", ".", f"other_config:{interval}=600000")
+    yield
+    ovs.vsctl("remove", "Open_vSwitch", ".", "other_config", interval)
+
+
 @pytest.mark.spec("L2-61")
-def test_other_frames_change_nothing_while_a_host_is_known(site):
+@pytest.mark.parametrize("content", [ARP, REPLY, NEIGHBOUR], ids=["ARP", "ARP reply", "ND"])
+def test_each_announcement_is_learned_before_it_is_delivered(site, rarely_counted, content):
+    """Also one of a host that announced itself a moment ago."""
+    one, other, _ = site.peers
+    learned = []
+    for peer in (one, other) * 3:
+        site.hear(peer, content)
+        learned.append(site.learned())
+    assert learned == learned[:2] * 3
+    assert learned[0] != learned[1]
+
+
+@pytest.mark.spec("L2-61")
+@pytest.mark.parametrize(
+    "data", [frame(mac(SENDER), SHARED, 1), REQUEST], ids=["data", "ARP request"]
+)
+def test_other_frames_change_nothing_while_a_host_is_known(site, data):
     former, active, _ = site.peers
-    data = frame(mac(SENDER), SHARED, 1)
 
     def learned_from_data() -> bool:
         site.hear(former, data)

@@ -12,7 +12,7 @@ from netfw.ovs.openflow.decode import written_eth_src
 from netfw.ovs.openflow.encode import State, encode_flows
 from netfw.ovs.openflow.flow_cache import FlowCache
 from netfw.plan import Update
-from netfw_drivers.ovs.pipeline.tables import RESPONDER, UNICAST
+from netfw_drivers.ovs.pipeline.tunnel_tables import RESPONDER, UNICAST
 from netfw_drivers.ovs.switch.plan.plan import outline
 from netfw_drivers.ovs.switch.plan.state import SwitchState
 from tests.unit.backends.ovs.switch.samples import (

@@ -27,8 +27,8 @@ from netfw_drivers.ovs.pipeline.tables import (
     LEARNT,
     PHYSICAL,
     SHARED_MAC,
-    TUNNELS,
 )
+from netfw_drivers.ovs.pipeline.tunnel_tables import TUNNELS
 
 MAC = Mac("fa:16:3e:00:00:01")
 PLAIN = ExtensionLayout()
@@ -242,7 +242,7 @@ def test_a_tunnelled_network_floods_to_its_peers():
         "table=4, priority=1,tun_id=0x64 actions="
         "push_vlan:0x8100,set_field:4103->vlan_vid,resubmit(,11),resubmit(,10)",
         "table=2, priority=1,dl_vlan=7 actions=set_field:0x64->tun_id,"
-        "load:0x2->NXM_NX_REG0[1..3],resubmit(,18),resubmit(,20),resubmit(,19)",
+        "load:0x2->NXM_NX_REG0[1..3],resubmit(,17),resubmit(,18),resubmit(,20),resubmit(,19)",
         "table=22, priority=1,dl_vlan=7 actions="
         "pop_vlan,set_field:0x64->tun_id,output:21,output:22",
     ]
@@ -266,31 +266,42 @@ def test_an_entry_of_a_shared_mac_sends_into_every_tunnel_or_that_of_the_active_
     towards, source = "dl_vlan=7,dl_dst=fa:16:3e:00:00:01", "dl_src=fa:16:3e:00:00:01"
     assert texts(br_tun.forwarding_flows(7, 100, MAC, (23, 21), ())) == [
         f"table=20, priority=2,{towards} actions={sent},output:21,output:23",
-        f"table=20, priority=3,reg2=0x15/0xffff,{towards} actions={sent},output:21",
+        f"table=20, priority=3,reg2=0x150000/0xffff0000,{towards} actions={sent},output:21",
         f"table=11, priority=1,tun_id=0x64,in_port=21,{source} actions=resubmit(,12),resubmit(,13)",
-        f"table=20, priority=3,reg2=0x17/0xffff,{towards} actions={sent},output:23",
+        f"table=20, priority=3,reg2=0x170000/0xffff0000,{towards} actions={sent},output:23",
         f"table=11, priority=1,tun_id=0x64,in_port=23,{source} actions=resubmit(,12),resubmit(,13)",
     ]
 
 
 @pytest.mark.spec("L2-61")
 def test_the_active_host_is_learned_from_announcements_and_confirmed_by_other_frames():
-    shared = "NXM_NX_REG0[1..3],NXM_NX_TUN_ID[],"
-    learn = ",".join(
-        f"learn(table={table},hard_timeout=3,priority=1,cookie={LEARNT:#x},{shared}{mac},"
-        "load:NXM_OF_IN_PORT[]->NXM_NX_REG2[0..15])"
-        for table, mac in ((12, "NXM_OF_ETH_SRC[]"), (18, "NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[]"))
+    head = f"priority=1,cookie={LEARNT:#x},NXM_NX_REG0[1..3],NXM_NX_TUN_ID[]"
+    receiver = "NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[]"
+    tunnel = "load:NXM_OF_IN_PORT[]->NXM_NX_REG2"
+    confirm = (
+        f"learn(table=18,hard_timeout=3,{head},{receiver},"
+        f"NXM_NX_REG2[0..15]=NXM_OF_IN_PORT[],{tunnel}[16..31])"
     )
-    group = "dl_dst=01:00:00:00:00:00/01:00:00:00:00:00"
-    flows = [
-        *br_tun.base_flows(1, responder=False),
-        *br_tun.tunnel_flows(21, NetworkType.VXLAN, learns=False),
-    ]
+    learn = ",".join(
+        f"learn(table={table},hard_timeout=60,{head},{mac},{tunnel}[0..15])"
+        for table, mac in ((12, "NXM_OF_ETH_SRC[]"), (17, receiver))
+    )
+    learn = f"{learn},{confirm}"
+
+    def not_cached(field: str, value: int) -> str:
+        nobody = "controller(max_len=0,id=65535)"
+        return f"load:{value + 1:#x}->{field}[],{nobody},load:{value and hex(value)}->{field}[]"
+
+    arp, neighbour = "NXM_OF_ARP_OP", "NXM_NX_ICMPV6_CODE"
+    group, to_all = "dl_dst=01:00:00:00:00:00/01:00:00:00:00:00", "arp_tha=ff:ff:ff:ff:ff:ff"
+    flows = br_tun.base_flows(1, responder=False)
     assert texts(flow for flow in flows if flow.table == 13 and flow.priority) == [
-        f"table=13, priority=2,arp,{group} actions={learn}",
-        f"table=13, priority=2,icmp6,{group},icmp_type=136 actions={learn}",
-        f"table=13, priority=1,reg2=0/0xffff actions={learn}",
-        f"table=13, priority=1,reg2=0x15/0xffff,in_port=21 actions={learn}",
+        f"table=13, priority=3,arp,{group},arp_op=1,{to_all} actions={learn},{not_cached(arp, 1)}",
+        f"table=13, priority=3,arp,{group},arp_op=2 actions={learn},{not_cached(arp, 2)}",
+        f"table=13, priority=3,icmp6,{group},icmp_type=136,icmp_code=0 actions={learn},"
+        f"{not_cached(neighbour, 0)}",
+        f"table=13, priority=2,reg2=0/0xffff actions={learn}",
+        f"table=13, priority=1 actions={confirm}",
     ]
 
 
@@ -396,7 +407,7 @@ def test_learned_flows_differ_from_made_ones_by_cookie():
     flows = br_tun.base_flows(1, responder=False)
     learns = [a for flow in flows for a in flow.actions if isinstance(a, of.Learn)]
     assert {(learn.table, learn.cookie) for learn in learns} == {
-        (table, LEARNT) for table in (12, 18, 20)
+        (table, LEARNT) for table in (12, 17, 18, 20)
     }
     for learn in learns:
         assert not any(isinstance(part.target, int) for part in learn.specs)

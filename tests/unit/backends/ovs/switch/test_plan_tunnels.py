@@ -18,7 +18,7 @@ from netfw.model.address import Mac
 from netfw.ovs.openflow.decode import output_ports
 from netfw.ovs.openflow.encode import Key, State, encode_flows
 from netfw.plan import Update
-from netfw_drivers.ovs.pipeline.tables import UNICAST
+from netfw_drivers.ovs.pipeline.tunnel_tables import UNICAST
 from netfw_drivers.ovs.switch.plan.flow_groups import owner_of
 from netfw_drivers.ovs.switch.plan.plan import PlanOutline
 from netfw_drivers.ovs.switch.plan.ports import recover_entries
