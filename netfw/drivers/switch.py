@@ -56,11 +56,11 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
     9. A frame of this host for the MAC of a ``shared_mac`` port reaches that port, and one copy of
        it leaves for other hosts as if the port were not here; a frame of another host reaches that
        port only.  A frame for a MAC with several endpoints goes to each of them once; or only to
-       the one from which frames of that MAC came last, if an announcement (gratuitous ARP,
-       unsolicited neighbour advertisement) by another one of them changes that at once, no
-       frame by a host that is none of them does, and silence does within seconds.  Changing
-       ``shared_mac`` or the endpoints loses no frame for the receivers that stay.  A ``shared_mac``
-       port sends no report of multicast groups from the unspecified address.
+       the one from which frames of that MAC came last, if an announcement (gratuitous ARP
+       with a target MAC, unsolicited neighbour advertisement) by another one of them changes that
+       at once, no frame by a host that is none of them does, and silence does within seconds.
+       Changing ``shared_mac`` or the endpoints loses no frame for the receivers that stay.  A
+       ``shared_mac`` port sends no report of multicast groups from the unspecified address.
     """
 
     GROUP: ClassVar[str] = "netfw.switch_drivers"

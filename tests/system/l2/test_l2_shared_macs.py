@@ -88,7 +88,7 @@ class SharedRouter:
 
     @property
     def is_learned(self) -> bool:
-        """Whether some switch learns on which host the MAC is."""
+        """Whether some switch learns from all frames alike on which host the MAC is."""
         return self.port.net.body["network_type"] != "vxlan" or not self.site.flavour.population
 
     def activate(self, host: str) -> None:
@@ -193,23 +193,29 @@ def move(router: SharedRouter, old: str, new: str) -> None:
 
 
 @pytest.mark.spec("L2-61")
-def test_a_router_on_several_hosts_answers_once_and_costs_a_copy_for_each_other_host(site: Site):
-    """By entries of tunnels a copy goes to every other host of the router; learned, to one."""
+def test_a_router_on_several_hosts_answers_once_and_costs_a_copy_from_its_own_host(site: Site):
+    """Switches learn which host is active.  On its own host, that of tunnels does not."""
     for kind, router in make_routers(site).items():
         router.activate("host1")
         router.await_reach()
         standby = frames_of(router.replicas["host2"], "eth0")
-        copies = {}
-        for host, instance in router.instances.items():
-            before = router.frames_sent(host)
-            with listening(instance) as (capture,):
-                assert instance.ping(router.port.v4, count=BURST, interval=0.005).lost == 0
-                replies = [frame for frame in capture.received() if frame.is_echo_reply]
-            assert len(replies) == BURST, (kind, host)
-            copies[host] = round((router.frames_sent(host) - before) / BURST)
+        for host in router.instances:
+            expected = 0 if host == "host1" and kind != "vxlan" else 1
+            wait_until(
+                lambda router=router, host=host, expected=expected: (
+                    frames_for_request(router, host) == expected
+                ),
+                f"{expected} frames from {host} for each request, {kind}",
+            )
         assert frames_of(router.replicas["host2"], "eth0") == standby, kind
-        if kind == "vxlan":
-            expected = {"host1": 1, "host2": 1, "host3": 2 if site.flavour.population else 1}
-        else:
-            expected = {"host1": 0, "host2": 1, "host3": 1}
-        assert copies == expected, kind
+
+
+def frames_for_request(router: SharedRouter, host: str) -> int:
+    """Send requests from *host*, each of which is answered once; return what left it for each."""
+    before = router.frames_sent(host)
+    with listening(router.instances[host]) as (capture,):
+        ping = router.instances[host].ping(router.port.v4, count=BURST, interval=0.005)
+        assert ping.lost == 0
+        replies = [frame for frame in capture.received() if frame.is_echo_reply]
+    assert len(replies) == BURST, host
+    return round((router.frames_sent(host) - before) / BURST)
