@@ -70,6 +70,8 @@ class Learn:
     cookie: int = 0
     idle_timeout: int = 0
     hard_timeout: int = 0
+    limit: int = 0
+    """Maximum of flows with this cookie in the table; 0: no limit."""
 
     def __attrs_post_init__(self) -> None:
         if self.table not in TABLES:
@@ -77,6 +79,8 @@ class Learn:
         for name in ("priority", "idle_timeout", "hard_timeout"):
             if not 0 <= getattr(self, name) <= 0xFFFF:
                 raise ValueError(f"{name} has 16 bits, {getattr(self, name)} does not fit")
+        if not 0 <= self.limit < 1 << 32:
+            raise ValueError(f"limit has 32 bits, {self.limit} does not fit")
         if not 0 <= self.cookie < 1 << 64:
             raise ValueError(f"a cookie has 64 bits, {self.cookie:#x} does not fit")
 
@@ -101,11 +105,12 @@ def learn(
     cookie: int = 0,
     idle_timeout: int = 0,
     hard_timeout: int = 0,
+    limit: int = 0,
 ) -> Learn:
-    """Add a learned flow to *table*.  Its cookie identifies it later."""
+    """Add a learned flow to *table*, up to *limit* of them.  Its cookie identifies it later."""
     return Learn(
         table=table, specs=specs, priority=priority, cookie=cookie,
-        idle_timeout=idle_timeout, hard_timeout=hard_timeout,
+        idle_timeout=idle_timeout, hard_timeout=hard_timeout, limit=limit,
     )  # fmt: skip
 
 

@@ -9,6 +9,9 @@ from netfw.flows.learn import LearnSpec
 from netfw.ovs.openflow.nicira import NICIRA, header
 
 _LEARN = Struct("!HHIHHHHQHBxHH")
+_LIMIT = Struct("!I4x")
+"""Follows in an action with a limit, which stores its result nowhere."""
+_LEARN_ACTION, _LIMITED_LEARN_ACTION = 16, 45
 _SPEC = Struct("!H")
 _BITS = Struct("!IH")
 _IMMEDIATE = 1 << 13
@@ -17,11 +20,14 @@ _MATCH, _LOAD, _OUTPUT = 0, 1 << 11, 2 << 11
 
 def encode_learn(action: Learn) -> bytes:
     body = b"".join(map(_learn_spec, action.specs))
+    kind = _LEARN_ACTION
+    if action.limit:
+        kind, body = _LIMITED_LEARN_ACTION, _LIMIT.pack(action.limit) + body
     length = _LEARN.size + len(body)
     padding = -length % 8
     return (
         _LEARN.pack(
-            0xFFFF, length + padding, NICIRA, 16, action.idle_timeout, action.hard_timeout,
+            0xFFFF, length + padding, NICIRA, kind, action.idle_timeout, action.hard_timeout,
             action.priority, action.cookie, 0, action.table, 0, 0,
         )
         + body

@@ -47,6 +47,8 @@ It limits the outage when no announcement of the next active host arrives.  A sw
 and expires flows about once a second: a flow is gone before the dead interval ends (three
 advertisements, of 2 s unless configured otherwise), and a crash costs no more than with copies.
 """
+LEARNT_AT_MOST = 2048
+"""Senders of one network whose tunnels are remembered."""
 _GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
 _ALL = "ff:ff:ff:ff:ff:ff"
 _REQUEST, _REPLY = 1, 2
@@ -68,19 +70,6 @@ def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
         question = of.arp() & of.arp_op(_REQUEST) & of.eth_dst(_ALL)
         yield PATCH_TO_TUNNEL.flow(question, of.goto(RESPONDER), priority=3, cookie=COOKIE)
         yield from _neighbour_base()
-    # A learnt flow outlives what it was learnt from.  So it names neither local VLAN nor action,
-    # only the tunnel: whether the network is here, and the tunnel still in the mesh, others say.
-    learn = of.learn(
-        UNICAST.number,
-        of.learn_match(KIND),
-        of.learn_match(of.FIELD["tun_id"]),
-        of.learn_match(of.FIELD["eth_dst"], of.FIELD["eth_src"]),
-        of.learn_load(VIA, of.Bits(of.FIELD["in_port"], 0, 15)),
-        priority=1,
-        cookie=LEARNT,
-        hard_timeout=LEARNT_FOR,
-    )
-    yield LEARN.flow(LEARNS.is_(1), learn, of.output(to_host), priority=2, cookie=COOKIE)
     yield LEARN.flow(of.ANYTHING, of.output(to_host), priority=1, cookie=COOKIE)
     yield BY_LEARNING.flow(VIA.is_(SENT), of.drop(), priority=2, cookie=COOKIE)
     yield from _active_base()
@@ -198,6 +187,7 @@ def network_flows(
         priority=1,
         cookie=COOKIE,
     )
+    yield _learning(vlan, kind, number)
     ports = sorted(outputs)
     if ports:
         yield FLOOD.flow(
@@ -208,6 +198,35 @@ def network_flows(
             priority=1,
             cookie=COOKIE,
         )
+
+
+def _learning(vlan: int, kind: NetworkType, number: int) -> of.Flow:
+    """Return the flow that learns the senders of a network, up to a limit for each network.
+
+    Otherwise one instance could fill the table with invented senders.  Frames for a receiver that
+    is not learned are flooded.  The switch counts by table and cookie.  A learned flow outlives
+    what it was learned from, so it names neither local VLAN nor action, only the tunnel: other
+    flows decide whether the network is on this host and the tunnel still in the mesh.
+    """
+    learn = of.learn(
+        UNICAST.number,
+        of.learn_match(KIND),
+        of.learn_match(of.FIELD["tun_id"]),
+        of.learn_match(of.FIELD["eth_dst"], of.FIELD["eth_src"]),
+        of.learn_load(VIA, of.Bits(of.FIELD["in_port"], 0, 15)),
+        priority=1,
+        cookie=LEARNT | KINDS[kind] << 32 | number,
+        hard_timeout=LEARNT_FOR,
+        limit=LEARNT_AT_MOST,
+    )
+    return LEARN.flow(
+        of.vlan(vlan) & LEARNS.is_(1),
+        learn,
+        of.load(LEARNS, 0),
+        of.goto(LEARN),
+        priority=2,
+        cookie=COOKIE,
+    )
 
 
 def forwarding_flows(

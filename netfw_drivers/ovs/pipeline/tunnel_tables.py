@@ -89,7 +89,9 @@ LEARN = of.Table(
     number=10,
     name="learn",
     asks="Is the sender to be learned?  Then it goes to this host's ports.",
+    back_to=("learn",),
     learns_into=("unicast",),
+    writes=(LEARNS,),
 )
 RESPONDER = of.Table(
     number=21,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator
 from ipaddress import ip_network
 from itertools import islice, product
@@ -11,14 +12,18 @@ from attrs import evolve
 
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.switch_values import Tunnel
 from netfw.model.address import IpAddress, Mac
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw.testing.conformance.common.raw_socket import drain
 from netfw.testing.conformance.switch import frames
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
-from netfw.testing.conformance.switch.environment import SwitchTestPort, a_network
+from netfw.testing.conformance.switch.environment import SwitchTestPort, a_network, wanted
 from netfw.testing.lab.wait import wait_until
+from netfw_drivers.ovs.pipeline.br_tun import LEARNT_AT_MOST
+from netfw_drivers.ovs.pipeline.tables import UNICAST
+from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 from tests.conformance.switch.test_ovs_switch import OvsSwitchEnvironment, ovs_environment
 
 VICTIM_VLAN = 2005
@@ -109,3 +114,53 @@ class TestOvsSwitchAttacks(SwitchSuite):
                 return any(b"single" in piece for piece in islice(drain(ear), 200))
 
             wait_until(arrive, "a priority tag alone is no network")
+
+    def test_learned_senders_of_a_network_are_bounded(
+        self, driver: SwitchDriver, make_driver: MakeDriver
+    ) -> None:
+        """Check that an instance with many MAC addresses fills the share of its network alone."""
+        kind = NetworkType.VXLAN
+        red, blue = a_network(kind, 7), a_network(kind, 8)
+        (near,) = self.make_ports(red, 1)
+        (attacker,), (other,) = self.make_ports(red, 1, host=1), self.make_ports(blue, 1, host=1)
+        (blue_near,) = self.make_ports(blue, 1)
+        here, there = (self.environment.endpoint(kind, host) for host in (0, 1))
+        mine = {**wanted(red, blue, near, blue_near), there: Tunnel("host2", mesh=True)}
+        theirs = {**wanted(red, blue, attacker, other), here: Tunnel("host1", mesh=True)}
+        self.bring(driver, Update(put=mine))
+        self.bring(make_driver(1), Update(put=theirs))
+        senders = [
+            Mac(f"fa:16:3e:99:{n >> 8:02x}:{n & 255:02x}") for n in range(LEARNT_AT_MOST + 500)
+        ]
+
+        def flood() -> bool:
+            with self.environment.socket(attacker) as wire:
+                for position, mac in enumerate(senders):
+                    wire.send(tagged(mac, b"sender"))
+                    if position % 64 == 63:
+                        time.sleep(0.005)  # no queue on the way is longer
+            return len(self.learned(7)) >= LEARNT_AT_MOST
+
+        wait_until(flood)
+        flood()
+        assert len(self.learned(7)) == LEARNT_AT_MOST
+        with self.environment.socket(other) as wire:
+
+            def learned() -> bool:
+                wire.send(tagged(other.mac, b"sender"))
+                return any(other.mac in line for line in self.learned(8))
+
+            wait_until(learned, "another network has a share of its own")
+        left = {**wanted(blue, blue_near), there: Tunnel("host2", mesh=True)}
+        without_red = Update(put=left, complete=True)
+        self.bring(driver, without_red)
+        assert self.learned(7), "they expire by themselves"
+        assert isinstance(driver, OvsSwitchDriver)
+        assert not driver.plan(without_red, driver.observe(None)).stages
+
+    def learned(self, number: int) -> list[str]:
+        """Return the learned flows of a tunnel id on the first host."""
+        ovs = self.environment.hosts[0].ovs
+        dumped = ovs.ofctl("-OOpenFlow14", "dump-flows", "br-tun", f"table={UNICAST.number}")
+        word = f"tun_id={number:#x},"
+        return [line for line in dumped.splitlines() if "hard_timeout=" in line and word in line]

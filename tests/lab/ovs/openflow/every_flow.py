@@ -180,6 +180,7 @@ ACTIONS: list[tuple[of.Match, tuple[of.Action, ...]]] = [
                 priority=1,
                 cookie=0x33,
                 hard_timeout=300,
+                limit=2048,
             ),
             of.output(2),
         ),

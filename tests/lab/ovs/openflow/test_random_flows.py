@@ -113,6 +113,7 @@ def random_action(draw: st.DrawFn) -> of.Action:
                     cookie=value,
                     priority=value % 0xFFFF,
                     idle_timeout=value % 0xFFFF,
+                    limit=value % 3,
                 ),
             ]
         )

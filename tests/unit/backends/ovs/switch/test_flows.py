@@ -29,6 +29,7 @@ from netfw_drivers.ovs.pipeline.tables import (
     SHARED_MAC,
 )
 from netfw_drivers.ovs.pipeline.tunnel_tables import TUNNELS
+from netfw_drivers.ovs.switch.plan.plan import OURS
 
 MAC = Mac("fa:16:3e:00:00:01")
 PLAIN = ExtensionLayout()
@@ -243,10 +244,14 @@ def test_a_tunnelled_network_floods_to_its_peers():
         "push_vlan:0x8100,set_field:4103->vlan_vid,resubmit(,11),resubmit(,10)",
         "table=2, priority=1,dl_vlan=7 actions=set_field:0x64->tun_id,"
         "load:0x2->NXM_NX_REG0[1..3],resubmit(,17),resubmit(,18),resubmit(,20),resubmit(,19)",
+        "table=10, priority=2,reg0=0x1/0x1,dl_vlan=7 actions=learn(table=20,hard_timeout=300,"
+        "priority=1,cookie=0x6e66030200000064,limit=2048,NXM_NX_REG0[1..3],NXM_NX_TUN_ID[],"
+        "NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],load:NXM_OF_IN_PORT[]->NXM_NX_REG1[0..15]),"
+        "load:0->NXM_NX_REG0[0],resubmit(,10)",
         "table=22, priority=1,dl_vlan=7 actions="
         "pop_vlan,set_field:0x64->tun_id,output:21,output:22",
     ]
-    assert len(texts(br_tun.network_flows(7, NetworkType.GRE, 100, ()))) == 2
+    assert len(texts(br_tun.network_flows(7, NetworkType.GRE, 100, ()))) == 3
 
 
 @pytest.mark.spec("L2-24")
@@ -312,7 +317,7 @@ def test_outputs_and_source_mac_can_be_read_from_a_flow():
     assert output_ports(states[0]) == {21}
     assert [written_eth_src(state) for state in states[1:]] == [0xFA163E000001] * 2
     (flood,) = encode_flows(
-        [list(br_tun.network_flows(7, NetworkType.VXLAN, 100, (22, 21)))[2]]
+        [list(br_tun.network_flows(7, NetworkType.VXLAN, 100, (22, 21)))[3]]
     ).values()
     assert output_ports(flood.state) == {21, 22}
 
@@ -404,14 +409,19 @@ def guards(match: of.Match) -> bool:
 
 @pytest.mark.spec("L2-20")
 def test_learned_flows_differ_from_made_ones_by_cookie():
-    flows = br_tun.base_flows(1, responder=False)
+    flows = [
+        *br_tun.base_flows(1, responder=False),
+        *br_tun.network_flows(7, NetworkType.VXLAN, 100, ()),
+    ]
     learns = [a for flow in flows for a in flow.actions if isinstance(a, of.Learn)]
-    assert {(learn.table, learn.cookie) for learn in learns} == {
-        (table, LEARNT) for table in (12, 17, 18, 20)
+    assert {(learn.table, learn.cookie, learn.limit) for learn in learns} == {
+        *((table, LEARNT, 0) for table in (12, 17, 18)),
+        (20, LEARNT | 2 << 32 | 100, 2048),
     }
     for learn in learns:
         assert not any(isinstance(part.target, int) for part in learn.specs)
         assert "vlan" not in str([part.target for part in learn.specs])
+        assert learn.cookie not in OURS
 
 
 @pytest.mark.spec("L2-25")
