@@ -169,7 +169,9 @@ def _possible(_: object, attribute: object, endpoints: frozenset[Endpoint]) -> N
 class Forwarding:
     """The endpoints of a MAC address, and the IP addresses that the ARP responder answers for it.
 
-    A frame for it goes to every endpoint, or to that of the active host if the switch knows it.
+    A frame for it goes to every endpoint, or to that of the active host if the switch knows it.  So
+    does a request that the responder answers: its receiver updates its neighbour entry of the
+    sender.
     """
 
     endpoints: frozenset[Endpoint] = field(validator=_possible)

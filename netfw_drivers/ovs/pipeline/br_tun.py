@@ -268,11 +268,21 @@ def _send(towards: of.Match, number: int, ports: Iterable[int], *, priority: int
     )
 
 
+def _pass_on(vlan: int, mac: Mac) -> Iterator[of.Action]:
+    """Yield the actions that send a request to *mac* too, and restore it for the answer.
+
+    The receiver of a request updates its own entry of the sender.  Without that it would send to
+    the former MAC of an address that moved, until the entry has aged.
+    """
+    yield from (of.set_field("eth_dst", mac), of.goto(UNICAST), of.PushVlan(), of.set_vlan(vlan))
+
+
 def _arp_answer(vlan: int, mac: Mac, address: IPv4Address) -> of.Flow:
     question = of.vlan(vlan) & of.arp() & of.arp_op(_REQUEST) & of.arp_tpa(address)
     sender, receiver = of.FIELD["eth_src"], of.FIELD["eth_dst"]
     return RESPONDER.flow(
         question,
+        *_pass_on(vlan, mac),
         of.move(sender, receiver),
         of.set_field("eth_src", mac),
         of.load(of.FIELD["arp_op"], _REPLY),
@@ -309,6 +319,7 @@ def _neighbour_answer(vlan: int, mac: Mac, address: IPv6Address) -> of.Flow:
     question = of.vlan(vlan) & of.icmpv6() & of.icmpv6_type(SOLICITATION) & of.nd_target(address)
     return RESPONDER.flow(
         question,
+        *_pass_on(vlan, mac),
         of.move(of.FIELD["eth_src"], of.FIELD["eth_dst"]),
         of.set_field("eth_src", mac),
         of.move(of.FIELD["ipv6_src"], of.FIELD["ipv6_dst"]),

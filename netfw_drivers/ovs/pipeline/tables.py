@@ -43,7 +43,7 @@ COOKIE = SWITCH_SPACE
 FILTERED_PORT, GUARDED_PORT, SHARED_MAC = 2, 4, 8
 """Bits in the cookie of the flow that lets a port take part: what it is, for a later run."""
 LEARNT = MAGIC | 0x03 << 40
-"""Flows that packets made by ``learn``, under `SPACE_MASK`.  They expire: no update removes them."""
+"""Flows made by ``learn``, under `SPACE_MASK`.  They expire: no update removes them."""
 
 PORT = of.RegisterField(5, 0, 15, "number of the port that a packet left; 0: it came from outside")
 FILTERED = of.RegisterField(5, 16, 16, "1: the firewall filters what the port sends")

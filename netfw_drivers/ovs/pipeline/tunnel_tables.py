@@ -96,8 +96,9 @@ LEARN = of.Table(
 RESPONDER = of.Table(
     number=21,
     name="responder",
-    asks="Which MAC address has the address of the ARP request or neighbour solicitation?",
-    leads_to=("neighbour", "flood"),
+    asks="Which MAC address has the address of the ARP request or neighbour solicitation?  It is "
+    "sent to that one, too.",
+    leads_to=("neighbour", "unicast", "flood"),
     miss=(of.goto(22),),
 )
 NEIGHBOUR = of.Table(

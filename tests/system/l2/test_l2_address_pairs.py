@@ -1,5 +1,7 @@
 """An address that moves between ports by allowed address pairs, resolved by real ARP and ND."""
 
+from pathlib import Path
+
 import pytest
 
 from netfw.testing.lab.instance import Instance
@@ -35,3 +37,42 @@ def await_resolved(instance: Instance, address: str, mac: str) -> None:
         return not lost and mac in instance.run(["ip", "neigh", "show", address])
 
     wait_until(resolved, lambda: instance.run(["ip", "neigh"]))
+
+
+@pytest.mark.spec("L2-24")
+@pytest.mark.flavours(POPULATED4, MESH4)
+def test_requests_of_an_address_that_moved_reach_the_port_that_they_are_for(site: Site):
+    """A receiver of ARP or a neighbour solicitation updates its entry of the sender.
+
+    Otherwise it would send to the former MAC until that entry has aged, which takes 23 to 53 s.
+    """
+    net = site.network("vxlan")
+    client = site.port(net, "host1")
+    pairs = [{"ip_address": "10.0.9.9"}, {"ip_address": "fd00:a::99"}]
+    owners = [site.port(net, host, allowed_address_pairs=pairs) for host in ("host2", "host3")]
+    site.topology.write()
+    asking, first, second = (site.plug(port) for port in (client, *owners))
+    site.settle()
+    asking.call(_keep_neighbours)
+    for vip, client_ip, length in (("10.0.9.9", client.v4, 16), ("fd00:a::99", client.v6, 64)):
+        first.run(["ip", "addr", "add", f"{vip}/{length}", "dev", "eth0"])
+        await_resolved(asking, vip, owners[0].mac)
+        first.run(["ip", "addr", "del", f"{vip}/{length}", "dev", "eth0"])
+        second.run(["ip", "addr", "add", f"{vip}/{length}", "dev", "eth0"])
+        route = ["ip", "route", "replace", client_ip, "dev", "eth0", "src", vip]
+        wait_until(
+            lambda route=route: second.attempt(route).status == 0, "the address is tentative"
+        )
+
+        def answered(client_ip: str = client_ip) -> bool:
+            second.run(["ip", "neigh", "flush", "dev", "eth0"])
+            return not second.ping(client_ip, count=1, timeout=1).lost
+
+        wait_until(answered, lambda: asking.run(["ip", "neigh"]))
+
+
+def _keep_neighbours() -> None:
+    """Let entries of the neighbour table be valid for an hour."""
+    for family in ("ipv4", "ipv6"):
+        path = Path(f"/proc/sys/net/{family}/neigh/eth0/base_reachable_time_ms")
+        path.write_text("3600000")

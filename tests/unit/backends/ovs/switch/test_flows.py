@@ -263,6 +263,11 @@ def test_an_entry_is_one_flow_and_one_answer_for_each_address():
         "load:0xffff->NXM_NX_REG1[0..15],pop_vlan,set_field:0x64->tun_id,output:21"
     )
     assert [flow.table for flow in flows] == [20, 21, 21]
+    passed_on = (
+        "set_field:fa:16:3e:00:00:01->eth_dst,resubmit(,20),"
+        "push_vlan:0x8100,set_field:4103->vlan_vid,"
+    )
+    assert all(f"actions={passed_on}" in text for text in texts(flows)[1:])
 
 
 @pytest.mark.spec("L2-61")
