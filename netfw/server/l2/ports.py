@@ -35,6 +35,7 @@ from netfw.server.l2.port_addresses import (
     requests_for_update,
 )
 from netfw.server.l2.port_macs import macs
+from netfw.server.l2.port_status import add_port_status_reasons
 from netfw.server.l2.port_validation import (
     MANAGED_BY,
     Groups,
@@ -239,6 +240,7 @@ class PortHandler(StoredResourceHandler[Port]):
         self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         self._extensions.extend(self.kind, bodies)
+        add_port_status_reasons(reader, bodies)
         for body in bodies:
             body.pop(LEVELS, None)
 

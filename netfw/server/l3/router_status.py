@@ -22,6 +22,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
 from netfw.server.agents.agents import L3_AGENT
+from netfw.server.agents.status_reasons import render_reason
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -31,11 +32,7 @@ from netfw.server.db.agents.status_reports import StatusReports
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.resources.rows import Row
 from netfw.server.l3.router_ports import kind_of, router_of
-from netfw.server.l3.status_decision import (
-    decide_floating_ip_status,
-    decide_router_status,
-    render_reason,
-)
+from netfw.server.l3.status_decision import decide_floating_ip_status, decide_router_status
 from netfw.server.scheduling.assignments import AgentAssignments
 from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_server
 from netfw.server.scheduling.routers import find_routers_with_ports

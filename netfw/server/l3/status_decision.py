@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from netfw.drivers.values.reports import StatusReport
 from netfw.model.common_fields import Status
 
 PRECEDENCE = (Status.ACTIVE, Status.DEGRADED, Status.ERROR, Status.DOWN)
@@ -39,13 +38,3 @@ def decide_floating_ip_status(
 def _reported_status(hosts: Iterable[str], reports: Mapping[str, Status]) -> Status | None:
     reported = {reports[host] for host in hosts if host in reports}
     return next((status for status in PRECEDENCE if status in reported), None)
-
-
-def render_reason(reports: Iterable[StatusReport]) -> str | None:
-    """Return why hosts do not report ACTIVE, for operators; ``None``: no host gives a reason."""
-    reasons = {
-        report.host: report.reason
-        for report in reports
-        if report.status is not Status.ACTIVE and report.reason
-    }
-    return "; ".join(f"{host}: {reasons[host]}" for host in sorted(reasons)) or None

@@ -112,6 +112,33 @@ def test_a_port_is_active_when_its_host_reports_so_and_keeps_its_revision(
 
 
 @pytest.mark.spec("ML2-07")
+def test_a_port_has_the_reason_of_the_hosts_that_decide_its_status(
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
+) -> None:
+    dhcp_agent(env, "h1", network)
+    port = env.create(network, ADMIN, binding__host_id="h1")
+    assert port["status_reason"] is None
+    statuses([report(port, Status.DEGRADED, reason="no segment can be reached")])
+    assert env.show(port, ADMIN)["status_reason"] == "h1: no segment can be reached"
+    lease = {"host": "h1", "service": Service.DHCP, "reason": "option 252 is too long"}
+    statuses([report(port), report(port, Status.DEGRADED, **lease)])
+    found = env.plugin.find(ADMIN, "port", Query())
+    assert [each["status_reason"] for each in found] == ["h1: option 252 is too long"]
+    renamed = env.update(port, ADMIN, name="new")
+    assert renamed["status_reason"] == "h1: option 252 is too long"
+    unassign = Assignment(Service.DHCP, "h1", Ref(Kind.NETWORK, network))
+    env.context.database.transaction(lambda tx: tx.assignments.remove(unassign))
+    assert env.show(port, ADMIN)["status_reason"] is None
+    statuses([report(renamed, Status.DEGRADED, reason="lost")])
+    assert env.show(port, ADMIN)["status_reason"] == "h1: lost"
+    moved = env.update(port, ADMIN, binding__host_id="h2")
+    assert moved["status_reason"] is None
+    statuses([report(moved, host="h2", reason="late")])
+    assert env.show(port, ADMIN)["status"] == "ACTIVE"
+    assert env.show(port, ADMIN)["status_reason"] is None
+
+
+@pytest.mark.spec("ML2-07")
 def test_a_report_counts_for_the_present_revision_and_host_only(
     env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:

@@ -18,6 +18,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.wait import wait_until
+from tests.system.server.tenants import Tenant
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -203,6 +204,31 @@ def test_a_host_without_an_agent_binds_nothing_and_says_why(net: Net) -> None:
     said = str(answer["port"])
     assert "nowhere" in said
     assert "agent" in said
+
+
+@pytest.mark.spec("ML2-07", "RPC-03")
+def test_a_port_that_its_host_cannot_wire_says_why_to_administrators_only(net: Net) -> None:
+    cloud, device = net.cloud, "tap-missing"
+    port = net.port("one", 0)
+
+    def reason() -> str:
+        _, answer = cloud.server.request("GET", f"/v2.0/ports/{port.id}")
+        return str(answer["port"]["status_reason"])
+
+    wait_until(lambda: reason() == "host1: it is not plugged on this host", reason)
+    ids = {"iface-id": port.id, "attached-mac": port.mac_address}
+    words = [f'external_ids:{key}="{value}"' for key, value in ids.items()]
+    ovs = cloud.hosts[0].host.ovs
+    ovs.vsctl("add-port", "br-int", device, "--", "set", "Interface", device, *words)
+    wait_until(lambda: "could not open network device tap-missing" in reason(), reason)
+    owner = Tenant(cloud.server, port.project_id)
+    _, answer = owner.ask("GET", f"ports/{port.id}")
+    assert answer["port"]["status"] == "DOWN"
+    assert "status_reason" not in answer["port"]
+    ovs.vsctl("del-port", "br-int", device)
+    net.plug(port, 0)
+    wait_until(lambda: net.active("one"))
+    assert reason() == "None"
 
 
 @pytest.mark.spec("RPC-03")

@@ -27,6 +27,7 @@ from netfw.server.api.resources.common import (
     MAX_ITEMS,
     NAMED,
     STANDARD,
+    STATUS_REASON,
     STATUS_SHOWN,
     read_only,
 )
@@ -81,6 +82,7 @@ PORT = ApiResource(
         ApiAttribute(name="network_id", codec=ID, required=True, update=False, sortable=True),
         ADMIN_STATE,
         STATUS_SHOWN,
+        STATUS_REASON,
         ApiAttribute(
             name="mac_address",
             codec=Nullable(MAC),

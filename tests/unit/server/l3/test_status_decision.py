@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
 
-from netfw.drivers.values.reports import StatusReport
-from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
-from netfw.model.ids import RouterId
-from netfw.model.resource import Kind, Ref
-from netfw.server.l3.status_decision import (
-    decide_floating_ip_status,
-    decide_router_status,
-    render_reason,
-)
+from netfw.server.l3.status_decision import decide_floating_ip_status, decide_router_status
 
 pytestmark = pytest.mark.spec("API-18")
 
@@ -51,20 +41,3 @@ def test_the_best_report_of_live_hosts_is_the_status(
 
 def test_a_router_without_ports_needs_no_host() -> None:
     assert decide_router_status(frozenset(), frozenset(), {}, has_ports=False) is ACTIVE
-
-
-def test_a_reason_names_the_hosts_that_give_one() -> None:
-    def report(host: str, status: Status, reason: str) -> StatusReport:
-        return StatusReport(
-            ref=Ref(Kind.ROUTER, RouterId(UUID(int=1))),
-            revision=1,
-            host=host,
-            service=Service.L3,
-            status=status,
-            reason=reason,
-        )
-
-    bad = report("b", ERROR, "no space left"), report("a", DOWN, "waits for qg-1")
-    good = report("c", ACTIVE, "late"), report("d", DOWN, "")
-    assert render_reason((*bad, *good)) == "a: waits for qg-1; b: no space left"
-    assert render_reason(good) is None
