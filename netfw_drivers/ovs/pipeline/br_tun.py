@@ -21,9 +21,12 @@ from netfw_drivers.ovs.pipeline.tunnel_tables import (
     FROM_TUNNEL,
     KIND,
     KINDS,
+    KNOWN,
     KNOWN_ACTIVE,
+    KNOWN_SENDER,
     LEARN,
     LEARN_ACTIVE,
+    LEARN_SENDER,
     LEARNS,
     NEIGHBOUR,
     PATCH_TO_TUNNEL,
@@ -47,8 +50,11 @@ It limits the outage when no announcement of the next active host arrives.  A sw
 and expires flows about once a second: a flow is gone before the dead interval ends (three
 advertisements, of 2 s unless configured otherwise), and a crash costs no more than with copies.
 """
-LEARNT_AT_MOST = 2048
-"""Senders of one network whose tunnels are remembered."""
+LEARNT_AT_MOST = 1024
+"""Senders of one network whose tunnels are remembered.
+
+The switch counts them for each new one, in time that grows with their number.
+"""
 _GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
 _ALL = "ff:ff:ff:ff:ff:ff"
 _REQUEST, _REPLY = 1, 2
@@ -70,6 +76,8 @@ def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
         question = of.arp() & of.arp_op(_REQUEST) & of.eth_dst(_ALL)
         yield PATCH_TO_TUNNEL.flow(question, of.goto(RESPONDER), priority=3, cookie=COOKIE)
         yield from _neighbour_base()
+    learn = of.goto(KNOWN_SENDER), of.goto(LEARN_SENDER)
+    yield LEARN.flow(LEARNS.is_(1), *learn, of.output(to_host), priority=2, cookie=COOKIE)
     yield LEARN.flow(of.ANYTHING, of.output(to_host), priority=1, cookie=COOKIE)
     yield BY_LEARNING.flow(VIA.is_(SENT), of.drop(), priority=2, cookie=COOKIE)
     yield from _active_base()
@@ -187,7 +195,7 @@ def network_flows(
         priority=1,
         cookie=COOKIE,
     )
-    yield _learning(vlan, kind, number)
+    yield from _learning(vlan, LEARNT | KINDS[kind] << 32 | number)
     ports = sorted(outputs)
     if ports:
         yield FLOOD.flow(
@@ -200,33 +208,42 @@ def network_flows(
         )
 
 
-def _learning(vlan: int, kind: NetworkType, number: int) -> of.Flow:
-    """Return the flow that learns the senders of a network, up to a limit for each network.
+def _learning(vlan: int, cookie: int) -> Iterator[of.Flow]:
+    """Yield the flows that learn the senders of a network; *cookie* is that of learned flows.
 
-    Otherwise one instance could fill the table with invented senders.  Frames for a receiver that
-    is not learned are flooded.  The switch counts by table and cookie.  A learned flow outlives
-    what it was learned from, so it names neither local VLAN nor action, only the tunnel: other
-    flows decide whether the network is on this host and the tunnel still in the mesh.
+    Unknown ones are learned up to a limit, which the switch counts by table and cookie: otherwise
+    one instance could fill the table with invented senders.  Frames for a receiver that is not
+    learned are flooded.  Known ones are learned without a limit, which would refuse the change of
+    a flow, too: a sender that moves to another host would be sought on the former one.
     """
-    learn = of.learn(
-        UNICAST.number,
-        of.learn_match(KIND),
-        of.learn_match(of.FIELD["tun_id"]),
-        of.learn_match(of.FIELD["eth_dst"], of.FIELD["eth_src"]),
-        of.learn_load(VIA, of.Bits(of.FIELD["in_port"], 0, 15)),
-        priority=1,
-        cookie=LEARNT | KINDS[kind] << 32 | number,
-        hard_timeout=LEARNT_FOR,
-        limit=LEARNT_AT_MOST,
-    )
-    return LEARN.flow(
-        of.vlan(vlan) & LEARNS.is_(1),
-        learn,
-        of.load(LEARNS, 0),
-        of.goto(LEARN),
-        priority=2,
-        cookie=COOKIE,
-    )
+    for match, priority, limit in ((KNOWN.is_(1), 2, 0), (of.ANYTHING, 1, LEARNT_AT_MOST)):
+        actions = _learn_sender(cookie, limit)
+        yield LEARN_SENDER.flow(of.vlan(vlan) & match, *actions, priority=priority, cookie=COOKIE)
+
+
+def _learn_sender(cookie: int, limit: int) -> Iterator[of.Learn]:
+    """Yield the actions that learn that the sender is known, and its tunnel.
+
+    A learned flow outlives what it was learned from, so it names neither local VLAN nor action,
+    only the tunnel: other flows decide whether the network is on this host and the tunnel still
+    in the mesh.
+    """
+    sender, tunnel = of.FIELD["eth_src"], of.Bits(of.FIELD["in_port"], 0, 15)
+    for table, mac, result in (
+        (KNOWN_SENDER, of.learn_match(sender), of.learn_load(KNOWN, 1)),
+        (UNICAST, of.learn_match(of.FIELD["eth_dst"], sender), of.learn_load(VIA, tunnel)),
+    ):
+        yield of.learn(
+            table.number,
+            of.learn_match(KIND),
+            of.learn_match(of.FIELD["tun_id"]),
+            mac,
+            result,
+            priority=1,
+            cookie=cookie,
+            hard_timeout=LEARNT_FOR,
+            limit=limit,
+        )
 
 
 def forwarding_flows(

@@ -14,6 +14,7 @@ from netfw.model.segment import NetworkType
 
 LEARNS = of.RegisterField(0, 0, 0, "1: the tunnel of the sender is learned")
 KIND = of.RegisterField(0, 1, 3, "type of tunnel; equal numbers of two types are two networks")
+KNOWN = of.RegisterField(0, 4, 4, "1: the sender is learned already")
 VIA = of.RegisterField(1, 0, 15, "number of the tunnel by which the receiver last sent")
 ACTIVE = of.RegisterField(2, 0, 15, "number of the tunnel to the active host; 0: not known")
 CONFIRMED = of.RegisterField(2, 16, 31, "the same if that host sent lately, else 0")
@@ -89,9 +90,19 @@ LEARN = of.Table(
     number=10,
     name="learn",
     asks="Is the sender to be learned?  Then it goes to this host's ports.",
-    back_to=("learn",),
-    learns_into=("unicast",),
-    writes=(LEARNS,),
+    leads_to=("known-sender", "learn-sender"),
+)
+KNOWN_SENDER = of.Table(
+    number=14,
+    name="known-sender",
+    asks="Is the sender learned already?",
+    writes=(KNOWN,),
+)
+LEARN_SENDER = of.Table(
+    number=15,
+    name="learn-sender",
+    asks="Which network has the sender?  It is learned if known, or if few others of it are.",
+    learns_into=("known-sender", "unicast"),
 )
 RESPONDER = of.Table(
     number=21,
@@ -135,7 +146,7 @@ TUNNELS = of.Pipeline(
     "br-tun",
     (
         TUNNEL_INPUT, TUNNEL_DVR, PATCH_TO_TUNNEL, FROM_GRE, FROM_VXLAN, FROM_GENEVE, NO_LEARN,
-        SHARED_SOURCE, KNOWN_ACTIVE, LEARN_ACTIVE, LEARN, RESPONDER, NEIGHBOUR, BY_ACTIVE,
-        CONFIRM_ACTIVE, UNICAST, BY_LEARNING, FLOOD,
+        SHARED_SOURCE, KNOWN_ACTIVE, LEARN_ACTIVE, LEARN, KNOWN_SENDER, LEARN_SENDER,
+        RESPONDER, NEIGHBOUR, BY_ACTIVE, CONFIRM_ACTIVE, UNICAST, BY_LEARNING, FLOOD,
     ),
 )  # fmt: skip

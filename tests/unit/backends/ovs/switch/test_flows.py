@@ -239,19 +239,25 @@ def test_what_has_no_name_on_a_physical_bridge_is_dropped():
 
 @pytest.mark.spec("L2-22")
 def test_a_tunnelled_network_floods_to_its_peers():
+    def learn(limit: str) -> str:
+        head = f"hard_timeout=300,priority=1,cookie=0x6e66030200000064,{limit}NXM_NX_REG0[1..3]"
+        return (
+            f"learn(table=14,{head},NXM_NX_TUN_ID[],NXM_OF_ETH_SRC[],load:0x1->NXM_NX_REG0[4]),"
+            f"learn(table=20,{head},NXM_NX_TUN_ID[],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],"
+            "load:NXM_OF_IN_PORT[]->NXM_NX_REG1[0..15])"
+        )
+
     assert texts(br_tun.network_flows(7, NetworkType.VXLAN, 100, (22, 21))) == [
         "table=4, priority=1,tun_id=0x64 actions="
         "push_vlan:0x8100,set_field:4103->vlan_vid,resubmit(,11),resubmit(,10)",
         "table=2, priority=1,dl_vlan=7 actions=set_field:0x64->tun_id,"
         "load:0x2->NXM_NX_REG0[1..3],resubmit(,17),resubmit(,18),resubmit(,20),resubmit(,19)",
-        "table=10, priority=2,reg0=0x1/0x1,dl_vlan=7 actions=learn(table=20,hard_timeout=300,"
-        "priority=1,cookie=0x6e66030200000064,limit=2048,NXM_NX_REG0[1..3],NXM_NX_TUN_ID[],"
-        "NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],load:NXM_OF_IN_PORT[]->NXM_NX_REG1[0..15]),"
-        "load:0->NXM_NX_REG0[0],resubmit(,10)",
+        f"table=15, priority=2,reg0=0x10/0x10,dl_vlan=7 actions={learn('')}",
+        f"table=15, priority=1,dl_vlan=7 actions={learn('limit=1024,')}",
         "table=22, priority=1,dl_vlan=7 actions="
         "pop_vlan,set_field:0x64->tun_id,output:21,output:22",
     ]
-    assert len(texts(br_tun.network_flows(7, NetworkType.GRE, 100, ()))) == 3
+    assert len(texts(br_tun.network_flows(7, NetworkType.GRE, 100, ()))) == 4
 
 
 @pytest.mark.spec("L2-24")
@@ -322,7 +328,7 @@ def test_outputs_and_source_mac_can_be_read_from_a_flow():
     assert output_ports(states[0]) == {21}
     assert [written_eth_src(state) for state in states[1:]] == [0xFA163E000001] * 2
     (flood,) = encode_flows(
-        [list(br_tun.network_flows(7, NetworkType.VXLAN, 100, (22, 21)))[3]]
+        [list(br_tun.network_flows(7, NetworkType.VXLAN, 100, (22, 21)))[-1]]
     ).values()
     assert output_ports(flood.state) == {21, 22}
 
@@ -412,21 +418,28 @@ def guards(match: of.Match) -> bool:
     return match.get("in_port") is not None and (match.get("arp_sha") or match.get("nd_target"))
 
 
+def _learns(flows):
+    return [action for flow in flows for action in flow.actions if isinstance(action, of.Learn)]
+
+
 @pytest.mark.spec("L2-20")
 def test_learned_flows_differ_from_made_ones_by_cookie():
-    flows = [
-        *br_tun.base_flows(1, responder=False),
-        *br_tun.network_flows(7, NetworkType.VXLAN, 100, ()),
-    ]
-    learns = [a for flow in flows for a in flow.actions if isinstance(a, of.Learn)]
-    assert {(learn.table, learn.cookie, learn.limit) for learn in learns} == {
-        *((table, LEARNT, 0) for table in (12, 17, 18)),
-        (20, LEARNT | 2 << 32 | 100, 2048),
+    of_base = _learns(br_tun.base_flows(1, responder=False))
+    assert {(each.table, each.cookie, each.limit) for each in of_base} == {
+        (table, LEARNT, 0) for table in (12, 17, 18)
     }
-    for learn in learns:
-        assert not any(isinstance(part.target, int) for part in learn.specs)
-        assert "vlan" not in str([part.target for part in learn.specs])
-        assert learn.cookie not in OURS
+    of_network = _learns(br_tun.network_flows(7, NetworkType.VXLAN, 100, ()))
+    assert [(each.table, each.limit) for each in of_network] == [
+        (14, 0),
+        (20, 0),
+        (14, 1024),
+        (20, 1024),
+    ]
+    assert {each.cookie for each in of_network} == {LEARNT | 2 << 32 | 100}
+    assert LEARNT not in OURS
+    for each in (*of_base, *of_network):
+        assert not any(isinstance(part.target, int) for part in each.specs)
+        assert "vlan" not in str([part.target for part in each.specs])
 
 
 @pytest.mark.spec("L2-25")
