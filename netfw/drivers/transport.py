@@ -120,8 +120,15 @@ class Transport(Driver):
 
         The listener gets one more hint as soon as it is connected, and after each reconnection,
         since hints may have been lost before: an agent that subscribes and then reads misses
-        nothing.
+        nothing.  A transport with `unreachable_reason` also gives one when a reason arises.
         """
+
+    def unreachable_reason(self, topic: str) -> str | None:
+        """Return why no server of *topic* can be reached now; ``None``: nothing is known of that.
+
+        Waits for the first attempt to connect, a few seconds at most, and otherwise for nothing.
+        """
+        return None
 
     def share_address(self) -> SharedAddress:
         """Take the address of ``serve`` for several processes of one server.

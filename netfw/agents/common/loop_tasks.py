@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import random
 from collections.abc import Callable, Mapping
 
 from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
@@ -11,6 +12,8 @@ from netfw.errors import ConfigError, DriverCrashed, NetfwError
 from netfw.plan import Outcome
 
 LOG = logging.getLogger(__name__)
+_PULL_PAUSE_MAX = 4.0
+"""Seconds until a failed pull is retried at most; up to half is taken off at random."""
 
 
 class LoopTask(enum.StrEnum):
@@ -109,6 +112,8 @@ class LoopTaskSchedule:
         if known != str(error):
             LOG.warning("%s: %s; retrying", task, error)
         self._queue.record(Outcome(failed={task: error}), now)
+        if task is LoopTask.PULL:
+            self._queue.advance(task, now + random.uniform(0.5, 1.0) * _PULL_PAUSE_MAX)
 
     def next_due(self, *, started: bool, known: bool) -> float | None:
         """Return when the next task is due that can be done already."""

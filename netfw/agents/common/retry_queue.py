@@ -80,6 +80,11 @@ class RetryQueue(Generic[K]):
                 due = min(former.due, max(now, former.tried + self._pauses.first))
                 self._pending[key] = evolve(former, due=due)
 
+    def advance(self, key: K, due: float) -> None:
+        """Have *key*, which is queued, retried at *due* at the latest."""
+        former = self._pending[key]
+        self._pending[key] = evolve(former, due=min(former.due, due))
+
     def due(self, now: float) -> frozenset[K]:
         """Return the keys to converge now."""
         return frozenset(key for key, pending in self._pending.items() if pending.due <= now)

@@ -57,19 +57,28 @@ class StatusFile:
     """A JSON file that always holds one whole status, with the time it was written at.
 
     It is written once a second at most by the loop, and at least with every heartbeat: a file
-    that is older than that belongs to an agent that is gone or stuck.  An agent that waits for the
-    lock of a running one leaves the file to that one.
+    that is older than that belongs to an agent that is gone or stuck.  ``errors_since`` has the
+    time at which each error was first written.  An agent that waits for the lock of a running one
+    leaves the file to that one.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._warned = False
         self._written = False
+        self._errors_since: dict[str, str] = {}
 
     def __call__(self, status: AgentStatus) -> None:
         if LoopTask.LOCK in status.errors and self._is_of_another_process():
             return
-        content = {**status.to_dict(), "pid": os.getpid(), "written_at": _now()}
+        now = _now()
+        self._errors_since = {name: self._errors_since.get(name, now) for name in status.errors}
+        content = {
+            **status.to_dict(),
+            "errors_since": self._errors_since,
+            "pid": os.getpid(),
+            "written_at": now,
+        }
         temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

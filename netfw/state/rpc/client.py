@@ -39,8 +39,10 @@ REPORTS_AT_ONCE = 500
 class RemoteSource(StateSource):
     """A state source behind *transport*, which may be shared.
 
-    Each call waits ``timeout`` seconds at most.  After a snapshot of which a page did not come in
-    time, the next one has smaller pages.  The caller closes the transport after it.
+    Each call waits ``timeout`` seconds at most.  While the transport knows that the server is away,
+    reads and reports fail at once, so that the loop of an agent does not wait; requests wait.
+    After a snapshot of which a page did not come in time, the next one has smaller pages.  The
+    caller closes the transport after it.
     """
 
     VERSION: ClassVar[int] = 2
@@ -68,6 +70,7 @@ class RemoteSource(StateSource):
         return DriverInfo("server")
 
     def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
+        self._require_server()
         cursor: Cursor | None = None
         limit = self._page_size.limit
         content = {"subscription": SUBSCRIPTION.render(subscription), "limit": limit}
@@ -81,10 +84,12 @@ class RemoteSource(StateSource):
         self._page_size.grow()
 
     def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        self._require_server()
         content = {"subscription": SUBSCRIPTION.render(subscription), "since": CURSOR.render(since)}
         return join_pages(page.delta for page in self._pages("changes", content))
 
     def report(self, reports: Sequence[Report]) -> ReportResult:
+        self._require_server()
         revived = False
         for at in range(0, len(reports), REPORTS_AT_ONCE):
             batch = [REPORT.render(report) for report in reports[at : at + REPORTS_AT_ONCE]]
@@ -118,6 +123,11 @@ class RemoteSource(StateSource):
     def close(self) -> None:
         for stop in tuple(self._stops.values()):
             stop()
+
+    def _require_server(self) -> None:
+        reason = self._transport.unreachable_reason(SERVER)
+        if reason is not None:
+            raise BackendUnavailable(f"the server is away: {reason}")
 
     def _pages(self, method: str, content: Content) -> Iterator[DeltaPage]:
         after: object = None

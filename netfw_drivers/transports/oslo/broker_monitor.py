@@ -50,7 +50,7 @@ class BrokerMonitor:
     """Keeps a connection to one of the *hosts*, and reconnects with back-off.
 
     *connected* and *disconnected* are called in the monitor's thread each time the connection
-    opens or is lost.
+    opens or is lost; *check* is called with the open connection, about once a second.
     """
 
     def __init__(
@@ -59,9 +59,11 @@ class BrokerMonitor:
         hosts: Sequence[BrokerHost],
         connected: Callable[[], None],
         disconnected: Callable[[], None],
+        check: Callable[[amqp.Connection], None],
     ) -> None:
         self._settings, self._hosts = settings, hosts
         self._on_connected, self._on_disconnected = connected, disconnected
+        self._check = check
         self._lock = threading.Condition()
         self._is_connected = False
         self._closed = False
@@ -70,6 +72,7 @@ class BrokerMonitor:
         """Number of connections so far."""
         self.last_error = "no connection was tried"
         """Reason of the last failure."""
+        self._has_failed = False
         self._thread = threading.Thread(target=self._run, name="netfw-broker-monitor", daemon=True)
 
     def start(self) -> None:
@@ -80,6 +83,15 @@ class BrokerMonitor:
     def connected(self) -> bool:
         """Whether the connection is open."""
         return self._is_connected
+
+    def down_reason(self, timeout: float) -> str | None:
+        """Return why the connection is not open; ``None``: it is.
+
+        Waits *timeout* seconds at most for the first attempt, which may take longer: ``None``.
+        """
+        with self._lock:
+            self._lock.wait_for(lambda: self._is_connected or self._has_failed, timeout)
+            return self.last_error if self._has_failed and not self._is_connected else None
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the connection is open; ``False``: it is not, or the monitor is closed."""
@@ -133,6 +145,7 @@ class BrokerMonitor:
     def _hold(self, connection: amqp.Connection) -> None:
         """Read until the connection fails, or the monitor is closed."""
         while not self._closed:
+            self._check(connection)
             with suppress(TimeoutError):
                 connection.drain_events(timeout=_TICK)
             connection.heartbeat_tick()
@@ -154,4 +167,6 @@ class BrokerMonitor:
 
     def _log_error(self, why: str) -> None:
         LOG.log(logging.DEBUG if why == self.last_error else logging.WARNING, "%s", why)
-        self.last_error = why
+        with self._lock:
+            self.last_error, self._has_failed = why, True
+            self._lock.notify_all()

@@ -17,6 +17,7 @@ from netfw.drivers.support.thread_pool import BoundedThreadPool, InFlight
 from netfw.drivers.transport import Caller, Handler, Listener, Message, Stop
 from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput, NetfwError
 from netfw_drivers.transports.oslo.broker_monitor import BrokerMonitor
+from netfw_drivers.transports.oslo.consumer_probe import ConsumerProbe
 from netfw_drivers.transports.oslo.message_codec import (
     from_error,
     from_message,
@@ -36,8 +37,11 @@ _CALLERS = 32
 _SPARE_THREADS = 8
 """Threads that refuse requests beyond the limit."""
 _CLOSE_TIMEOUT = 5.0
+_FIRST_CHECK = 1.5
+"""Seconds that the first connection, and then the first check of a topic, is waited for."""
 _CLOSED = "this transport was closed"
-_GONE = "the connection to the broker was lost; the request may have been lost with it"
+_REQUEST_LOST = "the request may have been lost with it"
+_GONE = f"the connection to the broker was lost; {_REQUEST_LOST}"
 _BROKER = Caller("broker")
 _BUSY = BackendUnavailable("the server has more requests than it can answer: wait")
 
@@ -66,14 +70,19 @@ class OsloSession:
         self._lock = threading.Lock()
         self._callers = BoundedThreadPool("netfw-call", _CALLERS, queue=1000)
         self._waiting: set[Future[Message]] = set()
-        self._sent: set[Future[Message]] = set()
-        """Those of the waiting requests that the broker may have."""
+        self._sent: dict[Future[Message], str] = {}
+        """Those of the waiting requests that the broker may have, with their topics."""
         self._listener_pool = BoundedThreadPool("netfw-notifications", threads=1, queue=1 << 30)
         self._servers: dict[str, TopicServer] = {}
         self._subscriptions: dict[str, TopicSubscription] = {}
         self._closed = False
+        self._consumers = ConsumerProbe(self._messaging, self._handle_server)
         self._monitor = BrokerMonitor(
-            settings, self._messaging.hosts(), self._wake_publisher, self._handle_loss
+            settings,
+            self._messaging.hosts(),
+            self._wake_publisher,
+            self._handle_loss,
+            self._consumers.check,
         )
         self._queue_probe = QueueProbe(settings, self._messaging, self._monitor)
         self._publisher = Publisher(self._messaging, self._monitor, self._unconfirmed)
@@ -98,7 +107,7 @@ class OsloSession:
         finally:
             with self._lock:
                 self._waiting.discard(answer)
-                self._sent.discard(answer)
+                self._sent.pop(answer, None)
             answer.cancel()
 
     def serve(self, topic: str, handler: Handler) -> Stop:
@@ -142,6 +151,15 @@ class OsloSession:
 
         return stop
 
+    def unreachable_reason(self, topic: str) -> str | None:
+        """Return why no server of *topic* can be reached; see the contract."""
+        if self._closed:
+            return _CLOSED
+        reason = self._monitor.down_reason(_FIRST_CHECK)
+        if reason is None and self._monitor.connected:
+            reason = self._consumers.missing_reason(topic, _FIRST_CHECK)
+        return reason
+
     def close(self) -> None:
         """Close all resources; see the contract."""
         with self._lock:
@@ -184,7 +202,7 @@ class OsloSession:
             with self._lock:
                 if answer not in self._waiting:
                     return
-                self._sent.add(answer)
+                self._sent[answer] = message.topic
             if not self._monitor.connected:
                 raise BackendUnavailable(_GONE)
             left = max(0.001, deadline - time.monotonic())
@@ -207,6 +225,19 @@ class OsloSession:
             lost = tuple(self._sent)
         for answer in lost:
             _resolve(answer, BackendUnavailable(_GONE))
+        self._notify_subscribers("disconnected")
+
+    def _handle_server(self, topic: str, *, is_there: bool) -> None:
+        """Fail the requests to the last server of a topic that is gone; notify of both changes."""
+        with self._lock:
+            lost = () if is_there else tuple(a for a, of in self._sent.items() if of == topic)
+        for answer in lost:
+            _resolve(answer, BackendUnavailable(f"no server of {topic} any more: {_REQUEST_LOST}"))
+        self._notify_subscribers("subscribed" if is_there else "disconnected")
+
+    def _notify_subscribers(self, method: str) -> None:
+        for topic in tuple(self._subscriptions):
+            self._offer(Message(topic=topic, method=method))
 
     def _handle_request(self, fields: Mapping[str, Any], wait: float) -> dict[str, Any]:
         """Answer a request, in a thread of oslo.messaging; there are more threads than slots."""

@@ -58,6 +58,9 @@ class OsloTransport(Transport):
     def subscribe(self, topic: str, listener: Listener) -> Stop:
         return self._session().subscribe(topic, listener)
 
+    def unreachable_reason(self, topic: str) -> str | None:
+        return self._session().unreachable_reason(topic)
+
     def close(self) -> None:
         with self._lock:
             self._closed = True

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import logging
 import random
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
@@ -26,6 +27,8 @@ from netfw_drivers.transports.sockets.tokens import require_tokens
 LOG = logging.getLogger(__name__)
 _PAUSE_FLOOR = 1.0
 """Seconds after which a new request ends a longer pause."""
+_FIRST_ATTEMPT = 1.0
+"""Seconds that the first attempt to connect is waited for."""
 
 
 @define(eq=False)
@@ -56,6 +59,8 @@ class SocketClient:
         self._cut_pause = asyncio.Event()
         self._ended = False
         self._last_error = "no connection was tried"
+        self._unreachable: str | None = None
+        self._was_tried = threading.Event()
 
     # From any thread.
 
@@ -90,6 +95,15 @@ class SocketClient:
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from *topic*."""
         self._loop.call_soon(self._unsubscribe, topic)
+
+    def unreachable_reason(self) -> str | None:
+        """Return why no server is connected; see the contract."""
+        if not self._settings.connect:
+            return None
+        if self._unreachable is not None or not self._was_tried.is_set():
+            self._loop.call_soon(self._ensure_task)
+            self._was_tried.wait(_FIRST_ATTEMPT)
+        return self._unreachable
 
     def close(self) -> None:
         """Close the connection; requests under way fail at once."""
@@ -168,6 +182,8 @@ class SocketClient:
                     pauses = _backoff(settings)
                     start += turn
                     break
+            else:
+                self._set_unreachable()
             if not (self._topics or self._requests):
                 self._needed.clear()
             await self._pause(next(pauses))
@@ -193,7 +209,8 @@ class SocketClient:
         except (OSError, NetfwError) as exc:
             return self._log_failure(address, str(exc) or type(exc).__name__)
         LOG.info("connected to %s", address)
-        self._connection = connection
+        self._connection, self._unreachable = connection, None
+        self._was_tried.set()
         connection.subscribe(self._topics)
         for request in tuple(self._requests.values()):
             self._send(connection, request)
@@ -203,9 +220,17 @@ class SocketClient:
             self._connection = None
         self._last_error = f"{address}: {why}"
         LOG.warning("connection to %s lost: %s", address, why)
+        self._set_unreachable()
         sent = [number for number, each in self._requests.items() if each.sent]
         self._fail(sent, f"{self._last_error}; the request may have been executed")
         return True
+
+    def _set_unreachable(self) -> None:
+        was_reachable, self._unreachable = self._unreachable is None, self._last_error
+        self._was_tried.set()
+        if was_reachable:
+            for topic in tuple(self._topics):
+                self._on_notification(Message(topic=topic, method="disconnected"))
 
     def _log_failure(self, address: Address, why: str) -> bool:
         text = f"{address}: {why}"
@@ -256,6 +281,7 @@ class SocketClient:
 
     async def _end(self) -> None:
         self._ended = True
+        self._was_tried.set()
         unsent = [number for number, each in self._requests.items() if not each.sent]
         self._fail(
             unsent, f"this transport was closed before a server answered: {self._last_error}"

@@ -142,6 +142,9 @@ class SocketTransport(Transport):
 
         return stop
 
+    def unreachable_reason(self, topic: str) -> str | None:
+        return None if self._server is not None else self._client.unreachable_reason()
+
     def close(self) -> None:
         with self._lock:
             if self._closed:

@@ -158,6 +158,59 @@ def test_requests_are_answered_after_an_outage_that_lost_an_answer(broker, over)
 
 
 @pytest.mark.spec("RPC-01")
+def test_client_knows_that_the_server_is_away_while_the_broker_is_there(broker, over):
+    client, server, heard = over(prefix="away"), over(prefix="away"), []
+    received, released, failed = threading.Event(), threading.Event(), threading.Event()
+
+    def handle(message, caller):
+        received.set()
+        assert released.wait(60)
+        return message
+
+    def call():
+        with pytest.raises(BackendUnavailable, match="no server of server any more"):
+            client.call(request(), 300)
+        failed.set()
+
+    client.subscribe("news", lambda message: heard.append(message.method))
+    assert eventually(lambda: client.unreachable_reason("server"))
+    assert "no queue away.call.server" in client.unreachable_reason("server")
+    assert eventually(lambda: heard[-1:] == ["disconnected"])
+    server.serve("server", handle)
+    assert eventually(lambda: client.unreachable_reason("server") is None)
+    assert eventually(lambda: heard[-1:] == ["subscribed"])
+    threading.Thread(target=call, daemon=True).start()
+    assert received.wait(30)
+    closing = threading.Thread(target=server.close, daemon=True)
+    closing.start()
+    try:
+        assert eventually(lambda: heard[-1:] == ["disconnected"])
+        assert "no consumer" in client.unreachable_reason("server")
+        assert failed.wait(30), "a request waits that nothing answers"
+    finally:
+        released.set()
+        closing.join(60)
+    over(prefix="away").serve("server", Callers())
+    assert eventually(lambda: client.unreachable_reason("server") is None)
+
+
+@pytest.mark.spec("RPC-01")
+def test_client_knows_that_the_broker_is_away(broker, over):
+    client, heard = over(), []
+    over().serve("server", Callers())
+    client.subscribe("news", lambda message: heard.append(message.method))
+    assert answers(client)
+    assert client.unreachable_reason("server") is None
+    broker.kill()
+    try:
+        assert eventually(lambda: "disconnected" in heard)
+        assert "broker at 127.0.0.1" in client.unreachable_reason("server")
+    finally:
+        broker.start()
+    assert eventually(lambda: client.unreachable_reason("server") is None)
+
+
+@pytest.mark.spec("RPC-01")
 def test_a_topic_is_served_as_soon_as_the_broker_has_a_queue_for_it(broker, over, caplog):
     """Somebody else's queue of that name is in the way, until it is deleted."""
     server, client = over(prefix="taken"), over(prefix="taken")

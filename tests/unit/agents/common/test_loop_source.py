@@ -4,7 +4,10 @@ import pytest
 from attrs import evolve
 
 from netfw.agents.common.loop import Intervals
+from netfw.agents.common.loop_tasks import LoopTask, LoopTaskSchedule
+from netfw.agents.common.retry_queue import RetryBackoff
 from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.errors import BackendUnavailable
 from netfw.model.common_fields import Status
 from netfw.model.resource import ref
 from tests.unit.agents.common.environment import L2AgentEnvironment, in_another_thread
@@ -85,13 +88,17 @@ def test_reports_are_sent_as_soon_as_the_source_answers_again(env):
     assert env.status.errors == {}
 
 
-def test_source_outage_is_retried_with_back_off(env):
-    env.source.away = True
+def test_source_outage_is_retried_with_back_off_every_few_seconds():
+    tasks = LoopTaskSchedule(RetryBackoff(1, 60))
+    for task in (LoopTask.LOCK, LoopTask.START):
+        tasks.record(task, None, 0.0)
     pauses = []
-    for _ in range(5):
-        env.turn(pauses[-1] if pauses else 0)
-        pauses.append(env.loop._tasks.next_due(started=True, known=False) - env.clock.time)
-    assert pauses == [1, 2, 4, 8, 8]
+    for _ in range(8):
+        tasks.record(LoopTask.PULL, BackendUnavailable("the source does not answer"), 100.0)
+        pauses.append(tasks.next_due(started=True, known=True) - 100.0)
+    assert pauses[:2] == [1, 2]
+    assert all(2 <= pause <= 4 for pause in pauses[2:])
+    assert len(set(pauses[3:])) > 1, "all agents of a site retry at the same time"
 
 
 def test_a_lost_cursor_means_a_snapshot_and_a_comparison(env):

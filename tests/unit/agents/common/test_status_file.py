@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -21,6 +22,25 @@ def test_agent_that_waits_for_the_lock_leaves_the_file_of_a_running_one(tmp_path
     assert json.loads(path.read_text())["pid"] == os.getppid()
     file(READY)
     assert json.loads(path.read_text())["pid"] == os.getpid()
+
+
+def test_each_error_has_the_time_at_which_it_arose(tmp_path):
+    path = tmp_path / "agent.json"
+    file = StatusFile(path)
+
+    def since(*names):
+        file(AgentStatus(errors=dict.fromkeys(names, "it is away")))
+        found = json.loads(path.read_text())
+        return found["errors_since"], found["written_at"]
+
+    first, began = since("the source")
+    assert first == {"the source": began}
+    time.sleep(0.002)
+    both, later = since("the source", "the heartbeat")
+    assert both == {"the source": began, "the heartbeat": later}
+    assert since()[0] == {}
+    again, last = since("the source")
+    assert again == {"the source": last}
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", '{"pid": "x"}', "{}", "DEAD", "OWN"])
