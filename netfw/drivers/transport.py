@@ -124,9 +124,10 @@ class Transport(Driver):
         """
 
     def unreachable_reason(self, topic: str) -> str | None:
-        """Return why no server of *topic* can be reached now; ``None``: nothing is known of that.
+        """Return why the servers of *topic* are out of reach since they were lost; does not wait.
 
-        Waits for the first attempt to connect, a few seconds at most, and otherwise for nothing.
+        ``None``: nothing is known of a loss.  Before the first server was reached there is no
+        reason: agents and servers may be starting at the same time.
         """
         return None
 

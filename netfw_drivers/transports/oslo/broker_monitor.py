@@ -72,7 +72,6 @@ class BrokerMonitor:
         """Number of connections so far."""
         self.last_error = "no connection was tried"
         """Reason of the last failure."""
-        self._has_failed = False
         self._thread = threading.Thread(target=self._run, name="netfw-broker-monitor", daemon=True)
 
     def start(self) -> None:
@@ -84,14 +83,10 @@ class BrokerMonitor:
         """Whether the connection is open."""
         return self._is_connected
 
-    def down_reason(self, timeout: float) -> str | None:
-        """Return why the connection is not open; ``None``: it is.
-
-        Waits *timeout* seconds at most for the first attempt, which may take longer: ``None``.
-        """
-        with self._lock:
-            self._lock.wait_for(lambda: self._is_connected or self._has_failed, timeout)
-            return self.last_error if self._has_failed and not self._is_connected else None
+    @property
+    def loss_reason(self) -> str | None:
+        """Why there is no connection any more; ``None``: there is, or never was one."""
+        return self.last_error if self.epoch and not self._is_connected else None
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the connection is open; ``False``: it is not, or the monitor is closed."""
@@ -167,6 +162,4 @@ class BrokerMonitor:
 
     def _log_error(self, why: str) -> None:
         LOG.log(logging.DEBUG if why == self.last_error else logging.WARNING, "%s", why)
-        with self._lock:
-            self.last_error, self._has_failed = why, True
-            self._lock.notify_all()
+        self.last_error = why

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 import time
 from typing import Protocol
 
 import amqp
+from attrs import define
 
 from netfw_drivers.transports.oslo.messaging import OsloMessaging
 
@@ -24,59 +24,68 @@ _INTERVAL = 2.0
 
 
 class ServerListener(Protocol):
-    """Callback for the first server of a topic that came, and the last one that went."""
+    """Callback for the loss of the last server of a topic, and for the return of one."""
 
     def __call__(self, topic: str, *, is_there: bool) -> None: ...
 
 
-class ConsumerProbe:
-    """Knows which topics have no server: those of which `missing_reason` was requested.
+@define
+class TopicState:
+    """What checks of a topic found."""
 
-    *changed* is called in the thread of `check` for each topic whose first server has come or whose
-    last one is gone.
+    was_seen: bool = False
+    """There was a server."""
+    misses: int = 0
+    """Checks without a server since then."""
+    reason: str | None = None
+    """Why the topic has no server any more."""
+
+
+class ConsumerProbe:
+    """Knows which topics have lost their servers, of those that `loss_reason` was called with.
+
+    *changed* is called in the thread of `check` for each topic whose last server is gone, and when
+    one is back.
     """
 
     def __init__(self, messaging: OsloMessaging, changed: ServerListener) -> None:
         self._messaging, self._changed = messaging, changed
-        self._reasons: dict[str, str | None] = {}
-        """Topics that were checked."""
-        self._topics: set[str] = set()
-        self._checked = threading.Condition()
+        self._topics: dict[str, TopicState] = {}
         self._next_check = 0.0
 
-    def missing_reason(self, topic: str, timeout: float) -> str | None:
-        """Return why *topic* has no server; ``None``: it has one, or is not checked in time."""
-        with self._checked:
-            self._topics.add(topic)
-            self._checked.wait_for(lambda: topic in self._reasons, timeout)
-            return self._reasons.get(topic)
+    def loss_reason(self, topic: str) -> str | None:
+        """Return why *topic* has no server any more; ``None``: it has one, or never had."""
+        return self._topics.setdefault(topic, TopicState()).reason
+
+    def record_answer(self, topic: str) -> None:
+        """Record that a server of *topic* has answered a request."""
+        state = self._topics.get(topic)
+        if state is not None:
+            state.was_seen = True
 
     def check(self, connection: amqp.Connection) -> None:
-        """Check the topics that are due, and new ones, over an open *connection*.
+        """Check the topics over an open *connection*, if that is due.
+
+        One check may fall between the end of a server and the start of the next: two must fail.
 
         :raises OSError: the connection failed.
         :raises amqp.AMQPError: the connection failed.
         """
-        now = time.monotonic()
-        is_due = now >= self._next_check
-        if is_due:
-            self._next_check = now + random.uniform(0.5, 1.0) * _INTERVAL
-        with self._checked:
-            topics = sorted(self._topics if is_due else self._topics - self._reasons.keys())
-        for topic in topics:
-            reason = self._check_topic(connection, topic)
-            with self._checked:
-                former = self._reasons.get(topic)
-                self._reasons[topic] = reason
-                self._checked.notify_all()
-            if (reason is None) != (former is None):
-                LOG.log(
-                    logging.INFO if reason is None else logging.WARNING,
-                    "%s: %s", topic, reason or "a server is there",
-                )  # fmt: skip
-                self._changed(topic, is_there=reason is None)
+        now, topics = time.monotonic(), tuple(self._topics.items())
+        missed = any(state.misses == 1 for _, state in topics)
+        if now < self._next_check and not missed:
+            return
+        self._next_check = now + random.uniform(0.5, 1.0) * _INTERVAL
+        for topic, state in topics:
+            problem = self._missing_consumers(connection, topic)
+            state.was_seen |= problem is None
+            state.misses = state.misses + 1 if problem and state.was_seen else 0
+            former, state.reason = state.reason, problem if state.misses > 1 else None
+            if (former is None) != (state.reason is None):
+                LOG.warning("%s: %s", topic, state.reason or "a server is there again")
+                self._changed(topic, is_there=state.reason is None)
 
-    def _check_topic(self, connection: amqp.Connection, topic: str) -> str | None:
+    def _missing_consumers(self, connection: amqp.Connection, topic: str) -> str | None:
         _, queue = self._messaging.route_to(topic)
         try:
             found = connection.channel(_CHANNEL).queue_declare(queue, passive=True)

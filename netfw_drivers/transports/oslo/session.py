@@ -37,8 +37,6 @@ _CALLERS = 32
 _SPARE_THREADS = 8
 """Threads that refuse requests beyond the limit."""
 _CLOSE_TIMEOUT = 5.0
-_FIRST_CHECK = 1.5
-"""Seconds that the first connection, and then the first check of a topic, is waited for."""
 _CLOSED = "this transport was closed"
 _REQUEST_LOST = "the request may have been lost with it"
 _GONE = f"the connection to the broker was lost; {_REQUEST_LOST}"
@@ -155,10 +153,7 @@ class OsloSession:
         """Return why no server of *topic* can be reached; see the contract."""
         if self._closed:
             return _CLOSED
-        reason = self._monitor.down_reason(_FIRST_CHECK)
-        if reason is None and self._monitor.connected:
-            reason = self._consumers.missing_reason(topic, _FIRST_CHECK)
-        return reason
+        return self._monitor.loss_reason or self._consumers.loss_reason(topic)
 
     def close(self) -> None:
         """Close all resources; see the contract."""
@@ -208,6 +203,7 @@ class OsloSession:
             left = max(0.001, deadline - time.monotonic())
             fields = self._messaging.call(message.topic, from_message(message), left)
             outcome = self._limit_answer(to_answer(fields))
+            self._consumers.record_answer(message.topic)
         except BackendUnavailable as exc:
             outcome = exc
         except oslo_messaging.MessagingTimeout:

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import logging
 import random
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
@@ -27,8 +26,6 @@ from netfw_drivers.transports.sockets.tokens import require_tokens
 LOG = logging.getLogger(__name__)
 _PAUSE_FLOOR = 1.0
 """Seconds after which a new request ends a longer pause."""
-_FIRST_ATTEMPT = 1.0
-"""Seconds that the first attempt to connect is waited for."""
 
 
 @define(eq=False)
@@ -60,7 +57,6 @@ class SocketClient:
         self._ended = False
         self._last_error = "no connection was tried"
         self._unreachable: str | None = None
-        self._was_tried = threading.Event()
 
     # From any thread.
 
@@ -98,11 +94,8 @@ class SocketClient:
 
     def unreachable_reason(self) -> str | None:
         """Return why no server is connected; see the contract."""
-        if not self._settings.connect:
-            return None
-        if self._unreachable is not None or not self._was_tried.is_set():
+        if self._unreachable is not None:
             self._loop.call_soon(self._ensure_task)
-            self._was_tried.wait(_FIRST_ATTEMPT)
         return self._unreachable
 
     def close(self) -> None:
@@ -183,7 +176,8 @@ class SocketClient:
                     start += turn
                     break
             else:
-                self._set_unreachable()
+                if self._unreachable is not None:
+                    self._unreachable = self._last_error
             if not (self._topics or self._requests):
                 self._needed.clear()
             await self._pause(next(pauses))
@@ -210,7 +204,6 @@ class SocketClient:
             return self._log_failure(address, str(exc) or type(exc).__name__)
         LOG.info("connected to %s", address)
         self._connection, self._unreachable = connection, None
-        self._was_tried.set()
         connection.subscribe(self._topics)
         for request in tuple(self._requests.values()):
             self._send(connection, request)
@@ -220,17 +213,12 @@ class SocketClient:
             self._connection = None
         self._last_error = f"{address}: {why}"
         LOG.warning("connection to %s lost: %s", address, why)
-        self._set_unreachable()
+        self._unreachable = self._last_error
+        for topic in tuple(self._topics):
+            self._on_notification(Message(topic=topic, method="disconnected"))
         sent = [number for number, each in self._requests.items() if each.sent]
         self._fail(sent, f"{self._last_error}; the request may have been executed")
         return True
-
-    def _set_unreachable(self) -> None:
-        was_reachable, self._unreachable = self._unreachable is None, self._last_error
-        self._was_tried.set()
-        if was_reachable:
-            for topic in tuple(self._topics):
-                self._on_notification(Message(topic=topic, method="disconnected"))
 
     def _log_failure(self, address: Address, why: str) -> bool:
         text = f"{address}: {why}"
@@ -281,7 +269,6 @@ class SocketClient:
 
     async def _end(self) -> None:
         self._ended = True
-        self._was_tried.set()
         unsent = [number for number, each in self._requests.items() if not each.sent]
         self._fail(
             unsent, f"this transport was closed before a server answered: {self._last_error}"

@@ -163,35 +163,35 @@ def test_client_knows_that_the_server_is_away_while_the_broker_is_there(broker, 
     received, released, failed = threading.Event(), threading.Event(), threading.Event()
 
     def handle(message, caller):
-        received.set()
-        assert released.wait(60)
+        if message.method == "slow":
+            received.set()
+            assert released.wait(60)
         return message
 
     def call():
         with pytest.raises(BackendUnavailable, match="no server of server any more"):
-            client.call(request(), 300)
+            client.call(request("slow"), 300)
         failed.set()
 
     client.subscribe("news", lambda message: heard.append(message.method))
-    assert eventually(lambda: client.unreachable_reason("server"))
-    assert "no queue away.call.server" in client.unreachable_reason("server")
-    assert eventually(lambda: heard[-1:] == ["disconnected"])
+    assert client.unreachable_reason("server") is None, "there was no server yet"
     server.serve("server", handle)
-    assert eventually(lambda: client.unreachable_reason("server") is None)
-    assert eventually(lambda: heard[-1:] == ["subscribed"])
+    assert answers(client)
     threading.Thread(target=call, daemon=True).start()
     assert received.wait(30)
     closing = threading.Thread(target=server.close, daemon=True)
     closing.start()
     try:
-        assert eventually(lambda: heard[-1:] == ["disconnected"])
+        assert eventually(lambda: "disconnected" in heard)
         assert "no consumer" in client.unreachable_reason("server")
         assert failed.wait(30), "a request waits that nothing answers"
     finally:
         released.set()
         closing.join(60)
+    heard.clear()
     over(prefix="away").serve("server", Callers())
     assert eventually(lambda: client.unreachable_reason("server") is None)
+    assert eventually(lambda: heard[-1:] == ["subscribed"])
 
 
 @pytest.mark.spec("RPC-01")

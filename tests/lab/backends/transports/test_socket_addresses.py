@@ -167,7 +167,7 @@ def test_the_next_server_is_tried_when_one_fails(here, transport, start):
     pids.pop(used).end(signal.SIGKILL)
     (left,) = pids
     assert eventually(lambda: _asks(client) == left)
-    assert eventually(lambda: heard == ["subscribed", "subscribed"])
+    assert eventually(lambda: heard.count("subscribed") == 2)
 
 
 def test_pauses_between_attempts_grow_and_a_request_cuts_a_long_one_short(here, transport):
