@@ -29,6 +29,9 @@ from netfw.ovs.openflow.messages import Message, Type
 LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 18
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 2.0
+_LONGEST_LOCAL_PAUSE = 0.1
+"""Seconds at most until a unix socket is tried again: an attempt costs little, and nothing passes
+through a switch that has started again without its flows."""
 _STEADY = 1.0
 """Seconds after which a connection resets the reconnect back-off."""
 
@@ -195,9 +198,10 @@ class Connection:
 
     def _run(self) -> None:
         pause = _SHORTEST_PAUSE
+        longest = _LONGEST_LOCAL_PAUSE if self.target.startswith("unix:") else _LONGEST_PAUSE
         while not self._closing.is_set():
             lasted = self._live()
-            pause = _SHORTEST_PAUSE if lasted > _STEADY else min(2 * pause, _LONGEST_PAUSE)
+            pause = _SHORTEST_PAUSE if lasted > _STEADY else min(2 * pause, longest)
             self._closing.wait(pause)
 
     def _live(self) -> float:

@@ -97,7 +97,7 @@ def test_a_restart_of_the_switch_is_noticed_and_survived(ovs, client) -> None:
 
 
 def test_twenty_reconnects_leave_one_thread_and_a_close_leaves_none(bridge, monkeypatch) -> None:
-    monkeypatch.setattr(connection, "_LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr(connection, "_LONGEST_LOCAL_PAUSE", 0.02)
     before = len(openflow_threads())
     client = OpenFlow(bridge)
     states: list[bool] = []
