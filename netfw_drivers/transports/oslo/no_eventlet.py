@@ -29,7 +29,13 @@ with _without_eventlet():
     if backend.get_backend_type() is None:
         backend.init_backend(backend.BackendType.THREADING)
     import oslo_messaging
+    from futurist import _thread as futurist_threads
     from oslo_messaging._metrics.client import oslo_messaging_metrics
     from oslo_messaging._tracing.client import oslo_messaging_tracing
 
-__all__ = ["oslo_messaging", "oslo_messaging_metrics", "oslo_messaging_tracing"]
+__all__ = [
+    "futurist_threads",
+    "oslo_messaging",
+    "oslo_messaging_metrics",
+    "oslo_messaging_tracing",
+]

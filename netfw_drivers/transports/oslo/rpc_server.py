@@ -10,6 +10,7 @@ from typing import Any
 
 from netfw_drivers.transports.oslo.broker_monitor import BrokerMonitor
 from netfw_drivers.transports.oslo.messaging import OsloMessaging
+from netfw_drivers.transports.oslo.no_eventlet import futurist_threads
 
 LOG = logging.getLogger(__name__)
 _CLOSE_TIMEOUT = 10.0
@@ -82,8 +83,9 @@ class TopicServer:
 
     def close(self) -> None:
         """Wait for messages under way, and close the connection."""
-        if self._server is not None:
-            run_with_timeout(self._server.wait, self._close_timeout)
+        server = self._server
+        if server is not None and not run_with_timeout(server.wait, self._close_timeout):
+            abandon_threads(server)
 
     @property
     def _close_timeout(self) -> float:
@@ -123,12 +125,26 @@ class TopicServer:
             LOG.debug("topic server could not be woken: %s", exc)
 
 
+def abandon_threads(server: Any) -> None:
+    """Let the process end without the threads of an oslo.messaging *server*.
+
+    They are daemon threads that retry to send answers; at exit, futurist would wait until the
+    broker takes them.
+    """
+    for worker in server._work_executor._workers:
+        futurist_threads._to_be_cleaned.pop(worker, None)
+
+
 def run_with_timeout(
     work: Callable[[], None], seconds: float, meanwhile: Callable[[], None] | None = None
-) -> None:
-    """Run *work* in a thread, and abandon it after *seconds*: it may wait for the broker."""
+) -> bool:
+    """Run *work* in a thread; return whether it ended within *seconds*, else abandon it.
+
+    It may wait for the broker.
+    """
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     if meanwhile is not None:
         meanwhile()
     thread.join(seconds)
+    return not thread.is_alive()
