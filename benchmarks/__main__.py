@@ -27,6 +27,7 @@ SUITES = {
     "l2": (
         "l2_plug",
         "l2_restart",
+        "l2_switch_killed",
         "l2_steady",
     ),
     "firewall": (
