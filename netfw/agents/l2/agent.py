@@ -167,7 +167,7 @@ class L2Agent(HostAgent[L2Key]):
         desired = self._ready()
         if task.complete:
             self._statuses.touch(desired.switch.ports())
-        outcome, admissions = self._convergence.run(desired, task, frozenset(self._wired))
+        outcome, admissions = self._convergence.run(desired, task, self._wired)
         ports = _ports(outcome)
         counts = self._count(ports, admissions, task)
         self._statuses.record(ports, admissions)
@@ -256,7 +256,8 @@ class L2Agent(HostAgent[L2Key]):
             failed=len(ports.failed),
             waiting=len(ports.waiting),
         )
-        self._wired = (self._wired | wired) - gone
+        self._wired |= wired
+        self._wired -= gone
         return counts
 
 

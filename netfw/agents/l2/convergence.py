@@ -10,7 +10,7 @@ the switch needs the same order: see decision 25.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Set
 from typing import TypeVar, cast, get_args
 
 from attrs import evolve
@@ -43,7 +43,7 @@ class ConvergencePass:
         self._filtered: dict[PortKey, FirewallValue] = {}
 
     def run(
-        self, desired: DesiredState, task: ConvergeRequest[L2Key], wired: frozenset[PortId]
+        self, desired: DesiredState, task: ConvergeRequest[L2Key], wired: Set[PortId]
     ) -> tuple[Outcome[L2Key], dict[PortKey, Admission]]:
         """Converge *task*; return the outcome, and the admission of each port that was put.
 
@@ -156,7 +156,7 @@ def _recontribute(desired: DesiredState, keys: frozenset[L2Key]) -> frozenset[Po
 
 
 def _unwired_ports(
-    desired: DesiredState, keys: frozenset[L2Key], wired: frozenset[PortId]
+    desired: DesiredState, keys: frozenset[L2Key], wired: Set[PortId]
 ) -> frozenset[PortKey]:
     """Return the ports that may wait for a network among *keys*."""
     networks = [key.network for key in keys if isinstance(key, NetworkKey)]

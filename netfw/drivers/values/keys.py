@@ -19,7 +19,7 @@ from netfw.model.ids import (
 )
 
 
-@frozen
+@frozen(cache_hash=True)
 class PortKey:
     """A port."""
 

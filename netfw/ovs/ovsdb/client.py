@@ -24,6 +24,7 @@ from netfw.ovs.ovsdb.values import (
     LockChanged,
     Port,
     Snapshot,
+    Switch,
     SwitchEvent,
 )
 
@@ -75,13 +76,24 @@ class Ovsdb:
         self._api: Api | None = None
 
     def snapshot(self) -> Snapshot:
-        """Return all bridges and ports, by name.
+        """Return all bridges and ports, by name; the cost does not depend on how many ports.
 
         :raises BackendUnavailable: the database does not answer.
         """
         with self._current() as mirror:
-            now = mirror.snapshot()
-            return Snapshot(switch=now.switch, bridges=dict(now.bridges), ports=dict(now.ports))
+            return Snapshot(
+                switch=mirror.snapshot().switch,
+                bridges=dict(mirror.bridges),
+                ports=mirror.ports.copy(),
+            )
+
+    def switch(self) -> Switch:
+        """Return the switch as a whole.
+
+        :raises BackendUnavailable: the database does not answer.
+        """
+        with self._current() as mirror:
+            return mirror.snapshot().switch
 
     def bridge(self, name: str) -> Bridge | None:
         """Return one bridge; the cost does not depend on how many there are.

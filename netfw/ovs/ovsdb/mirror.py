@@ -14,6 +14,7 @@ from uuid import UUID
 from attrs import define, field, fields_dict
 
 from netfw.ovs.ovsdb.values import Bridge, Changed, Interface, Port, Snapshot, Switch
+from netfw.plan.versioned_map import VersionedMap
 
 Rows = Mapping[UUID, Any]
 Tables = Mapping[str, Rows]
@@ -46,7 +47,7 @@ class Mirror:
     def __init__(self) -> None:
         self.switch: Switch | None = None
         self.bridges: dict[str, Bridge] = {}
-        self.ports: dict[str, Port] = {}
+        self.ports: VersionedMap[str, Port] = VersionedMap()
         self._claims: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._bridge_names: dict[UUID, str] = {}
         self._bridge_ports: dict[UUID, frozenset[Any]] = {}

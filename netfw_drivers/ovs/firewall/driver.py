@@ -106,6 +106,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         flows = None if absent else self._current(audit=scope is None)
         if flows is None:
             self._state, self._recovered = State(), False
+            self._zones.recover(())
         elif not self._recovered:
             self._recover(flows)
         for key, value in scope.put.items() if scope is not None else ():
@@ -185,6 +186,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         recovered = RecoveredState(flows.space(OURS))
         flows.mirror.adopt(recovered.groups())
         self._state, self._recovered = recovered.state, True
+        self._zones.recover(self._state.ports)
         self._revision += 1
 
     def _current(self, *, audit: bool = False) -> BridgeFlows:

@@ -78,6 +78,6 @@ class BridgeMirrors:
         try:
             yield
         except BackendUnavailable as error:
-            row = self._ovsdb.snapshot().bridges.get(bridge)
+            row = self._ovsdb.bridge(bridge)
             hint = unreachable_hint(row) if row is not None else ""
             raise BackendUnavailable(f"{error}{hint}") from error

@@ -28,7 +28,6 @@ from netfw.model.ids import PortId, SegmentId
 from netfw.ovs.openflow import Drift
 from netfw.ovs.openflow.encode import Key, State
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
-from netfw.ovs.ovsdb.values import Switch
 from netfw.plan import Outcome, Plan, Update
 from netfw_drivers.ovs.common.bridge_flows import shared_flows
 from netfw_drivers.ovs.common.local_vlans import Domain, Vlans
@@ -148,7 +147,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             datapath_type=settings.datapath_type,
             bridge=settings.integration,
             vhostuser_socket_dir=self._vhostuser,
-            features=frozenset(self._switch().iface_types),
+            features=frozenset(self._ovsdb.switch().iface_types),
         )
 
     def grant(self, request: GrantRequest) -> Grant:
@@ -294,7 +293,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     def _config_problems(self) -> list[str]:
         """Return the options that contradict the machine, each with what to do about it."""
         problems = []
-        switch, settings = self._switch(), self._settings
+        switch, settings = self._ovsdb.switch(), self._settings
         for network, bridge in settings.mappings.items():
             if self._ovsdb.bridge(bridge) is None:
                 problems.append(
@@ -307,9 +306,6 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
                 f"datapath_type: the switch has no {settings.datapath_type}; it has {known}"
             )
         return problems
-
-    def _switch(self) -> Switch:
-        return self._ovsdb.snapshot().switch
 
     def _recorded(self, ids: Mapping[str, str]) -> Vlans:
         """Return the local VLANs; parse them only when the row has changed."""

@@ -12,6 +12,7 @@ from netfw.drivers.values.switch_values import SwitchDevice, SwitchKey
 from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.values import Bridge, Changed, Port, SwitchEvent
+from netfw.plan.versioned_map import VersionedMap
 from netfw_drivers.ovs.common.local_vlans import RECORD, no_record
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.common.ovsdb_outage import Outage
@@ -43,7 +44,7 @@ class PortTracker:
             end.name: link.veth_mtu for link in settings.bridge_links() for end, _ in link.ends
         }
         self._lock = threading.Lock()
-        self._ports: dict[PortId, tuple[Port, ...]] = {}
+        self._ports: VersionedMap[PortId, tuple[Port, ...]] = VersionedMap()
         self._devices: dict[PortId, SwitchDevice] = {}
         self._known: dict[str, tuple[Port, Fingerprint]] = {}
         self._names = frozenset(settings.bridges)
@@ -60,10 +61,10 @@ class PortTracker:
         """All devices, as a live view."""
         return MappingProxyType(self._devices)
 
-    def ports(self) -> dict[PortId, tuple[Port, ...]]:
-        """Return the ports of ``br-int``."""
+    def ports(self) -> Mapping[PortId, tuple[Port, ...]]:
+        """Return the ports of ``br-int``; the cost does not depend on how many there are."""
         with self._lock:
-            return dict(self._ports)
+            return self._ports.copy()
 
     def listed(self) -> None:
         """Publish changes from now on; the caller reads what there is."""

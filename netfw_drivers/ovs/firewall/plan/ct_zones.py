@@ -6,7 +6,7 @@ So a zone is flushed before its first port is filtered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 
 from netfw.drivers.values.keys import PortKey
@@ -14,35 +14,54 @@ from netfw.ovs.ovsdb.values import Port
 
 
 class Zones:
-    """Ports by zone, of the ports that were put."""
+    """Ports by zone, of the ports that were put.  An update costs the ports that it names."""
 
     def __init__(self) -> None:
         self._zone: dict[PortKey, int] = {}
         self._ports: dict[int, set[PortKey]] = {}
+        self._unknown: set[PortKey] = set()
+        """Ports that have flows, and whose zone is unknown."""
 
-    def first_used(self, put: Mapping[PortKey, int], present: Iterable[PortKey]) -> frozenset[int]:
+    def recover(self, present: Iterable[PortKey]) -> None:
+        """Record that *present* have flows of an earlier run, in zones that are unknown."""
+        self._unknown = {port for port in present if port not in self._zone}
+
+    def first_used(
+        self, put: Mapping[PortKey, int | None], present: Container[PortKey]
+    ) -> frozenset[int]:
         """Return the zones that *put* is the first to use; *present* have flows already.
 
-        The zones of ports that an earlier run has left are unknown until they are put again: until
-        then nothing is flushed.
+        Until the ports of unknown zones are put again, nothing is flushed.
         """
-        before = frozenset(present if put else ())
-        if before - put.keys() - self._zone.keys():
+        if any(put.get(port) is None for port in self._unknown):
             return frozenset()
-        used = {zone for port, zone in put.items() if port in before}
-        return frozenset(put.values()) - self._ports.keys() - used
+        zones = {zone for zone in put.values() if zone is not None}
+        return frozenset(
+            zones - self._ports.keys() - {put[port] for port in put if port in present}
+        )
 
-    def note(self, put: Mapping[PortKey, int], gone: Iterable[PortKey]) -> None:
-        """Record that the ports of *put* are filtered now, and *gone* are not."""
-        for port in (*gone, *put):
-            zone = self._zone.pop(port, None)
-            if zone is not None:
-                self._ports[zone].discard(port)
-                if not self._ports[zone]:
-                    del self._ports[zone]
+    def note(self, put: Mapping[PortKey, int | None], gone: Iterable[PortKey]) -> None:
+        """Record that the ports of *put* are filtered now, and *gone* are not.
+
+        A zone is ``None`` while it is unknown.
+        """
+        for port in gone:
+            self._remove(port)
         for port, zone in put.items():
-            self._zone[port] = zone
-            self._ports.setdefault(zone, set()).add(port)
+            if zone is not None:
+                self._remove(port)
+                self._zone[port] = zone
+                self._ports.setdefault(zone, set()).add(port)
+            elif port not in self._zone:
+                self._unknown.add(port)
+
+    def _remove(self, port: PortKey) -> None:
+        self._unknown.discard(port)
+        zone = self._zone.pop(port, None)
+        if zone is not None:
+            self._ports[zone].discard(port)
+            if not self._ports[zone]:
+                del self._ports[zone]
 
 
 def zone_of(port: Port) -> int | None:

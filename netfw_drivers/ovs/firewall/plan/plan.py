@@ -90,8 +90,8 @@ class FirewallPlan(Plan):
 
     draft: FirewallChanges | None = field(default=None, eq=False, repr=False)
     flows: FlowPlan | None = field(default=None, eq=False, repr=False)
-    zones: Mapping[PortKey, int] = field(factory=dict, eq=False, repr=False)
-    """Where the connections of ports that are put are tracked."""
+    zones: Mapping[PortKey, int | None] = field(factory=dict, eq=False, repr=False)
+    """Where the connections of ports that are put are tracked; ``None``: unknown."""
     revision: int = field(default=0, eq=False, repr=False)
     absent: bool = field(default=False, eq=False, repr=False)
 
@@ -113,7 +113,7 @@ class FirewallOutline:
         self.left_out: dict[FirewallKey, dict[str, str]] = {}
         """Groups that are in force without these rules."""
         self.waiting: dict[FirewallKey, str] = {}
-        self.zones: dict[PortKey, int] = {}
+        self.zones: dict[PortKey, int | None] = {}
         self.draft = FirewallChanges(observed.state)
         for key, value in update.put.items():
             error = validation_error(key, value)
@@ -175,9 +175,7 @@ class FirewallOutline:
         number = self._observed.number(port.device)
         if number is not None:
             self.draft.put_port(key, port, number)
-            zone = self._observed.zone(port.device)
-            if zone is not None:
-                self.zones[key] = zone
+            self.zones[key] = self._observed.zone(port.device)
             return
         self.draft.drop_port(key)  # its former number may be another's by now
         bridge = self._observed.bridge

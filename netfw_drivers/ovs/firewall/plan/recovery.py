@@ -97,7 +97,7 @@ class RecoveredState:
                 self._note(flow, noted, ports)
         policies = self.state.policies.thing
         for port in ports.values():
-            self.state.ports[port.port] = None
+            self.state.note_port(port.port)
             if port.policy in policies:
                 self.state.policy_ports.add(port.policy, port.port)
         return ports

@@ -48,6 +48,8 @@ class State:
     policies: IdAllocator[Groups] = field(factory=IdAllocator)
     ports: dict[PortKey, PortFlows | None] = field(factory=dict)
     """``None``: an earlier run made its flows."""
+    inherited: set[PortKey] = field(factory=set)
+    """The ports whose flows an earlier run made."""
     policy_ports: MultiMap[int, PortKey] = field(factory=MultiMap)
     """Policies and the ports that they are for."""
     group_policies: MultiMap[SecurityGroupId, int] = field(factory=MultiMap)
@@ -76,6 +78,11 @@ class State:
             self.permits.add(meaning.group, number)
             if meaning.remote is not None:
                 self.referrers.add(meaning.remote, number)
+
+    def note_port(self, key: PortKey) -> None:
+        """Record the note of an earlier run."""
+        self.ports[key] = None
+        self.inherited.add(key)
 
     def note_policy(self, groups: Groups, number: int) -> None:
         """Record the note of an earlier run."""
@@ -112,8 +119,7 @@ class StateOverlay:
 
     def inherited(self) -> Iterator[PortKey]:
         """Yield the ports whose flows an earlier run made, and that stay as they are."""
-        base = self.base.ports
-        return (key for key, flows in base.items() if flows is None and self.is_inherited(key))
+        return filter(self.is_inherited, self.base.inherited)
 
     def is_inherited(self, key: PortKey) -> bool:
         return key in self._ports and self._ports[key] is None
@@ -168,6 +174,7 @@ class StateOverlay:
 
     def commit(self) -> None:
         """Apply the changes to the base."""
+        self.base.inherited.difference_update(self._ports.changed, self._ports.removed)
         for part in (
             *(self.meanings, self.policies, self.policy_ports, self.group_policies),
             *(self.permits, self.referrers, self.rules, self.members, self._ports),
