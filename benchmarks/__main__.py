@@ -26,6 +26,7 @@ SUITES = {
     ),
     "l2": (
         "l2_plug",
+        "l2_unplug",
         "l2_restart",
         "l2_switch_killed",
         "l2_steady",

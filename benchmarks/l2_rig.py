@@ -69,7 +69,7 @@ def environment() -> dict[str, str]:
 class Rig:
     """One host, its topology and its agent."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, *, poll: float = 0.5, firewall: str = "") -> None:
         self.host = host
         self.directory = host.directory / "bench"
         self.directory.mkdir()
@@ -79,9 +79,9 @@ class Rig:
         self.conf = self.directory / "agent.conf"
         self.conf.write_text(
             f"[DEFAULT]\nhost = {host.name}\nlog_file = {self.log}\n"
-            f"[agent]\nstatus_file = {self.status_file}\n"
+            f"[agent]\nstatus_file = {self.status_file}\nfirewall_driver = {firewall}\n"
             f"[file]\npath = {self.topology}\nstatus_path = {self.directory}/said\n"
-            "poll = 0.5\nsettle = 0\n"
+            f"poll = {poll}\nsettle = 0\n"
             f"[openvswitch]\ndatapath_type = netdev\novsdb_connection = {host.ovs.remote}\n"
             f"tunnel_types = vxlan\nlocal_ip = {host.address.ip}\novsdb_timeout = 60\n"
         )
@@ -161,6 +161,11 @@ class Rig:
             raise RuntimeError(f"ports failed:\n{self.log.read_text()[-3000:]}")
         return found["added"], found["updated"], found["removed"]
 
+    def down(self) -> int:
+        """How many ports the agent has reported as down."""
+        path = self.directory / f"said.{self.host.name}.l2.json"
+        return path.read_text().count('"status": "DOWN"')
+
     def mark(self) -> int:
         """Where the log ends now."""
         return self.log.stat().st_size
@@ -186,12 +191,12 @@ class Rig:
             words += [f'external_ids:attached-mac="{mac(number)}"']
         self.host.ovs.vsctl(*words[1:])
 
-    def unplug(self, numbers: Iterable[int]) -> None:
+    def unplug(self, numbers: Iterable[int], at_once: int = _AT_ONCE) -> None:
         """Unplug them by tens: in one go the switch itself would stop for seconds."""
         names = [device(number) for number in numbers]
-        for start in range(0, len(names), _AT_ONCE):
+        for start in range(0, len(names), at_once):
             words: list[str] = []
-            for name in names[start : start + _AT_ONCE]:
+            for name in names[start : start + at_once]:
                 words += ["--", "del-port", "br-int", name]
             self.host.ovs.vsctl(*words[1:])
 
@@ -280,11 +285,11 @@ def _settings(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 @contextmanager
-def rig() -> Iterator[tuple[Rig, Instance, str]]:
+def rig(**settings: Any) -> Iterator[tuple[Rig, Instance, str]]:
     """A host whose agent is ready and has wired the witnesses; who pings, and whom."""
     with Lab(hosts=1, bridges=["br-int"]) as lab:
         (host,) = lab.hosts.values()
-        found = Rig(host)
+        found = Rig(host, **settings)
         found.state(())
         instance, target = found.witnesses()
         found.start()

@@ -142,6 +142,13 @@ class HostAgent(ABC, Generic[K]):
     def reports(self) -> Sequence[Report]:
         """Return the reports that are new since the last call."""
 
+    def early_reports(self, keys: frozenset[K]) -> Sequence[Report]:
+        """Return new reports that do not depend on the pass over *keys*, which is about to begin.
+
+        The loop sends them first: the pass may wait long for its backend.
+        """
+        return ()
+
     def report_delay(self) -> float | None:
         """Return the seconds until `reports` returns what it keeps back; ``None``: nothing."""
         return None

@@ -39,6 +39,7 @@ LOG = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 _MAX_QUOTED = 3
 _STATUS_PAUSE = 1.0
+_SOURCE_TASKS = (LoopTask.PULL, LoopTask.HEARTBEAT, LoopTask.SEND)
 
 
 @frozen(kw_only=True)
@@ -263,6 +264,8 @@ class Loop(Generic[K]):
         if not (keys or complete):
             return
         task = ConvergeRequest(keys=keys, complete=complete, reread=complete and self._reread)
+        if not complete:
+            self._send_early(keys)
         passed, error = self._converge(task)
         self._retries.record(passed.outcome, self._clock.now())
         if complete:
@@ -303,6 +306,13 @@ class Loop(Generic[K]):
         if len(self._reports):
             self._tasks.add_new(LoopTask.SEND, self._clock.now())
             self._do(LoopTask.SEND, lambda: self._reports.send(self._source))
+
+    def _send_early(self, keys: frozenset[K]) -> None:
+        """Send the reports that need not wait for the pass, if the source answers."""
+        reports = self._agent.early_reports(keys)
+        self._reports.add(reports)
+        if reports and not self._tasks.has_failed(_SOURCE_TASKS):
+            self._send()
 
     def _do(self, task: LoopTask, action: Callable[[], None], *, keep: bool = False) -> bool:
         """Do a task that is due; return whether it is done.  A failure is recorded and retried."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
 from netfw.errors import ConfigError, DriverCrashed, NetfwError
@@ -126,6 +126,10 @@ class LoopTaskSchedule:
             possible -= {LoopTask.EVERYTHING}
         times = [self._queue.when(task) for task in possible]
         return min([*times, *self._next.values()], default=None)
+
+    def has_failed(self, tasks: Iterable[LoopTask]) -> bool:
+        """Return whether one of *tasks* failed and is retried."""
+        return not self._queue.degraded.keys().isdisjoint(tasks)
 
     def errors(self) -> Mapping[str, str]:
         """Return the tasks that failed and are retried, with the reason."""

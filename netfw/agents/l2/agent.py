@@ -196,6 +196,17 @@ class L2Agent(HostAgent[L2Key]):
     def reports(self) -> Sequence[Report]:
         return self._statuses.take(self._ready().switch, frozenset(self._pending))
 
+    def early_reports(self, keys: frozenset[L2Key]) -> Sequence[Report]:
+        """Return the reports of ports that were unplugged.
+
+        Nothing has to be removed for them to be down, and the switch may be busy with removing
+        their devices.  A pass that has to put something goes first: the source may be slow.
+        """
+        desired = self._ready()
+        if any(map(desired.has_value, keys)):
+            return ()
+        return self._statuses.take_unplugged(desired.switch)
+
     def resend_reports(self) -> None:
         self._statuses.resend(self._ready().switch.ports())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import get_args
 
 from attrs import evolve
 
@@ -82,6 +83,12 @@ class DesiredState:
             contributions = self.extensions.contributions(key.port)
             return evolve(value, contributions=contributions) if contributions else value
         return value
+
+    def has_value(self, key: L2Key) -> bool:
+        """Return whether the switch or the firewall is to have a value of *key*."""
+        if isinstance(key, get_args(SwitchKey)) and self.switch_value(key) is not None:
+            return True
+        return self.firewall is not None and key in self.firewall.values
 
     def switch_values(self, keys: frozenset[SwitchKey]) -> dict[SwitchKey, SwitchValue]:
         """Return the desired values of *keys*; ports come after what they need.

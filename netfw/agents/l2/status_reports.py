@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from attrs import frozen
 
@@ -59,8 +59,14 @@ class L2StatusReporter:
 
     def take(self, desired: DesiredSwitch, pending: frozenset[PortId]) -> tuple[StatusReport, ...]:
         """Return the new reports; none of *pending* ports, which have no result yet."""
+        return self._take(desired, self._unsent - pending)
+
+    def take_unplugged(self, desired: DesiredSwitch) -> tuple[StatusReport, ...]:
+        """Return the new reports of ports that have no device: they are down, whatever follows."""
+        return self._take(desired, {id for id in self._unsent if desired.device(id) is None})
+
+    def _take(self, desired: DesiredSwitch, ready: Set[PortId]) -> tuple[StatusReport, ...]:
         reports = []
-        ready = self._unsent - pending
         self._unsent -= ready
         for id in sorted(ready):
             port = desired.port(id)

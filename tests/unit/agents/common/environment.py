@@ -30,6 +30,8 @@ class ShyAnswers(MemorySource):
 
     away = False
     pulls = 0
+    reporting = 0
+    """How often reports were sent, successfully or not."""
     considered_dead = False
     """Whether who reports next is told that he was."""
 
@@ -47,6 +49,7 @@ class ShyAnswers(MemorySource):
         return super().changes(subscription, since)
 
     def report(self, reports):
+        self.reporting += 1
         self._answers()
         super().report(reports)
         dead, self.considered_dead = self.considered_dead, False

@@ -190,3 +190,63 @@ def _calls_of_one_more(number):
     sys.setprofile(None)
     assert TWO.id in env.switch.live()
     return calls
+
+
+class _Slow(FakeSwitch):
+    """A switch that records what was reported when each of its passes began."""
+
+    def converge(self, update):
+        self.seen = [report.status for report in self.reports if hasattr(report, "ref")]
+        return super().converge(update)
+
+
+def _environment_with_slow_switch(*resources):
+    env = L2AgentEnvironment(NET, SEGMENT, *resources)
+    env.switch = _Slow(FACTS)
+    env.machine = env.switch.machine
+    env.switch.reports = env.reports
+    env.begin()
+    env.switch.plug(ONE.id, quiet=True)
+    env.turn()
+    env.reports.clear()
+    return env
+
+
+@pytest.mark.spec("L2-14")
+def test_an_unplugged_port_is_reported_down_before_the_switch_removes_it():
+    env = _environment_with_slow_switch(ONE)
+    env.switch.unplug(ONE.id)
+    env.turn()
+    assert env.switch.seen == [Status.DOWN]
+    assert [report.status for report in env.reports] == [Status.DOWN], "once"
+    env.switch.plug(ONE.id)
+    env.turn()
+    assert env.switch.seen == [Status.DOWN], "a port is reported active after its wiring"
+    assert env.source.status(ref(ONE)).status is Status.ACTIVE
+
+
+def test_ports_are_wired_before_the_unplugging_of_others_is_reported():
+    env = _environment_with_slow_switch(ONE, TWO)
+    env.switch.unplug(ONE.id)
+    env.switch.plug(TWO.id)
+    env.turn()
+    assert env.switch.seen == [], "the source may be slow to answer"
+    assert env.source.status(ref(ONE)).status is Status.DOWN
+
+
+def test_an_unplugged_port_is_removed_at_once_while_the_source_is_away():
+    env = _environment_with_slow_switch(ONE, TWO)
+    env.source.away = True
+    env.switch.unplug(ONE.id)
+    env.turn()
+    assert PortKey(ONE.id) not in env.machine.present
+    env.switch.seen, attempts = None, env.source.reporting
+    env.switch.plug(TWO.id)
+    env.turn()
+    env.switch.unplug(TWO.id)
+    env.turn()
+    assert env.source.reporting == attempts, "the source is known to be away"
+    env.source.away = False
+    env.turn(after=60)
+    for each in (ONE, TWO):
+        assert env.source.status(ref(each)).status is Status.DOWN
