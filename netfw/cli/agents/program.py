@@ -18,6 +18,7 @@ from netfw.agents.common.loop import Intervals
 from netfw.cli.agents.runner import run_loop
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
 from netfw.cli.runtime.daemon import DaemonControl, run
+from netfw.cli.runtime.memory import tune_gc
 from netfw.conf.loader import Groups
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.state_source import StateSource
@@ -63,6 +64,7 @@ class AgentProgram:
         0: stopped or converged; 1: not converged in time, or ended by an event; 2: wrong
         configuration.
         """
+        tune_gc()
         arguments = self._parsed(argv)
         within = arguments.timeout if arguments.once else None
         files = file_arguments(arguments)

@@ -10,7 +10,8 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 LARGE = 128 * 1024
 ARENAS = 2
 YOUNG = 10_000
-"""New objects that trigger a collection of the youngest generation; a request makes thousands."""
+"""New objects that trigger a collection of the youngest generation; a request makes thousands, and
+the first pass of an agent hundreds of thousands."""
 
 
 def tune_malloc() -> None:
@@ -30,8 +31,13 @@ def tune_malloc() -> None:
         mallopt(name, value)
 
 
+def tune_gc() -> None:
+    """Exclude the modules loaded so far from garbage collection, and collect less often."""
+    gc.freeze()
+    gc.set_threshold(YOUNG, 10, 10)
+
+
 def freeze_gc() -> None:
     """Exclude objects that stay (code, options, drivers) from garbage collection."""
     gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG, 10, 10)
+    tune_gc()

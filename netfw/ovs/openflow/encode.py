@@ -11,6 +11,7 @@ restores it for switches that think otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import lt
 from struct import Struct
 
 from netfw.flows import FIELDS, Flow, Match, MatchField, render_match
@@ -93,8 +94,11 @@ def cookie_of(state: bytes) -> int:
 def canonical(key: Key) -> Key:
     """*key* with its fields in our order, whatever order the switch likes."""
     fields = _split(key[3:])
+    order = [_INDEX.get(oxm[:3], len(FIELDS)) for oxm in fields]
+    if all(map(lt, order, order[1:])):
+        return key
     ordered = sorted(fields, key=lambda oxm: (_INDEX.get(oxm[:3], len(FIELDS)), oxm))
-    return key if fields == ordered else key[:3] + b"".join(ordered)
+    return key[:3] + b"".join(ordered)
 
 
 def decode_match(fields: bytes) -> Match:

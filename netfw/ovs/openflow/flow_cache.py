@@ -182,7 +182,7 @@ class FlowCache:
             if owner not in refused
         }
         removed = self._removals(claims, gone | holds.keys(), holds, complete or erase)
-        changes = self._changes(claims, removed)
+        changes = self._changes(claims, holds, removed)
         before = {owner: self._held[owner] for owner in gone | holds.keys() if owner in self._held}
         return FlowPlan(
             changes=changes, holds=holds, gone=frozenset(gone), refused=refused, before=before
@@ -209,15 +209,15 @@ class FlowCache:
         """Record that it is unknown whether *plan* was executed, until all flows are read."""
         self._uncertain.append(plan)
 
-    def adopt(self, put: Mapping[Owner, FlowGroup]) -> None:
+    def adopt(self, put: Mapping[Owner, Collection[Key]]) -> None:
         """Assign owners to the flows of an earlier run; the next plan repairs the differences.
 
-        Of each group of *put*, the flows that the switch has are assigned to its owner.
+        Of the keys of each owner in *put*, those of flows that the switch has are assigned to it.
         """
-        for owner, group in put.items():
+        for owner, wanted in put.items():
             if owner in self._held:
                 continue
-            keys = encode_flows(group.make()).keys() & self._unowned
+            keys = self._unowned.intersection(wanted)
             flows = {key: self.observed[key] for key in keys}
             self._held[owner] = OwnedFlows(None, flows, frozenset())
             self._holder.update(dict.fromkeys(flows, owner))
@@ -333,12 +333,18 @@ class FlowCache:
                     removed.add(key)
         return {key: cookie_of(self.observed[key]) for key in removed}
 
-    def _changes(self, claims: Mapping[Key, Encoded], removed: Mapping[Key, int]) -> FlowChanges:
+    def _changes(
+        self,
+        claims: Mapping[Key, Encoded],
+        holds: Mapping[Owner, OwnedFlows],
+        removed: Mapping[Key, int],
+    ) -> FlowChanges:
         added = tuple(flow for key, flow in claims.items() if key not in self.observed)
         changed = tuple(
-            flow
-            for key, flow in claims.items()
-            if key in self.observed and self.observed[key] != digest(flow.state)
+            claims[key]
+            for held in holds.values()
+            for key, wanted in held.flows.items()
+            if key in self.observed and self.observed[key] != wanted
         )
         return FlowChanges(added, changed, removed)
 

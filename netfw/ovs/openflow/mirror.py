@@ -95,7 +95,7 @@ class FlowMirror:
                 self.wait_current(0)
             return self._cache.plan(put, drop, complete=complete, keep=keep, erase=erase)
 
-    def adopt(self, put: Mapping[Owner, FlowGroup]) -> None:
+    def adopt(self, put: Mapping[Owner, Collection[Key]]) -> None:
         """Assign owners to the flows of an earlier run, without changing them.
 
         See :meth:`~netfw.ovs.openflow.flow_cache.FlowCache.adopt`.

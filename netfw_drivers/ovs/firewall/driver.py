@@ -184,7 +184,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
     def _recover(self, flows: BridgeFlows) -> None:
         """Read from the switch what an earlier run applied, and which owner each flow has."""
         recovered = RecoveredState(flows.space(OURS))
-        flows.mirror.adopt(recovered.groups())
+        flows.mirror.adopt(recovered.owned_flows())
         self._state, self._recovered = recovered.state, True
         self._zones.recover(self._state.ports)
         self._revision += 1

@@ -26,7 +26,7 @@ from netfw.drivers.values.switch_values import (
 from netfw.errors import ConfigError, NetfwError
 from netfw.model.ids import PortId, SegmentId
 from netfw.ovs.openflow import Drift
-from netfw.ovs.openflow.encode import Key, State
+from netfw.ovs.openflow.encode import Key, State, encode_flows
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
 from netfw.plan import Outcome, Plan, Update
 from netfw_drivers.ovs.common.bridge_flows import shared_flows
@@ -273,7 +273,8 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         planned = outline(Update(put=values), observed, self._settings)
         for bridge, groups in planned.groups.put.items():
             if bridge in self._mirrors:
-                self._mirrors.mirror(bridge).adopt(groups)
+                flows = {owner: encode_flows(group.make()) for owner, group in groups.items()}
+                self._mirrors.mirror(bridge).adopt(flows)
         self._state.commit(planned.put, ())
         self._members.commit(planned.live, ())
         self._recovered = True

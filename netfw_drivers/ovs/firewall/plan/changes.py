@@ -57,7 +57,7 @@ FlowOwner = PortKey | PolicyOwner | MeaningOwner | ClauseMatch | str
 """Owner of flows of the firewall."""
 
 
-@frozen
+@frozen(cache_hash=True)
 class Owner:
     """Owner of flows, marked as one of the firewall."""
 

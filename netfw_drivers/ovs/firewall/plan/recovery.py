@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from functools import partial
 
 from attrs import frozen
 
 from netfw import flows as of
 from netfw.ovs.openflow.decode import conjunctions, note_of
-from netfw.ovs.openflow.encode import Key, cookie_of, decode_match
+from netfw.ovs.openflow.encode import Key, canonical, cookie_of, decode_match, encode_flows
 from netfw.ovs.openflow.encode import State as Bytes
-from netfw.ovs.openflow.flow_cache import FlowGroup
 from netfw_drivers.ovs.firewall.plan.changes import MAX_POLICIES, STATIC, FlowOwner, Owner
 from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
     GroupPresent,
@@ -49,14 +47,17 @@ _PLANES = {(plane.table.number, plane.priority): plane for plane in RuleStage}
 class ParsedFlow:
     """One flow of the firewall."""
 
-    table: int
-    priority: int
+    key: Key
     match: of.Match
     actions: Bytes
 
-    def key_flow(self) -> of.Flow:
-        """Return a flow with the same key."""
-        return of.Flow(table=self.table, priority=self.priority, match=self.match, cookie=COOKIE)
+    @property
+    def table(self) -> int:
+        return self.key[0]
+
+    @property
+    def priority(self) -> int:
+        return int.from_bytes(self.key[1:3])
 
     def value(self, where: of.RegisterField) -> int | None:
         """Return the value of a register's bits that the flow matches, or ``None`` for any."""
@@ -71,21 +72,18 @@ class RecoveredState:
 
     def __init__(self, flows: Iterable[tuple[Key, Bytes]]) -> None:
         self.state = State()
-        self._parts: dict[FlowOwner, list[of.Flow]] = defaultdict(list)
+        self._parts: dict[FlowOwner, list[Key]] = defaultdict(list)
         found = [_read(key, state) for key, state in flows if cookie_of(state) == COOKIE]
         ports = self._note_all(found)
         for flow in found:
             part = self._part(flow, ports)
             if part is not None:
-                self._parts[part].append(flow.key_flow())
-        self._parts[STATIC] = list(static_flows())
+                self._parts[part].append(flow.key)
+        self._parts[STATIC] = list(encode_flows(static_flows()))
 
-    def groups(self) -> Mapping[Hashable, FlowGroup]:
-        """Return the flows of each owner."""
-        return {
-            Owner(part): FlowGroup(None, partial(list, flows))
-            for part, flows in self._parts.items()
-        }
+    def owned_flows(self) -> Mapping[Hashable, Collection[Key]]:
+        """Return the keys of the flows of each owner."""
+        return {Owner(part): keys for part, keys in self._parts.items()}
 
     def _note_all(self, found: Collection[ParsedFlow]) -> dict[int, PortNote]:
         """Read the notes; return the ports by their numbers."""
@@ -150,4 +148,4 @@ class RecoveredState:
 
 
 def _read(key: Key, state: Bytes) -> ParsedFlow:
-    return ParsedFlow(key[0], int.from_bytes(key[1:3]), decode_match(key[3:]), state)
+    return ParsedFlow(canonical(key), decode_match(key[3:]), state)

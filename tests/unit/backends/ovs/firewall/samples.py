@@ -128,7 +128,7 @@ class Bench:
         self.cache = FlowCache()
         self.cache.load({key: digest(state) for key, state in self.flows.items()})
         found = RecoveredState(self.flows.items())
-        self.cache.adopt(found.groups())
+        self.cache.adopt(found.owned_flows())
         self.state = found.state
 
     @property
