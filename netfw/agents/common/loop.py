@@ -25,7 +25,7 @@ from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, H
 from netfw.agents.common.clock import Clock, SystemClock
 from netfw.agents.common.loop_tasks import LoopTask, LoopTaskSchedule
 from netfw.agents.common.pass_log import log_pass
-from netfw.agents.common.queues import EventQueue, PendingEvents, ReportQueue
+from netfw.agents.common.queues import EventQueue, PendingEvents, ReportQueue, delays_of
 from netfw.agents.common.replica import Replica
 from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
 from netfw.agents.common.status import AgentStatus, Publish
@@ -218,7 +218,9 @@ class Loop(Generic[K]):
             LOG.exception("event handling failed: internal error, events %s", events)
             self._tasks.add_new(LoopTask.EVERYTHING, now)
         else:
-            self._retries.requeue(keys, now)
+            delays = delays_of(events)
+            self._retries.requeue(keys - delays.keys(), now)
+            self._retries.add_later({k: now + delays[k] for k in keys & delays.keys()}, now)
 
     def _watch(self) -> None:
         self._unwatch = self._source.watch(self._agent.subscription, self._events.notify)

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 from attrs import frozen
 
 from netfw.drivers.state_source import StateSource
-from netfw.drivers.values.events import Event
+from netfw.drivers.values.events import Event, KeysChanged
 from netfw.drivers.values.reports import Heartbeat, Report
 
 
@@ -65,6 +65,13 @@ class EventQueue:
             self._notified = self._resync = False
             self._events = []
         return pending
+
+
+def delays_of(events: Iterable[Event]) -> dict[Hashable, float]:
+    """Return the delay of each key that only delayed events name."""
+    changes = [event for event in events if isinstance(event, KeysChanged)]
+    prompt = {key for event in changes if not event.delay for key in event.keys}
+    return {key: event.delay for event in changes for key in event.keys - prompt}
 
 
 class ReportQueue:

@@ -85,6 +85,11 @@ class RetryQueue(Generic[K]):
         former = self._pending[key]
         self._pending[key] = evolve(former, due=min(former.due, due))
 
+    def add_later(self, due: Mapping[K, float], now: float) -> None:
+        """Queue keys for later, unless they are queued already."""
+        for key, when in due.items():
+            self._pending.setdefault(key, RetryEntry(since=now, due=when))
+
     def due(self, now: float) -> frozenset[K]:
         """Return the keys to converge now."""
         return frozenset(key for key, pending in self._pending.items() if pending.due <= now)

@@ -23,6 +23,9 @@ class KeysChanged(Event):
     """Keys to converge again: they can go on now, or something else changed them."""
 
     keys: frozenset[Hashable] = field(converter=_keys)
+    delay: float = field(default=0.0, kw_only=True)
+    """Seconds for which the loop waits for another event, which the backend is about to cause:
+    before that the keys could not go on."""
 
 
 @frozen

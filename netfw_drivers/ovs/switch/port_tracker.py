@@ -29,6 +29,9 @@ from netfw_drivers.ovs.switch.plan.settings import Settings
 Fingerprint = tuple[object, ...]
 """The values of a row that matter to this driver."""
 _RECORD = tuple(no_record())
+_NUMBERING = 5.0
+"""Seconds for which a new port may wait for its number without being converged: while the switch
+adds many ports, it needs the CPU itself."""
 
 
 class PortTracker:
@@ -90,18 +93,24 @@ class PortTracker:
         with self._lock:
             first, self._listed = not self._listed, True
             keys: set[SwitchKey | None] = set()
+            unnumbered: set[SwitchKey | None] = set()
             for name in event.ports_gone:
                 keys.update(self._gone(name))
             for name, port in event.ports.items():
-                keys.update(self._came(name, port))
+                found = unnumbered if self._is_about_to_be_numbered(name, port) else keys
+                found.update(self._came(name, port))
             for name in {*event.bridges, *event.bridges_gone} & self._names:
                 keys.update(self._bridge(name, event.bridges.get(name)))
         if first:
             return
-        if None in keys:
+        if None in keys or None in unnumbered:
             self._publish(FeedLost("the bridges or the links between them have changed"))
-        elif keys:
+            return
+        if keys:
             self._publish(KeysChanged("the switch changed", keys))
+        if unnumbered - keys:
+            why = "the switch is about to number their devices"
+            self._publish(KeysChanged(why, unnumbered - keys, delay=_NUMBERING))
 
     def _gone(self, name: str) -> Iterator[SwitchKey | None]:
         before = self._known.pop(name, None)
@@ -127,6 +136,11 @@ class PortTracker:
             yield from self._keys(port)
         elif before is None and not self._is_made(port):
             yield from self._keys(port)
+
+    def _is_about_to_be_numbered(self, name: str, port: Port) -> bool:
+        """Return whether *port* is new on ``br-int`` and the switch has not handled it yet."""
+        new = name not in self._known and port.bridge == self._settings.integration
+        return new and port.interface.ofport is None and port.interface.error is None
 
     def _is_sound(self, port: Port) -> bool:
         """Return whether *port* is the end of a veth link that is up and has the right MTU."""
