@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from benchmarks.figure import Figure, milliseconds, ratio
+from benchmarks.figure import Figure, milliseconds, percent, ratio
 from benchmarks.l2_rig import Rig, rig, run_alone
 from netfw.testing.lab.wait import wait_until
 
@@ -31,6 +31,7 @@ SIZES = {50: 2, 200: 3, 500: 1, 1000: 2}
 TARGETS = {200: 5.0, 1000: 3.0}
 RTT = 100.0
 BESIDE = 1.5
+EARLY = 30.0
 REMOVED = 500
 ROUNDS = 3
 """How often round trips are measured; the round whose longest is the shortest counts."""
@@ -42,6 +43,8 @@ class Run:
 
     seconds: float
     longest: float
+    early: float = 0.0
+    """Share of the agent's CPU that it used before ``ovs-vsctl`` ended."""
 
 
 @frozen
@@ -66,6 +69,8 @@ def figures(sizes: dict[int, int] | None = None) -> Iterator[Figure]:
                 sizes=times if size == max(found) else None,
             )
             yield _beside(f"l2: longest ping, {size} plugged at once", raw.longest, own.longest)
+            name = f"l2: share of the agent's CPU while {size} are plugged"
+            yield percent(name, own.early, EARLY)
     idle, wired, removed, unplugged = _others()
     name = f"l2: ping while {REMOVED}"
     yield milliseconds(f"{name} plugged ports are wired", wired, RTT, idle)
@@ -92,13 +97,16 @@ def _own(size: int) -> tuple[Run, Work]:
     with rig() as (host, instance, target):
         host.want(numbers)
         before, start = host.flows(), host.mark()
+        cpu = [host.cpu()]
 
         def work() -> None:
             host.plug(numbers)
+            cpu.append(host.cpu())
             wait_until(lambda: host.passed(start)[0] >= size, "the wiring", pause=0.005)
 
         with instance.pinging(target) as ping:
             run = _timed(work, ping.stop)
+        run = evolve(run, early=(cpu[1] - cpu[0]) / (host.cpu() - cpu[0]))
         made = host.flows() - before
         flows: dict[str, list[str]] = {}
         for line in sorted(made):

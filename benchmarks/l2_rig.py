@@ -35,6 +35,15 @@ _STATISTICS = re.compile(r"(duration|n_packets|n_bytes|idle_age|hard_age)=[\d.]+
 _AT_ONCE = 10
 _FIRST = -15
 _RARELY = "stats-update-interval=3600000"
+_GROUP = {
+    "name": "group",
+    "rules": [
+        {"direction": "egress", "ethertype": "IPv4"},
+        {"direction": "egress", "ethertype": "IPv6"},
+        {"direction": "ingress", "ethertype": "IPv4", "remote_group": "group"},
+        {"direction": "ingress", "ethertype": "IPv6", "remote_group": "group"},
+    ],
+}
 _WRITTEN = ("name", "tag", "vlan_mode", "trunks", "other_config", "external_ids")
 
 
@@ -71,6 +80,7 @@ class Rig:
 
     def __init__(self, host: Host, *, poll: float = 0.5, firewall: str = "") -> None:
         self.host = host
+        self.groups = [_GROUP] if firewall else []
         self.directory = host.directory / "bench"
         self.directory.mkdir()
         self.topology = self.directory / "topology.json"
@@ -102,6 +112,7 @@ class Rig:
             "hosts": {self.host.name: {"local_ip": str(self.host.address.ip)}},
             "networks": [{"name": "net", "network_type": "vxlan", "segmentation_id": 7}],
             "subnets": [{"name": "sub", "network": "net", "cidr": "10.0.0.0/8"}],
+            "security_groups": self.groups,
             "ports": [self._port(number) for number in (*WITNESSES, *numbers)],
         }
         temporary = self.topology.with_suffix(".new")
@@ -116,6 +127,7 @@ class Rig:
             "host": self.host.name,
             "mac_address": mac(number),
             "fixed_ips": [address(number)],
+            "security_groups": [group["name"] for group in self.groups],
         }
 
     # The agent
