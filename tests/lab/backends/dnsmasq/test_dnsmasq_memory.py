@@ -136,8 +136,7 @@ def test_a_port_that_is_refused_does_not_keep_an_address_that_it_lost(host: Dnsm
     port, successor = net.tenant(20), net.tenant(20)
     assert host.put(net, port).ok
     assert gets_its_own(host, port)
-    bad = (DhcpOption(name="42", value="nonsense"),)
-    outcome = host.put(port.but(fixed_ips=net.tenant(21).value.fixed_ips, options=bad))
+    outcome = host.put(port.but(fixed_ips=net.tenant(21).value.fixed_ips, hostname="a\nb"))
     assert outcome.failed.keys() == {port.key}
     assert host.put(successor).ok
     assert host.put(net.but(dns_domain="other.org")).ok
