@@ -230,6 +230,7 @@ def test_conntrackd_ends_with_the_router_and_leaves_nothing(environment, make_dr
     assert not any(str(first.router) in each.name for each in files.iterdir())
     assert not plan(driver, Update(put=plain.wanted())).stages
     bring(driver, first)
+    wait_until((files / f"{first.router}.pid").exists)  # once its new HA port is wired
     assert daemon_pid(environment, first) in pids(first, "conntrackd")
     assert driver.converge(Update(drop=frozenset({first.key, second.key}))).ok
     wait_until(lambda: not any(pids(site, "conntrackd") for site in pair))
