@@ -25,7 +25,7 @@ from netfw.testing.lab.wait import wait_until
 NETWORKS = 200
 PORTS = 5
 ROUNDS = 3
-TARGET = 3.0
+TARGET = 2.0
 MEMORY = 100.0
 
 
