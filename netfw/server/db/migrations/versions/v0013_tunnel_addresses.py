@@ -10,7 +10,7 @@ from alembic import op
 
 from netfw.server.db.schema.columns import ADDRESS_LENGTH, TABLE_OPTIONS, text, word
 
-revision = "0014"
+revision = "0013"
 down_revision = "0012"
 branch_labels = None
 depends_on = None
