@@ -6,6 +6,8 @@ Every check raises ``ValueError`` with a sentence, and returns nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import islice
 
 TEXT_LENGTH = 255
 SHOWN_LENGTH = 60
@@ -105,3 +107,9 @@ def _check_alphabet(
     check_text(text, limit)
     if not pattern.fullmatch(text):
         raise ValueError(f"not {what}: {quote(text)} ({letters})")
+
+
+def render_names(names: Iterable[object], count: int, limit: int = 3, separator: str = ", ") -> str:
+    """Render the first of *count* names for a message: ``a, b, c and 2 more``."""
+    more = f" and {count - limit} more" if count > limit else ""
+    return f"{separator.join(map(str, islice(names, limit)))}{more}"

@@ -42,8 +42,8 @@ from netfw.drivers.values.router_values import (
 )
 from netfw.errors import NetfwError, NotFound, NotSupported, OperationRefused, PartlyInvalid
 from netfw.model.ids import RouterId
-from netfw.model.name_list import render_names
 from netfw.model.router import HaRole
+from netfw.model.text_validation import render_names
 from netfw.plan import Outcome, Update
 
 ALL_ADDRESSES: Final = (IPv4Address("0.0.0.0"), IPv6Address("::"))

@@ -8,7 +8,7 @@ from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterDriverValue
 from netfw.errors import BackendUnavailable
 from netfw.model.ids import RouterId
-from netfw.model.name_list import render_names
+from netfw.model.text_validation import render_names
 from netfw.plan import Update
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress
 
