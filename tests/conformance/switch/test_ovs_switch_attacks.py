@@ -22,7 +22,7 @@ from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch.environment import SwitchTestPort, a_network, wanted
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.pipeline.br_tun import LEARNT_AT_MOST
-from netfw_drivers.ovs.pipeline.tables import UNICAST
+from netfw_drivers.ovs.pipeline.tunnel_tables import UNICAST
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 from tests.conformance.switch.test_ovs_switch import OvsSwitchEnvironment, ovs_environment
 

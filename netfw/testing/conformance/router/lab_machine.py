@@ -251,7 +251,7 @@ class LabMachine(Machine):
 
     def _open(self, ports: tuple[int, ...]) -> None:
         for version in (4, 6):
-            self._serve(self._raw(version), partial(self._take_echo, version))
+            self._serve(self._raw(version), partial(self._take_echoes, version))
             for port in ports:
                 datagrams = self._bound(version, socket.SOCK_DGRAM, port)
                 self._serve(datagrams, partial(self._take_datagram, version))
@@ -281,8 +281,15 @@ class LabMachine(Machine):
         opened.bind(("", port))
         return opened
 
-    def _take_echo(self, version: int, raw: socket.socket) -> None:
-        data, extra, _, peer = raw.recvmsg(4096, 256)
+    def _take_echoes(self, version: int, raw: socket.socket) -> None:
+        """Record all requests that are queued: those of other senders may be ahead of a new one."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._take_echo(version, *raw.recvmsg(4096, 256, socket.MSG_DONTWAIT))
+
+    def _take_echo(
+        self, version: int, data: bytes, extra: list[tuple[int, int, bytes]], _: int, peer: Any
+    ) -> None:
         if version == 4:
             limit, data = data[8], data[(data[0] & 15) * 4 :]
         else:
