@@ -1,4 +1,7 @@
-"""Demo section 3: security groups. A missing rule blocks a connection, a removed rule cuts it."""
+"""Demo section 3: security groups.
+
+A missing rule blocks a connection, attacks on a neighbour fail, a removed rule cuts a connection.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import time
 from pathlib import Path
 
 from netfw.cli.demo.agents import TIMEOUT, VMS, AgentHost, becomes_true, topology_of
+from netfw.cli.demo.attacks import demo_attacks
 from netfw.cli.demo.report import DemoReport
 from netfw.cli.demo.tcp import SILENCE, carries, connected, connects, listening
 from netfw.testing.lab.instance import Instance
@@ -34,6 +38,7 @@ def demo_security_groups(report: DemoReport, one: AgentHost, two: AgentHost) -> 
     client, server = one.host.instances["blue1"], two.host.instances["blue2"]
     with listening(server, WEB) as listener, listening(server, WEB + 1):
         _deny(report, one, two, client)
+        demo_attacks(report, client, server)
         _allow(report, one, two, client)
         _revoke(report, one, two, client, listener)
 
