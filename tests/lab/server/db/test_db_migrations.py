@@ -218,29 +218,53 @@ def _read(database: Database, tables: Mapping[str, Mapping[str, Any]]) -> dict[s
     return rows
 
 
+def agent_with_tunnel(number: int, address: str | None) -> Agent:
+    return Agent(
+        id=AgentId(UUID(int=number)),
+        agent_type="Open vSwitch agent",
+        binary="netfw-ovs-agent",
+        host=f"host{number}",
+        configurations=JsonDocument({"tunneling_ip": address}),
+    )
+
+
+def upgraded_tunnel_hosts(database: Database, *addresses: str) -> list[str | None]:
+    """Create the table of tunnel addresses anew; return the host of each address."""
+    migration.downgrade(database, "0012")
+    migration.upgrade(database)
+
+    def hosts(tx: Transaction) -> list[str | None]:
+        found = TunnelAddresses(tx.connection)
+        return [found.host_of(as_address(each)) for each in addresses]
+
+    return database.transaction(hosts)
+
+
 @pytest.mark.spec("RPC-06")
 def test_tunnel_addresses_are_filled_from_stored_agents(
     empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
     database = open_database(empty_database.url)
     migration.upgrade(database)
-    said = ["192.0.2.1", "2001:db8:0::1", "192.0.2.1", None, "no address"]
-    agents = [
-        Agent(
-            id=AgentId(UUID(int=number)),
-            agent_type="Open vSwitch agent",
-            binary="netfw-ovs-agent",
-            host=f"host{number}",
-            configurations=JsonDocument({"tunneling_ip": address}),
-        )
-        for number, address in enumerate(said)
-    ]
+    scoped = (f"fe80::1%{'x' * 300}", "fe80::1%\u00e9", "::ffff:192.0.2.9")
+    said = ["192.0.2.1", "2001:db8:0::1", "192.0.2.1", None, "no address", *scoped]
+    agents = [agent_with_tunnel(number, address) for number, address in enumerate(said)]
     database.transaction(lambda tx: tx.resources.insert(*agents))
-    migration.downgrade(database, "0012")
+    known = upgraded_tunnel_hosts(database, "192.0.2.1", "2001:db8::1", "fe80::1", "192.0.2.9")
+    assert known == ["host0", "host1", None, "host7"]
+
+
+@pytest.mark.spec("RPC-06")
+def test_tunnel_address_of_two_agents_is_that_of_the_live_one(
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
+) -> None:
+    """A host that was renamed has left an agent, which is dead."""
+    database = open_database(empty_database.url)
     migration.upgrade(database)
-
-    def hosts(tx: Transaction) -> list[str | None]:
-        addresses = TunnelAddresses(tx.connection)
-        return [addresses.host_of(as_address(each)) for each in ("192.0.2.1", "2001:db8::1")]
-
-    assert database.transaction(hosts) == ["host0", "host1"]
+    agents = [agent_with_tunnel(number, "192.0.2.1") for number in range(3)]
+    database.transaction(lambda tx: tx.resources.insert(*agents))
+    database.transaction(lambda tx: tx.heartbeats.record(agents[0].id))
+    with database.writing.begin() as connection:
+        connection.exec_driver_sql("UPDATE heartbeats SET at = at - 86400000")
+    database.transaction(lambda tx: tx.heartbeats.record(agents[1].id))
+    assert upgraded_tunnel_hosts(database, "192.0.2.1") == ["host1"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -28,22 +29,44 @@ def upgrade() -> None:
         **TABLE_OPTIONS,
     )
     op.create_index(f"ix_{NAME}_host", NAME, ["host"])
+    hosts: dict[str, str] = {}
+    for host, body in op.get_bind().execute(_stored_agents()).all():
+        address = _address(json.loads(body)["configurations"].get("tunneling_ip"))
+        if address is not None:
+            hosts.setdefault(address, host)
+    if hosts:
+        op.bulk_insert(table, [{"address": each, "host": hosts[each]} for each in sorted(hosts)])
+
+
+def _stored_agents() -> sa.Select[Any]:
+    """Return host and body of all agents; of two with one address, the live one comes first."""
     agents = sa.table(
         "agents",
         sa.column("id", sa.Text()),
         sa.column("host", sa.Text()),
         sa.column("body", sa.Text()),
     )
-    stored = sa.select(agents.c.host, agents.c.body).order_by(agents.c.id)
-    hosts: dict[str, str] = {}
-    for host, body in op.get_bind().execute(stored).all():
-        try:
-            address = str(ip_address(str(json.loads(body)["configurations"].get("tunneling_ip"))))
-        except ValueError:
-            continue
-        hosts.setdefault(address, host)
-    if hosts:
-        op.bulk_insert(table, [{"address": each, "host": hosts[each]} for each in sorted(hosts)])
+    heartbeats = sa.table(
+        "heartbeats", sa.column("agent_id", sa.Text()), sa.column("at", sa.BigInteger())
+    )
+    return (
+        sa.select(agents.c.host, agents.c.body)
+        .outerjoin_from(agents, heartbeats, heartbeats.c.agent_id == agents.c.id)
+        .order_by(sa.func.coalesce(heartbeats.c.at, 0).desc(), agents.c.id)
+    )
+
+
+def _address(said: object) -> str | None:
+    """Return the address as the server looks for it; hosts may say anything."""
+    try:
+        address = ip_address(str(said))
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
+            return None
+        address = address.ipv4_mapped or address
+    return str(address)
 
 
 def downgrade() -> None:
