@@ -38,8 +38,8 @@ def exposure_problem(path: Path) -> str | None:
     """Return who else could change what root has in the directory *path*, and what to do.
 
     All directories on the way are checked as far as they exist: whoever may write to one can
-    replace those below, unless it is sticky, as ``/tmp`` is.  ``None``: root alone may, or this
-    process is not root.
+    replace those below, unless it is sticky, as ``/tmp`` is.  *path* itself must not be sticky:
+    others could make files in it.  ``None``: root alone may, or this process is not root.
     """
     if os.geteuid() != 0:
         return None
@@ -49,7 +49,7 @@ def exposure_problem(path: Path) -> str | None:
             status = directory.stat()
         except (FileNotFoundError, NotADirectoryError):
             continue
-        if stat.S_ISDIR(status.st_mode) and (reason := _exposure(status)):
+        if stat.S_ISDIR(status.st_mode) and (reason := _exposure(directory, status, real)):
             return (
                 f"{directory} {reason}: others could change what root reads and executes in "
                 f"{path}: chown root:root {directory}; chmod go-w {directory}"
@@ -57,16 +57,18 @@ def exposure_problem(path: Path) -> str | None:
     return None
 
 
-def _exposure(status: os.stat_result) -> str | None:
+def _exposure(directory: Path, status: os.stat_result, real: Path) -> str | None:
     if status.st_uid != 0 and not _is_outer_root(status.st_uid):
         return f"belongs to user {status.st_uid}"
-    if status.st_mode & stat.S_ISVTX:
+    if status.st_mode & stat.S_ISVTX and directory != real:
         return None
     if status.st_mode & stat.S_IWOTH:
         return "may be written to by everyone"
-    if status.st_mode & stat.S_IWGRP and status.st_gid != 0:  # also with an access control list
-        return f"may be written to by group {status.st_gid}"
-    return None
+    if not status.st_mode & stat.S_IWGRP:  # the mask of an access control list, if there is one
+        return None
+    if _ACL in os.listxattr(directory):
+        return "has an access control list by which others may write to it"
+    return f"may be written to by group {status.st_gid}" if status.st_gid != 0 else None
 
 
 def _is_outer_root(uid: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -157,8 +158,24 @@ def below_another(directory: Path) -> None:
     os.chown(directory.parent, ATTACKER, ATTACKER)
 
 
+def sticky(directory: Path) -> None:
+    directory.chmod(0o1777)
+
+
+def open_by_acl(directory: Path) -> None:
+    """Let another user write by an access control list; its mode shows that as the group's."""
+    owner, user, group, mask, other = 1, 2, 4, 16, 32
+    entries = ((owner, 7, -1), (user, 7, ATTACKER), (group, 5, -1), (mask, 7, -1), (other, 5, -1))
+    content = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *each) for each in entries)
+    os.setxattr(directory, "system.posix_acl_access", content)
+    assert directory.stat().st_mode & 0o777 == 0o775
+
+
 @needs_users
-@pytest.mark.parametrize("expose", [owned_by_another, open_to_group, open_to_all, below_another])
+@pytest.mark.parametrize(
+    "expose",
+    [owned_by_another, open_to_group, open_to_all, open_by_acl, sticky, below_another],
+)
 def test_directory_that_others_may_change_is_refused(
     make_supervisor: Callable[[], Supervisor], tmp_path: Path, expose: Callable[[Path], None]
 ) -> None:
