@@ -19,7 +19,7 @@ from netfw.drivers.values.agent_requests import (
     ResolveDevices,
     SetPrefix,
 )
-from netfw.drivers.values.reports import Heartbeat, Report
+from netfw.drivers.values.reports import Heartbeat, Report, RoleReport
 from netfw.drivers.values.subscription import AGENT_TYPES, Service, Subscription
 from netfw.errors import NotFound, RequestError
 from netfw.model.port import Port
@@ -66,7 +66,8 @@ def authorize_reports(caller: Caller, reports: Iterable[Report]) -> None:
             _authorize_service(caller, {AGENT_TYPES.get(report.agent.agent_type, Service.L2)})
         else:
             _authorize_host(caller, report.host)
-            _authorize_service(caller, {report.service})
+            is_role = isinstance(report, RoleReport)  # whatever service it names
+            _authorize_service(caller, {Service.L3 if is_role else report.service})
 
 
 def authorize_request(caller: Caller, request: Request[Any]) -> None:

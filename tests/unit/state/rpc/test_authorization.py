@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from attrs import evolve
@@ -15,10 +16,12 @@ from netfw.drivers.values.agent_requests import (
     FindPorts,
     ResolveDevices,
 )
-from netfw.drivers.values.reports import Heartbeat
+from netfw.drivers.values.reports import Heartbeat, RoleReport
 from netfw.drivers.values.subscription import AGENT_TYPES, Service, Subscription
 from netfw.errors import NotFound, RequestError
-from netfw.model.resource import ref
+from netfw.model.ids import RouterId
+from netfw.model.resource import Kind, Ref, ref
+from netfw.model.router import HaRole
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.state.rpc.authorization import REQUESTERS
@@ -63,6 +66,20 @@ def test_heartbeats_are_those_of_the_services_of_the_caller(
     if AGENT_TYPES.get(agent_type, Service.L2) is service:
         client(wire, service).report(report)
     else:
+        with pytest.raises(RequestError, match=f"may speak for service {service} and not for"):
+            client(wire, service).report(report)
+
+
+@pytest.mark.parametrize("service", list(Service))
+def test_roles_are_those_of_the_l3_service_whatever_the_report_names(
+    wire: FakeNetwork, service: Service
+) -> None:
+    router = Ref(Kind.ROUTER, RouterId(UUID(int=1)))
+    report = [
+        RoleReport(ref=router, revision=1, host=samples.HERE, role=HaRole.ACTIVE, service=service)
+    ]
+    client(wire, Service.L3).report(report)
+    if service is not Service.L3:
         with pytest.raises(RequestError, match=f"may speak for service {service} and not for"):
             client(wire, service).report(report)
 
