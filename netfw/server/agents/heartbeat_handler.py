@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import Heartbeat, Report, ReportResult
-from netfw.drivers.values.subscription import AGENT_TYPES
+from netfw.drivers.values.subscription import AGENT_TYPES, Service
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
@@ -29,6 +29,9 @@ LOG = logging.getLogger(__name__)
 
 ATTEMPTS = 3
 """Attempts, because two servers may receive the first heartbeats of an agent at the same moment."""
+
+_TUNNELS = (Service.L2, None)
+"""Services whose agents have tunnels; agents of vendors are L2 agents."""
 
 
 @frozen
@@ -48,11 +51,13 @@ class HeartbeatHandler:
         ``resync`` if an agent was considered dead, or was switched on again; one that has just
         started needs no such answer.
 
-        :raises InvalidInput: an agent type is unknown, or a tunnel address is that of another host.
+        :raises InvalidInput: an agent type is unknown or has no tunnels, or a tunnel address is
+            that of another host.
         """
         heartbeats = [report for report in reports if isinstance(report, Heartbeat)]
         for heartbeat in heartbeats:
             self._check_type(heartbeat.agent)
+            _check_tunnel(heartbeat.agent)
         resync = [self._handle(heartbeat) for heartbeat in heartbeats]
         return ReportResult(resync=any(resync))
 
@@ -120,6 +125,21 @@ class HeartbeatHandler:
         for hook in self.context.agent_up_hooks:
             hook(unit, evolve(agent, alive=True))
         return revived or (last is not None and last.is_resync_due)
+
+
+def _check_tunnel(agent: Agent) -> None:
+    """Refuse the tunnel address of an agent that is no L2 agent.
+
+    Others would send there what is for its host, and credentials for the service of that agent may
+    be all that the sender has.
+    """
+    if agent.tunnel_address is not None and AGENT_TYPES.get(agent.agent_type) not in _TUNNELS:
+        LOG.warning(
+            "%s on %s: refused: it advertises a tunnel address", agent.agent_type, agent.host
+        )
+        raise InvalidInput(
+            {"tunneling_ip": f"an agent of type {agent.agent_type!r} has no tunnels"}
+        )
 
 
 def _stored_agent(unit: UnitOfWork, agent: Agent) -> Agent | None:

@@ -213,10 +213,11 @@ def test_tunnel_address_of_a_dead_host_is_taken_over(
 def test_tunnel_addresses_are_released_with_the_agents_that_advertise_them(
     context: ServerContext, plugin: HandlersOnly, handler: HeartbeatHandler
 ) -> None:
+    context.settings = evolve(context.settings, further_agent_types=("Vendor agent",))
     for number in range(20):
         handler([beat("a", tunneling_ip=f"192.0.2.{number + 1}")])
     assert claimed(context) == {"192.0.2.20": "a"}
-    handler([beat("a", "DHCP agent", tunneling_ip="192.0.2.20")])
+    handler([beat("a", "Vendor agent", tunneling_ip="192.0.2.20")])
     handler([beat("a", tunneling_ip="2001:db8:0::1")])
     assert claimed(context) == {"192.0.2.20": "a", "2001:db8::1": "a"}, "both agents have one"
     for address in ("127.0.0.1", "::", "224.0.0.1", "no address", None):

@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from netfw.drivers.server.query import RequestContext
 from netfw.drivers.values.reports import Heartbeat
+from netfw.drivers.values.subscription import AGENT_TYPES, Service
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
@@ -42,13 +43,15 @@ def beat(
     host: str = "a", kind: str = "Open vSwitch agent", *, start: bool = False, **said: Any
 ) -> Heartbeat:
     counts = said.pop("counts", {"devices": 0})
+    has_tunnels = AGENT_TYPES.get(kind, Service.L2) is Service.L2
+    tunnel = {"tunneling_ip": tunnel_address(host)} if has_tunnels else {}
     agent = Agent(
         id=AgentId(uuid5(NAMESPACE_DNS, f"{kind} {host}")),
         agent_type=kind,
         binary="netfw-agent",
         host=host,
         availability_zone=said.pop("zone", None),
-        configurations=JsonDocument({"tunneling_ip": tunnel_address(host), **counts, **said}),
+        configurations=JsonDocument({**tunnel, **counts, **said}),
     )
     return Heartbeat(agent=agent, counts=counts, start=start)
 

@@ -20,6 +20,7 @@ from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import InvalidInput, NotFound, RequestError
 from netfw.model.address import as_address
+from netfw.model.agent import Agent
 from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.resource import Kind, Ref
@@ -131,6 +132,24 @@ def test_tunnel_address_can_be_taken_over_from_a_deleted_agent_only(server: Toke
     second.beat(OVS, tunneling_ip="198.51.100.9", tunnel_types=["vxlan"])
     first.beat(OVS, tunneling_ip="198.51.100.8", tunnel_types=["vxlan"])
     delete_agents(server, "two")
+
+
+@pytest.mark.parametrize("agent_type", [DHCP, L3, METADATA])
+def test_only_l2_agents_have_tunnel_addresses(server: TokenServer, agent_type: str) -> None:
+    """Other hosts would send to that address what is for the host."""
+    victim, attacker = server.client("one"), server.client("net")
+    victim.beat(OVS, tunneling_ip="198.51.100.30", tunnel_types=["vxlan"])
+    with pytest.raises(InvalidInput, match="tunneling_ip"):
+        attacker.beat(agent_type, tunneling_ip="198.51.100.31", tunnel_types=["vxlan"])
+    seen = Subscription("one", frozenset({Service.L2, Service.POPULATION}))
+    hosts = {
+        each.host
+        for page in victim.source.snapshot(seen)
+        for each in page.put
+        if isinstance(each, Agent)
+    }
+    assert hosts == {"one"}
+    delete_agents(server, "one")
 
 
 def test_devices_are_resolved_for_the_host_that_has_them(server: TokenServer) -> None:
