@@ -66,9 +66,16 @@ def _exposure(directory: Path, status: os.stat_result, real: Path) -> str | None
         return "may be written to by everyone"
     if not status.st_mode & stat.S_IWGRP:  # the mask of an access control list, if there is one
         return None
-    if _ACL in os.listxattr(directory):
+    if _has_acl(directory):
         return "has an access control list by which others may write to it"
     return f"may be written to by group {status.st_gid}" if status.st_gid != 0 else None
+
+
+def _has_acl(path: Path) -> bool:
+    try:
+        return _ACL in os.listxattr(path)
+    except OSError:  # its file system has none
+        return False
 
 
 def _is_outer_root(uid: int) -> bool:
