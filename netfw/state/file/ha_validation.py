@@ -147,14 +147,19 @@ def _vrid_errors(routers: Routers, ports: PortsOfRouters) -> Iterator[Diagnostic
             yield entry.diagnostic("vrid", f"{problem}, on the same HA network; state another one")
 
 
+def _has_own_host(port: Port) -> bool:
+    """Return whether the active host of a port, if one is stated, is one of its hosts."""
+    return not port.binding.host or port.binding.host in port.binding.hosts
+
+
 def _host_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
     seen: dict[tuple[RouterId, str], Entry] = {}
     for entry, port, router in ports:
         if is_router_attachment(port.device_owner) and not port.binding.hosts:
             problem = "a port of a highly available router is on all its hosts"
             yield entry.diagnostic("", f"{problem}; state hosts, those that the router is on")
-        elif is_router_attachment(port.device_owner) and port.binding.host:
-            problem = "the port is on all of hosts, and the active one is elected"
+        elif is_router_attachment(port.device_owner) and not _has_own_host(port):
+            problem = f"{port.binding.host} is not one of hosts, which the port is on"
             yield entry.diagnostic("binding:host_id", f"{problem}; remove host")
         elif _is_ha_port(port) and port.binding.hosts:
             problem = "an HA port is on one host"

@@ -139,9 +139,8 @@ def test_ports_of_an_ha_router_are_on_all_its_hosts() -> None:
         ),
         (
             "hosts: [a, b], fixed_ips: [10",
-            "hosts: [a, b], host: a, fixed_ips: [10",
-            "0.yaml:10: ports[0].host: the port is on all of hosts, and the active one is elected; "
-            "remove host",
+            "hosts: [a, b], host: c, fixed_ips: [10",
+            "0.yaml:10: ports[0].host: c is not one of hosts, which the port is on; remove host",
         ),
         (
             "host: b, ",
