@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 
 from netfw.errors import ConfigError
+from netfw.model.name_list import render_names
 from netfw_drivers.transports.sockets.tokens import (
     ANY_HOST,
     Token,
@@ -73,6 +74,8 @@ class TokenCache:
                 LOG.error("token_file: %s; the former tokens stay valid until it is read", exc)
             self._problem = str(exc)
             return
+        if self._problem:
+            LOG.info("token_file: %s is read again", self._path)
         self._read_as, self._failed, self._problem = signature, None, ""
         if tokens != self._tokens:
             self._tokens, self._by_host = tokens, by_host(tokens)
@@ -93,11 +96,11 @@ class TokenCache:
                 "others; write lines of HOST TOKEN SERVICES",
                 self._path,
             )
-        all_services = sum(each.services is None for each in self._tokens)
-        if all_services:
+        hosts = sorted({each.host for each in self._tokens if each.services is None})
+        if hosts:
             LOG.warning(
-                "token_file: %d tokens of %s are valid for all services; write HOST TOKEN "
-                "SERVICES to limit each to the agents of its host",
-                all_services,
+                "token_file: %s has tokens that are valid for all services, of host %s; write "
+                "HOST TOKEN SERVICES to limit each to the agents of its host",
                 self._path,
+                render_names(hosts, len(hosts)),
             )

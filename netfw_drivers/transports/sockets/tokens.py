@@ -45,9 +45,9 @@ class Token:
 
 
 def read_tokens(path: str) -> tuple[Token, ...]:
-    """The tokens in a file.
+    """Read the tokens in a file.
 
-    :raises ConfigError: it cannot be read, or read by others, or has a wrong line.
+    :raises ConfigError: it cannot be read, others can read it, or it has a wrong line.
     """
     try:
         with Path(path).open("rb") as file:
@@ -56,12 +56,12 @@ def read_tokens(path: str) -> tuple[Token, ...]:
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"the tokens in {path} cannot be read: {exc}") from exc
     if mode & 0o007:
-        raise ConfigError(f"everybody can read the tokens in {path}: chmod o= {path}")
+        raise ConfigError(f"other users can read the tokens in {path}: chmod o= {path}")
     return parse_tokens(text, path)
 
 
 def require_tokens(path: str) -> tuple[Token, ...]:
-    """The tokens in a file, one at least.
+    """Read the tokens in a file, one at least.
 
     :raises ConfigError: it cannot be used, or has none.
     """
@@ -72,7 +72,7 @@ def require_tokens(path: str) -> tuple[Token, ...]:
 
 
 def parse_tokens(text: str, path: str) -> tuple[Token, ...]:
-    """The tokens in the *text* of a file.
+    """Parse the tokens in the *text* of a file.
 
     :raises ConfigError: a line is no token, is there twice, or a host has too many.
     """
@@ -87,19 +87,23 @@ def _parse_line(words: list[str]) -> tuple[str, Token]:
     host, secret, *services = words if len(words) > 1 else (ANY_HOST, *words)
     if len(secret) < _LEAST or len(services) > 1:
         raise ValueError(
-            f"write a token of at least {_LEAST} characters, or a host and its token, or a host, "
-            "its token and its services"
+            f"write HOST TOKEN SERVICES: the token has at least {_LEAST} characters, and the "
+            "services have commas and no spaces between them"
         )
     return f"{host} {secret}", Token(host, secret, _services(services[0]) if services else None)
 
 
 def _services(text: str) -> frozenset[Service]:
-    """Return the named services; the L2 service includes that of locations."""
+    """Return the named services; ``l2`` includes ``population``.
+
+    :raises ValueError: a word is no service.  One that is as long as a secret is not quoted.
+    """
     found = set()
     for name in text.split(","):
         if name not in _NAMED:
+            quoted = f"{name!r} is" if len(name) < _LEAST else "the third word names"
             known = ", ".join(sorted(_NAMED))
-            raise ValueError(f"{name[:40]!r} is no service ({known}){nearest(name, _NAMED)}")
+            raise ValueError(f"{quoted} no service ({known}){nearest(name, _NAMED)}")
         found.add(_NAMED[name])
     return frozenset(found | {Service.POPULATION} if Service.L2 in found else found)
 

@@ -119,7 +119,7 @@ def broken_files(path):
     path.rmdir()
     token_file(path, BOTH)
     path.chmod(0o644)
-    yield "everybody can read"
+    yield "other users can read"
     path.unlink()
 
 

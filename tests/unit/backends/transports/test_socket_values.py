@@ -156,7 +156,8 @@ def test_tokens_are_read_line_by_line():
         ("short\n", "at least 16"),
         ("a b ccccccccccccccccccc\n", "at least 16"),
         ("0123456789abcdef l2\n", "at least 16"),
-        ("a 0123456789abcdef l2 dhcp\n", "its services"),
+        ("a 0123456789abcdef l2 dhcp\n", "commas and no spaces"),
+        ("a 0123456789abcdef l2, dhcp\n", "commas and no spaces"),
         ("a 0123456789abcdef l2,dhpc\n", "'dhpc' is no service .*did you mean 'dhcp'"),
         ("a 0123456789abcdef population\n", "is no service"),
         ("0123456789abcdef\n0123456789abcdef\n", "line 2: has the host and token of line 1"),
@@ -166,6 +167,13 @@ def test_tokens_are_read_line_by_line():
 def test_what_is_no_token_is_refused(text, problem):
     with pytest.raises(ConfigError, match=problem):
         tokens.parse_tokens(text, "f")
+
+
+def test_words_that_may_be_a_secret_are_not_quoted():
+    secret = "0123456789abcdef"
+    with pytest.raises(ConfigError, match="the third word names no service") as caught:
+        tokens.parse_tokens(f"a l2,dhcp,l3,metadata {secret}\n", "f")
+    assert secret not in str(caught.value)
 
 
 def test_a_host_may_have_tokens_for_each_of_its_agents():
