@@ -130,8 +130,8 @@ class DhcpDriver(HostDriver[DhcpKey, DhcpValue]):
        clients pass them to scripts.
     9. Only a driver that declares ``DhcpCapability.DHCPV6`` serves IPv6; for any other, the IPv6
        addresses and subnets of a port do no harm to its IPv4 ones.
-    10. A subnet, gateway, option or name that cannot be served is left out alone, and the rest is
-        served: the key fails with ``PartlyInvalid``, which names the field.  See
+    10. A subnet, gateway, option or name that promise 8 admits and that cannot be served is left
+        out alone; the rest is served, and the key fails with ``PartlyInvalid`` by field.  See
         ``netfw.drivers.support.servable_dhcp``.
     """
 

@@ -81,7 +81,8 @@ class FirewallCapability(Capability):
     HYBRID_PLUG = "hybrid-plug"
     """Each instance must be plugged through a Linux bridge of its own."""
     STATELESS_GROUPS = "stateless-groups"
-    """Security groups can be stateless: they keep no connection state."""
+    """Security groups can be stateless: they keep no connection state.  A driver without this
+    capability refuses such a group with ``NotSupported``."""
     DCCP_PORTS = "dccp-ports"
     """Rules can be limited to ports of DCCP."""
     UDPLITE_PORTS = "udplite-ports"
