@@ -7,7 +7,9 @@ import os
 import pwd
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from netfw.drivers.transport import Caller
@@ -113,16 +115,26 @@ def client_context(tls: Tls) -> ssl.SSLContext:
 
 def _load(context: ssl.SSLContext, tls: Tls) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        if tls.authorities:
+    paths = {"tls_ca": tls.authorities, "tls_certificate": tls.certificate, "tls_key": tls.key}
+    for option, path in paths.items():
+        with _named(option):
+            if path:
+                Path(path).open("rb").close()  # the errors of ssl name no file
+    if tls.authorities:
+        with _named("tls_ca", f"; see that {tls.authorities} has certificates in PEM"):
             context.load_verify_locations(tls.authorities)
-        if tls.certificate:
+    if tls.certificate:
+        with _named("tls_certificate and tls_key", "; see that they are PEM and belong together"):
             context.load_cert_chain(tls.certificate, tls.key)
+
+
+@contextmanager
+def _named(option: str, advice: str = "") -> Iterator[None]:
+    """Translate errors of files to ``ConfigError``, which names *option*."""
+    try:
+        yield
     except OSError as exc:  # ssl.SSLError is one
-        raise ConfigError(
-            f"tls_certificate, tls_key or tls_ca cannot be used: {exc}; see that the files are "
-            "there, are PEM and belong together"
-        ) from exc
+        raise ConfigError(f"[socket] {option}: {exc}{advice}") from exc
 
 
 def _user(name: str) -> int:

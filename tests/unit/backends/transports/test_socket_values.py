@@ -21,8 +21,9 @@ from netfw_drivers.transports.sockets.address import (
     UnixAddress,
     parse_address,
 )
+from netfw_drivers.transports.sockets.authentication import client_context, server_context
 from netfw_drivers.transports.sockets.framing import FrameReader, Malformed, encode, encode_message
-from netfw_drivers.transports.sockets.options import settings_from
+from netfw_drivers.transports.sockets.options import Tls, settings_from
 from netfw_drivers.transports.sockets.transport import SocketTransport
 
 MESSAGES = st.builds(
@@ -211,6 +212,26 @@ def test_world_readable_tokens_are_refused(tmp_path):
     assert len(tokens.read_tokens(str(path))) == 1
     with pytest.raises(ConfigError, match="cannot be read"):
         tokens.read_tokens(str(tmp_path / "absent"))
+
+
+@pytest.mark.parametrize(
+    ("option", "tls"),
+    [
+        ("tls_ca", Tls(authorities="/nowhere.pem")),
+        ("tls_certificate", Tls(certificate="/nowhere.pem", key="/nowhere.pem")),
+        ("tls_key", Tls(certificate=__file__, key="/nowhere.pem")),
+    ],
+)
+def test_missing_files_of_tls_are_named(option, tls):
+    with pytest.raises(ConfigError, match=rf"\[socket\] {option}: .*'/nowhere.pem'"):
+        server_context(tls)
+
+
+def test_files_of_tls_without_a_certificate_are_named():
+    with pytest.raises(ConfigError, match=r"\[socket\] tls_ca: .*test_socket_values.py .*PEM"):
+        client_context(Tls(authorities=__file__))
+    with pytest.raises(ConfigError, match=r"\[socket\] tls_certificate and tls_key: .*PEM"):
+        server_context(Tls(certificate=__file__, key=__file__))
 
 
 def test_a_proof_is_for_one_token_one_side_and_one_conversation():
