@@ -124,18 +124,24 @@ def _node(kind: Kind, id: Any, role: Role) -> ResourceRole:
 
 def _authorize_host(caller: Caller, host: str) -> None:
     if caller.host is not None and host != caller.host:
-        _refuse(caller, f"host {caller.host}", f"host {host}")
+        remedy = "set the host option of the agent, or give it the credentials of that host"
+        _refuse(caller, f"host {caller.host}", f"host {host}", remedy)
 
 
 def _authorize_service(caller: Caller, services: Iterable[Service]) -> None:
     if caller.services is not None and caller.services.isdisjoint(services):
-        _refuse(caller, _names("service", caller.services), _names("service", services))
+        remedy = "name the service in the line of its token, in the file of the server"
+        _refuse(caller, _names(caller.services), _names(services), remedy)
 
 
-def _refuse(caller: Caller, own: str, wanted: str) -> None:
+def _refuse(caller: Caller, own: str, wanted: str, remedy: str) -> None:
     LOG.warning("%s: refused: credentials of %s, request for %s", caller.name, own, wanted)
-    raise RequestError(f"{caller.name} may speak for {own} and not for {wanted}")
+    raise RequestError(f"{caller.name} may speak for {own} and not for {wanted}: {remedy}")
 
 
-def _names(word: str, services: Iterable[Service]) -> str:
-    return f"{word} {', '.join(sorted(services))}"
+def _names(services: Iterable[Service]) -> str:
+    """Render the services as token files name them: there, ``l2`` includes ``population``."""
+    names = set(services)
+    if Service.L2 in names:
+        names.discard(Service.POPULATION)
+    return f"service {', '.join(sorted(names))}"

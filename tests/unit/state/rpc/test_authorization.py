@@ -96,6 +96,13 @@ def test_subscriptions_are_those_of_the_services_of_the_caller(
     client(wire, service).request(EnabledServices())
 
 
+def test_refusals_name_services_as_token_files_do(wire: FakeNetwork) -> None:
+    agent = client(wire, Service.L2, Service.POPULATION)
+    refusal = "may speak for service l2 and not for service dhcp: name the service in the line of"
+    with pytest.raises(RequestError, match=refusal):
+        next(agent.snapshot(Subscription(samples.HERE, frozenset({Service.DHCP}))))
+
+
 def refused(source: RemoteSource, request: Any) -> None:
     with pytest.raises(NotFound, match="host here does not serve network"):
         source.request(request)
