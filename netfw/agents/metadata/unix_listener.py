@@ -64,7 +64,8 @@ class UnixListener:
             ) from exc
         except OSError as exc:
             raise ConfigError(
-                f"no socket can be at {self.path}: {exc.strerror or exc}; give its directory to "
+                f"no socket can be at {self.path}: {exc.strerror or exc}: "
+                f"{exc.filename or self.path.parent}; give its directory, and all files in it, to "
                 f"the agent's user, or change {OPTION}"
             ) from exc
 

@@ -176,8 +176,8 @@ def _proxy(user: str, group: str, agent: RunAs) -> RunAs:
             found = evolve(found, group=number)
     except KeyError as exc:
         raise ConfigError(
-            f"[{GROUP}] metadata_proxy_user {user!r} or metadata_proxy_group {group!r}: this "
-            "machine does not know it"
+            f"[{GROUP}] metadata_proxy_user {user!r}, metadata_proxy_group {group!r}: {exc.args[0]}"
+            "; write those of [haproxy]"
         ) from exc
     return found
 
