@@ -165,6 +165,8 @@ class Loop(Generic[K]):
         self._take_events(self._events.take())
         if locked and (self._started or self._do(LoopTask.START, self._start)):
             self._do(LoopTask.PULL, self._pull)
+            if not self._replica.known:
+                self._publish_status()
             self._do(LoopTask.RESCAN, self._rescan)
             if self._replica.known:
                 self._converge_due()
@@ -229,9 +231,9 @@ class Loop(Generic[K]):
     def _start(self) -> None:
         self._agent.start()
         self._started = True
-        now = self._clock.now()
         for task in (LoopTask.PULL, LoopTask.EVERYTHING, LoopTask.HEARTBEAT):
-            self._tasks.add(task, now)
+            self._tasks.add(task, self._clock.now())
+        self._publish_status()
 
     def _pull(self) -> None:
         change = self._replica.pull()

@@ -5,6 +5,7 @@ import json
 from netfw.agents.common.loop import Intervals
 from netfw.agents.common.status import AgentStatus, StatusFile
 from netfw.drivers.values.keys import PortKey
+from netfw.errors import BackendUnavailable
 from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.common.loop_samples import ONE
 
@@ -60,13 +61,27 @@ def test_the_status_is_written_once_a_second_at_most_but_ready_at_once(env):
     env.turn()
     env.source.away = False
     env.turn(1)
-    assert [status.ready for status in env.published] == [False, True]
+    assert [status.ready for status in env.published[-2:]] == [False, True]
+    written = len(env.published)
     for _ in range(10):
         env.machine.disturb(PortKey(ONE.id))
         env.turn(0.01)
-    assert len(env.published) == 2
+    assert len(env.published) == written
     env.turn(env.pause())
     assert env.published[-1] == env.status
+
+
+def test_an_agent_that_starts_has_a_status_before_its_source_answers(env, monkeypatch):
+    """A call to a source that is away takes its whole timeout."""
+    written = []
+
+    def fail():
+        written.append(env.published[-1].errors if env.published else None)
+        raise BackendUnavailable("the source does not answer")
+
+    monkeypatch.setattr(env.source, "_answers", fail)
+    env.turn()
+    assert written == [{}, {"the source": "the source does not answer"}]
 
 
 def test_a_new_error_is_written_at_once(env):
