@@ -52,7 +52,7 @@ class LeftOut:
         """The error to report; ``None``: nothing is left out."""
         return PartlyInvalid(self.problems) if self.problems else None
 
-    def subnet(self, at: int, subnet: Subnet) -> Subnet:
+    def restrict_subnet(self, at: int, subnet: Subnet) -> Subnet:
         """Return *subnet* without what no host can use: DHCP as a whole, or its gateway."""
         unusable = prefix_problem(subnet.cidr) if subnet.enable_dhcp else None
         if unusable is not None:
@@ -67,7 +67,7 @@ class LeftOut:
         self.problems[f"subnets[{at}].gateway"] = no_router
         return evolve(subnet, gateway=None)
 
-    def options(
+    def restrict_options(
         self, options: tuple[DhcpOption, ...], problem_of: OptionProblem
     ) -> tuple[DhcpOption, ...]:
         """Return *options* without those that cannot be sent, and the first ones of too many."""
@@ -84,7 +84,9 @@ class LeftOut:
                 self.problems[f"options[{at}].{problem[0]}"] = problem[1]
         return tuple(kept)
 
-    def name(self, field: str, name: str, check: Callable[[str], None] = check_domain) -> str:
+    def restrict_name(
+        self, field: str, name: str, check: Callable[[str], None] = check_domain
+    ) -> str:
         """Return *name*, or nothing if it is a DNS name that *check* refuses."""
         try:
             check_dns_name(name)
@@ -104,9 +106,9 @@ def servable_network(
 ) -> tuple[DhcpNetwork, LeftOut]:
     """Return *network* as it can be served, and what is left out."""
     left_out = LeftOut()
-    subnets = tuple(left_out.subnet(at, each) for at, each in enumerate(network.subnets))
-    options = left_out.options(network.options, problem_of)
-    domain = left_out.name("dns_domain", network.dns_domain)
+    subnets = tuple(left_out.restrict_subnet(at, each) for at, each in enumerate(network.subnets))
+    options = left_out.restrict_options(network.options, problem_of)
+    domain = left_out.restrict_name("dns_domain", network.dns_domain)
     if not left_out.problems:
         return network, left_out
     addresses = network.server.addresses
@@ -121,9 +123,9 @@ def servable_port(
 ) -> tuple[DhcpPort, LeftOut]:
     """Return *port* as it can be served, and what is left out."""
     left_out = LeftOut()
-    options = left_out.options(port.options, problem_of)
-    domain = left_out.name("domain", port.domain)
-    hostname = left_out.name("hostname", port.hostname)
+    options = left_out.restrict_options(port.options, problem_of)
+    domain = left_out.restrict_name("domain", port.domain)
+    hostname = left_out.restrict_name("hostname", port.hostname)
     if not left_out.problems:
         return port, left_out
     return evolve(port, options=options, domain=domain, hostname=hostname), left_out

@@ -28,7 +28,9 @@ def servable_port(
         for fixed in served.fixed_ips:
             validate_hostname(port_hostname(served, fixed.address, network, settings).full)
 
-    if served.hostname and not left_out.name("hostname", served.hostname, check_full_names):
+    if served.hostname and not left_out.restrict_name(
+        "hostname", served.hostname, check_full_names
+    ):
         served = evolve(served, hostname="")
     return served, left_out
 

@@ -153,7 +153,9 @@ class ServerConnection(FramedConnection):
         if frame.kind != "proof":
             raise Malformed(f"{frame.kind[:40]!r} before authentication")
         host, nonce, given = frame.text("host"), frame.text("nonce"), frame.text("proof")
-        token = tokens.proven(given, self._owner.authenticator.tokens_of(host), self._nonce, nonce)
+        token = tokens.find_proven(
+            given, self._owner.authenticator.tokens_of(host), self._nonce, nonce
+        )
         if token is None:
             self.send(encode({"kind": "refused", "text": "the server does not know that token"}))
             self.refuse(f"a wrong token for host {host[:100]!r}")

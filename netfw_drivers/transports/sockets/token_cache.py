@@ -47,7 +47,7 @@ class TokenCache:
         """Return the tokens of *host*; a changed file is read again."""
         signature = self._signature()
         if signature != self._failed:
-            self._reload(signature, settled=False)
+            self._reload(signature, unchanged=False)
         return self._by_host.get(host, ())
 
     def poll(self) -> Mapping[str, tuple[Token, ...]] | None:
@@ -56,17 +56,17 @@ class TokenCache:
         A file that is not complete yet revokes nothing: only one that is the same at two polls.
         """
         signature = self._signature()
-        settled, self._polled = signature == self._polled, signature
-        self._reload(signature, settled=settled)
-        return self._by_host if settled and signature == self._read_as else None
+        unchanged, self._polled = signature == self._polled, signature
+        self._reload(signature, unchanged=unchanged)
+        return self._by_host if unchanged and signature == self._read_as else None
 
-    def _reload(self, signature: Signature, *, settled: bool) -> None:
+    def _reload(self, signature: Signature, *, unchanged: bool) -> None:
         is_recent = signature is not None and time.time() - signature[1] / 1e9 < _COARSE
         if signature == self._read_as and not is_recent:
             return
         try:
             tokens = read_tokens(self._path)
-            if not tokens and not settled:
+            if not tokens and not unchanged:
                 raise ConfigError(f"{self._path} has no token")
         except ConfigError as exc:
             self._failed = signature

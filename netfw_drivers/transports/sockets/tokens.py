@@ -125,7 +125,9 @@ def proves(given: str, token: Token, who: str, server_nonce: str, client_nonce: 
     return hmac.compare_digest(expected.encode(), given.encode())
 
 
-def proven(given: str, tokens: tuple[Token, ...], server_nonce: str, nonce: str) -> Token | None:
+def find_proven(
+    given: str, tokens: tuple[Token, ...], server_nonce: str, nonce: str
+) -> Token | None:
     """Return the token that *given* is the client's proof of.
 
     An unknown host takes as long as one with one token.

@@ -188,9 +188,12 @@ def test_a_host_may_have_tokens_for_each_of_its_agents():
     assert tokens.by_host(found) == {"a": found[:2], "*": found[2:]}
     for token in found:
         given = tokens.proof(token, "client", "n", "m")
-        assert tokens.proven(given, tokens.by_host(found)[token.host], "n", "m") == token
-        assert tokens.proven(given, (), "n", "m") is None
-        assert tokens.proven(given, found[2:] if token.host == "a" else found[:2], "n", "m") is None
+        assert tokens.find_proven(given, tokens.by_host(found)[token.host], "n", "m") == token
+        assert tokens.find_proven(given, (), "n", "m") is None
+        assert (
+            tokens.find_proven(given, found[2:] if token.host == "a" else found[:2], "n", "m")
+            is None
+        )
 
 
 @pytest.mark.parametrize("text", ["", "# only\n"])
