@@ -96,6 +96,14 @@ class TokenCache:
                 "others; write lines of HOST TOKEN SERVICES",
                 self._path,
             )
+        sharing = _sharing_hosts(self._tokens)
+        if sharing:
+            LOG.warning(
+                "token_file: %s has the same token for hosts %s: each of them can act for the "
+                "others; give each host a token of its own",
+                self._path,
+                render_names(sharing, len(sharing)),
+            )
         hosts = sorted({each.host for each in self._tokens if each.services is None})
         if hosts:
             LOG.warning(
@@ -104,3 +112,11 @@ class TokenCache:
                 self._path,
                 render_names(hosts, len(hosts)),
             )
+
+
+def _sharing_hosts(tokens: tuple[Token, ...]) -> list[str]:
+    """Return the hosts that have a token of another host, too."""
+    hosts: dict[str, set[str]] = {}
+    for token in tokens:
+        hosts.setdefault(token.secret, set()).add(token.host)
+    return sorted({host for sharing in hosts.values() if len(sharing) > 1 for host in sharing})

@@ -24,6 +24,7 @@ from netfw_drivers.transports.sockets.address import (
 from netfw_drivers.transports.sockets.authentication import client_context, server_context
 from netfw_drivers.transports.sockets.framing import FrameReader, Malformed, encode, encode_message
 from netfw_drivers.transports.sockets.options import Tls, settings_from
+from netfw_drivers.transports.sockets.token_cache import TokenCache
 from netfw_drivers.transports.sockets.transport import SocketTransport
 
 MESSAGES = st.builds(
@@ -194,6 +195,21 @@ def test_a_host_may_have_tokens_for_each_of_its_agents():
             tokens.find_proven(given, found[2:] if token.host == "a" else found[:2], "n", "m")
             is None
         )
+
+
+def test_tokens_that_hosts_share_are_warned_of(tmp_path, caplog):
+    path = tmp_path / "tokens"
+    path.touch(mode=0o600)
+    path.write_text("a 0123456789abcdef l2\nb 0123456789abcdef l2\nc 0123456789abcdeg l2\n")
+    TokenCache(str(path))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"token_file: {path} has the same token for hosts a, b: each of them can act for the "
+        "others; give each host a token of its own"
+    ]
+    caplog.clear()
+    path.write_text("a 0123456789abcdef l2\nb 0123456789abcdeg l2\na 0123456789abcdeh dhcp\n")
+    TokenCache(str(path))
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("text", ["", "# only\n"])
