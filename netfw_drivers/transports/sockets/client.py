@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import logging
 import random
+import ssl
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
@@ -200,6 +201,8 @@ class SocketClient:
                 await _handshake(connection)
         except TimeoutError:
             return self._log_failure(address, f"no answer within {self._settings.handshake:g} s")
+        except ssl.SSLCertVerificationError as exc:
+            return self._log_failure(address, f"{exc}; check tls_ca, and the name in connect")
         except (OSError, NetfwError) as exc:
             return self._log_failure(address, str(exc) or type(exc).__name__)
         LOG.info("connected to %s", address)
@@ -223,7 +226,9 @@ class SocketClient:
     def _log_failure(self, address: Address, why: str) -> bool:
         text = f"{address}: {why}"
         LOG.log(
-            logging.DEBUG if text == self._last_error else logging.WARNING, "no server at %s", text
+            logging.DEBUG if text == self._last_error else logging.WARNING,
+            "not connected to %s",
+            text,
         )
         self._last_error = text
         return False

@@ -9,7 +9,7 @@ from netfw.drivers.support.error_codec import decode_error
 from netfw.drivers.transport import Message
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw_drivers.transports.sockets import tokens
-from netfw_drivers.transports.sockets.connection import FramedConnection
+from netfw_drivers.transports.sockets.connection import CLOSED, FramedConnection
 from netfw_drivers.transports.sockets.framing import PROTOCOL, Frame, Malformed, encode
 from netfw_drivers.transports.sockets.options import Settings
 from netfw_drivers.transports.sockets.tokens import Token
@@ -97,13 +97,18 @@ class ClientConnection(FramedConnection):
         """Raise unless the server has proved its identity."""
         if self._nonces is None or self._token is None:
             if not self._verified:
-                raise Malformed("whoever listens there does not ask for a token: it is no server")
+                raise Malformed("the process that listens there requests no token: it is no server")
         elif not tokens.proves(proof, self._token, "server", *self._nonces):
-            raise Malformed("whoever listens there does not know the token: it is no server")
+            raise Malformed(
+                "the process that listens there does not know the token: it is no server"
+            )
 
     def _give_up(self, gone: asyncio.Future[str]) -> None:
         if not self.ready.done():
-            self.ready.set_exception(BackendUnavailable(gone.result()))
+            reason = gone.result()
+            if reason == CLOSED:  # TLS 1.3 verifies a client after its side of the handshake
+                reason += " during the handshake: the log of the server has the reason"
+            self.ready.set_exception(BackendUnavailable(reason))
             self.ready.exception()  # the connecting task may have given up before
 
 

@@ -11,6 +11,8 @@ from typing import cast
 from netfw_drivers.transports.sockets.framing import Frame, FrameReader, Malformed
 from netfw_drivers.transports.sockets.options import Settings
 
+CLOSED = "the connection was closed"
+"""Reason of a connection that the peer closed without one."""
 HANDSHAKE_SIZE = 4096
 """Limit of a frame, in bytes, before the peer is authenticated."""
 _KEEPALIVE = (
@@ -138,9 +140,7 @@ class FramedConnection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         if not self.gone.done():
-            self.gone.set_result(
-                self._close_reason or (str(exc) if exc else "the connection was closed")
-            )
+            self.gone.set_result(self._close_reason or (str(exc) if exc else CLOSED))
 
     def _process_frames(self) -> None:
         begun = False

@@ -224,8 +224,9 @@ def test_tls_admits_only_clients_with_a_certificate_of_the_authority(
         with pytest.raises(BackendUnavailable):
             pytest.fail(f"{who}: {stranger.call(request('spy'), 0.7)}")
         assert "refused 127.0.0.1 port" in caplog.text, who
+        assert "during the handshake: the log of the server has the reason" in caplog.text, who
     suspicious = client(authority, "compute-7", ca=other_authority)
-    with pytest.raises(BackendUnavailable, match="certificate verify failed"):
+    with pytest.raises(BackendUnavailable, match=r"certificate verify failed.*; check tls_ca"):
         suspicious.call(request("spy"), 0.7)
     assert [(method, caller.host) for method, caller in handler.seen] == [("friend", "compute-7")]
 
