@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from signal import Signals
 from typing import Self
@@ -384,10 +384,8 @@ def _pid(record: Record | None) -> int | None:
     handle = hold(record.identity) if record else None
     if handle is None:
         return None
-    try:
+    with closing(handle):
         return handle.pid if handle.alive() else None
-    finally:
-        handle.close()
 
 
 @contextmanager
@@ -398,6 +396,4 @@ def _translated(what: object) -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise BackendUnavailable(f"{what}: {error}") from error
-        raise BackendBroken(
-            f"{what}: {error}; the records need a directory that we may write to"
-        ) from error
+        raise BackendBroken(f"{what}: {error}; the records need a writable directory") from error

@@ -107,7 +107,11 @@ class Ports:
         segment = _segment(wiring, network)
         if isinstance(segment, InvalidInput):
             self._draft.refused[key] = segment
-            return
+        else:
+            self._wire(key, port, wiring, segment)
+
+    def _wire(self, key: PortKey, port: Port, wiring: Wiring, segment: Segment) -> None:
+        """Plan the row and the flows of the device of *key*, or what it waits for."""
         domain = Domain(wiring.network, segment.id)
         vlan = self._numbers.get(domain)
         number = ofport_of(port)
