@@ -15,7 +15,7 @@ _REMOVED: Final[Any] = object()
 
 
 class MapVersion(Mapping[K, V], Generic[K, V]):
-    """The entries at one moment: *base*, which nobody changes, and the *changes* since."""
+    """The entries at one moment: *base*, which is never changed, and the *changes* since."""
 
     __slots__ = ("_base", "_changes")
 

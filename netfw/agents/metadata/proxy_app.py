@@ -106,7 +106,10 @@ class MetadataProxyApp:
         return (body,) if body and environ["REQUEST_METHOD"] != "HEAD" else ()
 
     def _check_peer(self, environ: Mapping[str, Any]) -> None:
-        """:raises HttpError: the user at the other end of the unix socket is no proxy's."""
+        """Refuse requests of users that no proxy runs as.
+
+        :raises HttpError: the user at the other end of the unix socket is none of them.
+        """
         if self._peers is None:
             return
         _, user, _ = environ["netfw.peer_credentials"]

@@ -65,7 +65,10 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
 
 
 def _check_state_path(conf: ConfigOpts) -> None:
-    """:raises ConfigError: root would trust files that others could change."""
+    """Check the state directory of root.
+
+    :raises ConfigError: others could change files that root would trust.
+    """
     if problem := exposure_problem(Path(conf.state_path).absolute()):
         raise ConfigError(f"[DEFAULT] state_path: {problem}, or name another directory")
 

@@ -35,9 +35,9 @@ def has_permission(path: Path, right: Right, *, user: int, groups: Set[int]) -> 
 
 
 def exposure_problem(path: Path) -> str | None:
-    """Return who else could change what root has in the directory *path*, and what to do.
+    """Return which users could change what root has in the directory *path*, and what to do.
 
-    All directories on the way are checked as far as they exist: whoever may write to one can
+    All directories on the way are checked as far as they exist: a user that may write to one can
     replace those below, unless it is sticky, as ``/tmp`` is.  *path* itself must not be sticky:
     others could make files in it.  ``None``: root alone may, or this process is not root.
     """

@@ -123,8 +123,8 @@ def hold_marked(pid: int, mark: str) -> Handle | None:
 def _looks_like(now: Identity, expected: Identity) -> bool:
     """Return whether it has the mark that it was started with; without one, the command line.
 
-    A command line can be read and copied by all; the mark of a process can be set only by who
-    starts it.
+    A command line can be read and copied by all users; only the process that starts another one
+    sets its mark.
     """
     if expected.mark:
         return mark_of(now.pid) == expected.mark
