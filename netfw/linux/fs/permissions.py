@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from enum import IntEnum
 from pathlib import Path
 
@@ -12,6 +13,9 @@ _ACL = "system.posix_acl_access"
 _UID_MAP = Path("/proc/self/uid_map")
 _OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")
 _ALL_USERS = ["0", "0", "4294967295"]
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+_MAX_LINKS = 40
+"""Links that the kernel follows on one path."""
 
 
 class Right(IntEnum):
@@ -44,10 +48,12 @@ def exposure_problem(path: Path) -> str | None:
     if os.geteuid() != 0:
         return None
     real = Path(os.path.realpath(path))
-    for directory in dict.fromkeys((*reversed(path.parents), *reversed(real.parents), real)):
+    for directory in dict.fromkeys(_directories_to(path)):
         try:
             status = directory.stat()
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as exc:
+            if exc.errno not in _NOT_THERE:
+                raise
             continue
         if stat.S_ISDIR(status.st_mode) and (reason := _exposure(directory, status, real)):
             return (
@@ -55,6 +61,27 @@ def exposure_problem(path: Path) -> str | None:
                 f"{path}: chown root:root {directory}; chmod go-w {directory}"
             )
     return None
+
+
+def _directories_to(path: Path) -> Iterator[Path]:
+    """Yield the directories that the kernel passes on the way to *path*, itself included.
+
+    Each link on the way adds the directories of its target.
+    """
+    directory, *rest = map(Path, path.absolute().parts)
+    yield directory
+    links = 0
+    while rest:
+        name = rest.pop(0)
+        found = directory.parent if name == Path("..") else directory / name
+        if links < _MAX_LINKS and found.is_symlink():
+            links += 1
+            target = found.readlink()
+            directory = Path("/") if target.is_absolute() else directory
+            rest[:0] = map(Path, target.relative_to(target.anchor).parts)
+        else:
+            directory = found
+            yield directory
 
 
 def _exposure(directory: Path, status: os.stat_result, real: Path) -> str | None:
