@@ -12,6 +12,7 @@ from uuid import uuid4
 from attrs import evolve, frozen
 
 from netfw.drivers.server.query import Query
+from netfw.drivers.support.log_limit import SenderLimit
 from netfw.drivers.values.reports import Heartbeat, Report, ReportResult
 from netfw.drivers.values.subscription import AGENT_TYPES, Service
 from netfw.errors import Conflict, InvalidInput
@@ -26,6 +27,7 @@ from netfw.server.db.agents.heartbeats import AgentHeartbeat
 from netfw.server.db.database import Transaction
 
 LOG = logging.getLogger(__name__)
+LOG.addFilter(SenderLimit())
 
 ATTEMPTS = 3
 """Attempts, because two servers may receive the first heartbeats of an agent at the same moment."""
@@ -77,7 +79,10 @@ class HeartbeatHandler:
         """Refuse agents of unknown types: a host has one agent of each type at most."""
         name = agent.agent_type
         if name not in AGENT_TYPES and name not in self.context.settings.further_agent_types:
-            LOG.warning("agent on %s: refused: unknown agent type %r", agent.host, name[:64])
+            LOG.warning(
+                "agent on %s: refused: unknown agent type %r", agent.host, name[:64],
+                extra={"sender": agent.host},
+            )  # fmt: skip
             raise InvalidInput(
                 {
                     "agent_type": f"{name[:64]!r} is unknown to this server: name it in "
@@ -135,8 +140,9 @@ def _check_tunnel(agent: Agent) -> None:
     """
     if agent.tunnel_address is not None and AGENT_TYPES.get(agent.agent_type) not in _TUNNELS:
         LOG.warning(
-            "%s on %s: refused: it advertises a tunnel address", agent.agent_type, agent.host
-        )
+            "%s on %s: refused: it advertises a tunnel address", agent.agent_type, agent.host,
+            extra={"sender": agent.host},
+        )  # fmt: skip
         raise InvalidInput(
             {"tunneling_ip": f"an agent of type {agent.agent_type!r} has no tunnels"}
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from netfw.drivers.support.log_limit import SenderLimit
 from netfw.errors import InvalidInput
 from netfw.model.address import IpAddress
 from netfw.model.agent import Agent
@@ -12,6 +13,7 @@ from netfw.server.db.agents.heartbeats import agents_on
 from netfw.server.db.agents.tunnel_addresses import TunnelAddresses
 
 LOG = logging.getLogger(__name__)
+LOG.addFilter(SenderLimit())
 
 
 def claim_tunnel_address(unit: UnitOfWork, agent: Agent) -> None:
@@ -45,7 +47,7 @@ def _refuse(agent: Agent, address: IpAddress, other: str) -> None:
     """Name the other host to the operator; the sender may be an attacker."""
     LOG.warning(
         "%s on %s: refused: it advertises the tunnel address %s of host %s, which is alive",
-        agent.agent_type, agent.host, address, other,
+        agent.agent_type, agent.host, address, other, extra={"sender": agent.host},
     )  # fmt: skip
     raise InvalidInput(
         {

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from netfw.drivers.state_source import StateSource
+from netfw.drivers.support.log_limit import SenderLimit
 from netfw.drivers.transport import Caller
 from netfw.drivers.values.agent_requests import (
     EnabledServices,
@@ -28,6 +29,7 @@ from netfw.state.dependencies import AgentRoot, ResourceRole, Role
 from netfw.state.rpc.protocols import ReachabilitySource
 
 LOG = logging.getLogger(__name__)
+LOG.addFilter(SenderLimit())
 
 Need = tuple[AgentRoot, ResourceRole]
 """A service of a host, and a node that it must reach."""
@@ -89,7 +91,10 @@ def authorize_need(caller: Caller, request: Request[Any], source: StateSource) -
     required = frozenset[Need]() if caller.host is None else needs(request, caller.host)
     if required and not (isinstance(source, ReachabilitySource) and source.reaches_any(required)):
         target = next(iter(required))[1].ref
-        LOG.warning("%s: refused: host %s does not serve %s", caller.name, caller.host, target)
+        LOG.warning(
+            "%s: refused: host %s does not serve %s", caller.name, caller.host, target,
+            extra={"sender": caller.name},
+        )  # fmt: skip
         raise NotFound(f"host {caller.host} does not serve {target}")
 
 
@@ -135,7 +140,10 @@ def _authorize_service(caller: Caller, services: Iterable[Service]) -> None:
 
 
 def _refuse(caller: Caller, own: str, wanted: str, remedy: str) -> None:
-    LOG.warning("%s: refused: credentials of %s, request for %s", caller.name, own, wanted)
+    LOG.warning(
+        "%s: refused: credentials of %s, request for %s", caller.name, own, wanted,
+        extra={"sender": caller.name},
+    )  # fmt: skip
     raise RequestError(f"{caller.name} may speak for {own} and not for {wanted}: {remedy}")
 
 

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import logging
-import time
 
-_AT_ONCE = 20
-_PER_SECOND = 1.0
+from netfw.drivers.support.log_limit import LogBucket
 
 
 class RateLimitedLog:
-    """Logs warnings with a token bucket: twenty lines at once, then one per second.
-
-    Used by one thread.
-    """
+    """Logs warnings, twenty at once, then one per second.  Used by one thread."""
 
     def __init__(self, log: logging.Logger) -> None:
-        self._log = log
-        self._left, self._last = float(_AT_ONCE), time.monotonic()
-        self._suppressed = 0
+        self._log, self._bucket = log, LogBucket()
 
     def warning(self, line: str) -> None:
         """Log *line*, or count it."""
-        now = time.monotonic()
-        self._left = min(_AT_ONCE, self._left + (now - self._last) * _PER_SECOND)
-        self._last = now
-        if self._left < 1:
-            self._suppressed += 1
-            return
-        self._left -= 1
-        if self._suppressed:
-            line = f"{line} (and {self._suppressed} more suppressed)"
-            self._suppressed = 0
-        self._log.warning("%s", line)
+        suppressed = self._bucket.take()
+        if suppressed is not None:
+            more = f" (and {suppressed} more suppressed)" if suppressed else ""
+            self._log.warning("%s%s", line, more)
