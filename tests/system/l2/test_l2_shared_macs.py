@@ -210,12 +210,16 @@ def test_a_router_on_several_hosts_answers_once_and_costs_a_copy_from_its_own_ho
         assert frames_of(router.replicas["host2"], "eth0") == standby, kind
 
 
-def frames_for_request(router: SharedRouter, host: str) -> int:
-    """Send requests from *host*, each of which is answered once; return what left it for each."""
+def frames_for_request(router: SharedRouter, host: str) -> int | None:
+    """Send requests from *host*, each of which is answered once; return what left it for each.
+
+    ``None``: one was lost, as on a machine that is too busy.
+    """
     before = router.frames_sent(host)
     with listening(router.instances[host]) as (capture,):
         ping = router.instances[host].ping(router.port.v4, count=BURST, interval=0.005)
-        assert ping.lost == 0
+        if ping.lost:
+            return None
         replies = [frame for frame in capture.received() if frame.is_echo_reply]
     assert len(replies) == BURST, host
     return round((router.frames_sent(host) - before) / BURST)

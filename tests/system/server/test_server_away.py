@@ -29,6 +29,8 @@ CALL_TIMEOUT = 30.0
 """Seconds between two pulls, between two heartbeats, and that each call waits by default."""
 OUTAGES = (0.0, 10.0)
 """Seconds for which the server stays away after all agents said so: pauses grow meanwhile."""
+API_PORT = 9720
+"""Another one than that of the server which the tests of this folder share."""
 NUMBERS = itertools.count(1)
 
 
@@ -55,7 +57,7 @@ def rabbitmq_transport() -> Iterator[Groups]:
 def ready_cloud(transport: Groups) -> Iterator[Cloud]:
     """A server and one host with all agents, with default intervals."""
     options = {"server": {"transport": "oslo"}, "oslo": transport["oslo"]} if transport else {}
-    with make_cloud(options, hosts=1) as cloud:
+    with make_cloud(options, hosts=1, port=API_PORT) as cloud:
         (host,) = cloud.hosts
         if transport:
             host.host.call(FaultProxy, ("127.0.0.1", PORT), str(transport["relay"]["path"]))

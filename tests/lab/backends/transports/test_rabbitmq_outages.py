@@ -154,7 +154,8 @@ def test_requests_are_answered_after_an_outage_that_lost_an_answer(broker, over)
         released.set()
         broker.start()
     assert client.call(request(), 50)
-    assert eventually(lambda: not threads("netfw-broker-close")), "former connections stay"
+    # They are closed when the last call on them has timed out: 50 s, and two pauses of 10 s.
+    assert eventually(lambda: not threads("netfw-broker-close"), 120), "former connections stay"
 
 
 @pytest.mark.spec("RPC-01")
