@@ -181,7 +181,7 @@ def edge_site() -> Iterator[EdgeSite]:
         site = EdgeSite(cloud, database)
         site.prefer_switches()
         site.router_confs.mkdir(parents=True)
-        words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(site.router_confs)]
+        words = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "tmpfs", str(site.router_confs)]
         site.router_host.host.run(words)
         site.router_host.service.start()
         stack.enter_context(running(*site.agents))

@@ -187,7 +187,9 @@ def test_a_client_that_comes_while_a_worker_starts_waits_and_is_served(tmp_path:
 def test_full_disk_is_named_until_there_is_space(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(small)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m,mode=755", "none", str(small)], check=True
+    )
     filling = small / "filling"
     options = {"database": {"connection": f"sqlite:///{small}/netfw.db"}}
     with PrivateNetfw(tmp_path / "server", options) as server:

@@ -23,6 +23,8 @@ def small(tmp_path: Path) -> Iterator[Path]:
     """A file system with little room."""
     directory = tmp_path / "small"
     directory.mkdir()
-    NamespaceContext().run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(directory)])
+    NamespaceContext().run(
+        ["mount", "-t", "tmpfs", "-o", "size=512k,mode=755", "tmpfs", str(directory)]
+    )
     yield directory
     NamespaceContext().run(["umount", "--lazy", str(directory)])
