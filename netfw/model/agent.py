@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 from attrs import field, frozen
 from attrs.validators import optional
 
-from netfw.model.address import IpAddress, as_address
+from netfw.model.address import IpAddress, Mac, as_address
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.text_validation import check_host, check_text, check_token
@@ -51,3 +51,11 @@ class Agent(Validated):
         no_host = address.is_unspecified or address.is_loopback
         many_hosts = address.is_multicast or address == _BROADCAST
         return None if no_host or many_hosts else address
+
+    @property
+    def routing_mac(self) -> Mac | None:
+        """The MAC address that routed traffic of its host carries, if it routes distributedly."""
+        try:
+            return Mac(str(self.configurations.content().get("routing_mac")))
+        except ValueError:
+            return None

@@ -122,6 +122,10 @@ class Binding(Validated):
         default=frozenset(), converter=_set_of_hosts, validator=each(check_host)
     )
     """All hosts that have the port plugged at once; empty for a port on one host."""
+    prepared_hosts: frozenset[str] = field(
+        default=frozenset(), converter=_set_of_hosts, validator=each(check_host)
+    )
+    """Hosts with an inactive binding: they prepare for the port, which may be activated there."""
     vnic_type: VnicType = VnicType.NORMAL
     vif_type: str = field(default=VifType.UNBOUND.value, validator=checked_by(check_vif_type))
     vif_details: VifDetails = field(factory=VifDetails)

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator
 
 from attrs import field, frozen
+from attrs.validators import optional
 
 from netfw.model.address import IpAddress, as_address, maybe_address
 from netfw.model.common_fields import Owned, Status
@@ -18,7 +19,7 @@ from netfw.model.ids import (
     RouterId,
 )
 from netfw.model.port_range import PortRange
-from netfw.model.text_validation import check_dns_name
+from netfw.model.text_validation import check_dns_name, check_host
 from netfw.model.validation import Problem, checked_by
 
 
@@ -33,6 +34,9 @@ class FloatingIp(Owned):
     port_id: PortId | None = None
     fixed_address: IpAddress | None = field(default=None, converter=maybe_address)
     router_id: RouterId | None = None
+    host: str | None = field(default=None, validator=optional(checked_by(check_host)))
+    """The host that translates it, for a distributed router; ``None``: a host that the router is
+    scheduled to."""
     status: Status = Status.DOWN
     qos_policy_id: QosPolicyId | None = None
     dns_name: str = field(default="", validator=checked_by(check_dns_name))

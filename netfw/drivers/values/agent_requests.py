@@ -65,6 +65,14 @@ class EnsureGatewayPort(Request[Port]):
     host: str
 
 
+@frozen(kw_only=True)
+class ReleaseGatewayPort(Request[None]):
+    """Release the port of a host that has no floating IP of the external network any more."""
+
+    network: NetworkId
+    host: str
+
+
 @frozen
 class EnsureHostMac(Request[Mac]):
     """Get the MAC address that routed traffic of *host* carries between hosts."""

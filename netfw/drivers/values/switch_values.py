@@ -82,8 +82,10 @@ class RouterInterface:
 
     DRAFT: ClassVar[bool] = True
 
+    port: PortId
     mac: Mac = field(converter=Mac)
-    gateway: IpInterface = field(validator=no_scope)
+    addresses: frozenset[IpInterface] = field(validator=no_scope)
+    """Its addresses, each with the length of its subnet's prefix."""
 
 
 @frozen(kw_only=True)
@@ -186,6 +188,9 @@ class HostMac:
 
     mac: Mac = field(converter=Mac)
     own: bool = False
+    """It is this host's."""
+    endpoints: frozenset[Endpoint] = frozenset()
+    """The tunnel endpoints of the host, at most one of each type; none for this host."""
 
 
 @frozen(kw_only=True)

@@ -57,6 +57,7 @@ BINDING = ObjectCodec(
     (
         Attribute("binding:host_id", Nullable(HOST_OR_EMPTY, instead=""), "host"),
         Attribute("binding:hosts", Listed(HOST, frozenset, silent=True), "hosts"),
+        Attribute("binding:prepared_hosts", Listed(HOST, frozenset, silent=True), "prepared_hosts"),
         Attribute("binding:vnic_type", choice(VnicType), "vnic_type"),
         Attribute("binding:vif_type", VIF_TYPE, "vif_type"),
         Attribute("binding:vif_details", VIF_DETAILS, "vif_details"),

@@ -17,6 +17,7 @@ from netfw.drivers.values.agent_requests import (
     EnsureHostMac,
     FindPorts,
     ReleaseDhcpPort,
+    ReleaseGatewayPort,
     Request,
     ResolveDevices,
     SetPrefix,
@@ -163,6 +164,9 @@ REQUEST_CODECS: Final = (
         PORTS,
     ),
     RequestCodec("ensure_gateway_port", ObjectCodec(EnsureGatewayPort, (_NETWORK, _HOST)), PORT),
+    RequestCodec(
+        "release_gateway_port", ObjectCodec(ReleaseGatewayPort, (_NETWORK, _HOST)), NOTHING
+    ),
     RequestCodec("ensure_host_mac", ObjectCodec(EnsureHostMac, (_HOST,)), MAC),
     RequestCodec("enabled_services", ObjectCodec(EnabledServices, ()), Listed(TEXT, frozenset)),
     RequestCodec(

@@ -221,6 +221,7 @@ def bindings() -> SearchStrategy[Binding]:
         Binding,
         host=st.just("") | hosts(),
         hosts=st.frozensets(hosts(), max_size=3),
+        prepared_hosts=st.frozensets(hosts(), max_size=2),
         vnic_type=st.sampled_from(VnicType),
         vif_type=st.sampled_from([member.value for member in VifType]),
         vif_details=vif_details(),

@@ -111,6 +111,7 @@ def floating_ips() -> SearchStrategy[FloatingIp]:
         id=ids,
         network_id=ids,
         router_id=maybe(ids),
+        host=maybe(hosts()),
         status=st.sampled_from(Status),
         qos_policy_id=maybe(ids),
         dns_name=dns_names(),

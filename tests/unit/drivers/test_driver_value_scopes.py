@@ -80,7 +80,7 @@ VALUES: dict[str, Callable[[IPv6Address], object]] = {
     "wiring": lambda bad: Wiring(
         network=ID, mac=MAC, addresses=frozenset({bad}), admission=Admission.LIVE
     ),
-    "router interface": lambda bad: RouterInterface(MAC, face(bad)),
+    "router interface": lambda bad: RouterInterface(ID, MAC, frozenset({face(bad)})),
     "endpoint": lambda bad: Endpoint(NetworkType.VXLAN, bad),
     "forwarding": lambda bad: Forwarding(
         frozenset({Endpoint(NetworkType.VXLAN, IPv6Address("fe80::2"))}), frozenset({bad})

@@ -96,7 +96,8 @@ def _new(table: Table) -> Prepared:
 
 
 INTERNAL: Final[Mapping[Kind, tuple[str, ...]]] = {
-    Kind.PORT: ("binding:hosts",),
+    Kind.FLOATING_IP: ("host",),
+    Kind.PORT: ("binding:hosts", "binding:prepared_hosts"),
     Kind.ROUTER: ("vrid",),
 }
 """Attributes that only servers and agents exchange."""
