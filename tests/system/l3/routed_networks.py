@@ -49,8 +49,8 @@ class RoutedNetworks:
     """The client of the network API."""
 
     def segment(self, name: str, number: int) -> Segment:
-        """A VLAN network of a project."""
-        network = self._make_vlan(name)
+        """A network of a project."""
+        network = self._make_network(name)
         slaac = {"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}
         return Segment(
             network=network,
@@ -78,6 +78,9 @@ class RoutedNetworks:
         addresses = [f"{made.address(4)}/24", f"{made.address(6)}/64"]
         made.instance.configure(addresses, [segment.v4.gateway_ip, segment.v6.gateway_ip])
         return made
+
+    def _make_network(self, name: str) -> Any:
+        return self._make_vlan(name)
 
     def _make_vlan(self, name: str, **more: Any) -> Any:
         kind = {"provider_network_type": "vlan", "provider_physical_network": PHYSICAL}
