@@ -58,7 +58,7 @@ class DistributedSite(RoutedNetworks):
         self.blue2 = self.guest("blue2", self.blue, self.second)
         self.green1 = self.guest("green1", self.green, self.first)
         self.green2 = self.guest("green2", self.green, self.second)
-        self.world = self.make_world(self.router, self.outside, self.central)
+        self.world = self.make_world(self.router, self.outside, self.first)
         self.floating_ip = self.make_floating_ip(self.green2)
         self.await_reached({**self.east_west(), **self.north_south()})
 

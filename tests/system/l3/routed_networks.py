@@ -67,12 +67,12 @@ class RoutedNetworks:
         for subnet in (segment.v6, segment.v4):
             self.network.remove_interface_from_router(router, subnet=subnet.id)
 
-    def guest(self, name: str, segment: Segment, host: ServedHost) -> Guest:
-        """An instance with its addresses and routes."""
+    def guest(self, name: str, segment: Segment, host: ServedHost, **more: Any) -> Guest:
+        """An instance with its addresses and routes; not filtered unless *more* says so."""
+        unfiltered = {"port_security_enabled": False, "security_groups": []}
         port = self.network.create_port(
             network_id=segment.network.id, name=name, binding_host_id=host.host.name,
-            port_security_enabled=False, security_groups=[], device_id=f"vm-{name}",
-            device_owner="compute:nova",
+            device_id=f"vm-{name}", device_owner="compute:nova", **{**unfiltered, **more},
         )  # fmt: skip
         made = Guest(port=port, instance=host.plug_port(port, name, addressed=False))
         addresses = [f"{made.address(4)}/24", f"{made.address(6)}/64"]

@@ -31,7 +31,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[DistributedSite]:
 
 @pytest.mark.spec("L3-61", "L3-62", "L2-60")
 def test_traffic_between_hosts_and_floating_ips_need_no_central_host(site: DistributedSite) -> None:
-    flows = site.east_west()
+    flows = {**site.east_west(), **site.by_floating_ip()}
     with pinging_all(flows) as pings, site.cut(site.central):
         for instance, address in flows.values():
             assert is_reached(instance, address)

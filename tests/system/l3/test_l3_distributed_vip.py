@@ -1,0 +1,62 @@
+"""Addresses that two instances share behind a distributed router."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.temp_directory import temporary_directory
+from netfw.testing.lab.wait import wait_until
+from tests.system.l3.distributed_site import DistributedSite, distributed_site
+from tests.system.l3.virtual_address import TAKEOVER, SharedAddress, shared_address
+from tests.system.pings import pinging_all
+
+pytestmark = [
+    pytest.mark.exclusive,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::Warning:openstack"),
+]
+FOLLOWED = 0.05
+"""Seconds until all routers send to another holder, at most, after its announcement."""
+
+
+@pytest.fixture(scope="module", params=["vxlan", "vlan"])
+def site(request: pytest.FixtureRequest) -> Iterator[DistributedSite]:
+    sandbox.require()
+    with distributed_site(request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def shared(site: DistributedSite) -> Iterator[SharedAddress]:
+    """Addresses on the green network; their first holder is on the first host."""
+    with (
+        temporary_directory("netfw-vip.") as directory,
+        shared_address(site, site.green, (site.first, site.second), directory) as made,
+    ):
+        yield made
+
+
+@pytest.mark.spec("L3-64", "API-19")
+def test_an_address_is_followed_to_another_instance(
+    site: DistributedSite, shared: SharedAddress
+) -> None:
+    floating_ip = site.network.create_ip(
+        floating_network_id=site.outside.network.id, port_id=shared.port.id
+    )
+    flows = {
+        f"{name} IPv{version}": (guest.instance, shared.address(version))
+        for name, guest in (("first host", site.blue1), ("second host", site.blue2))
+        for version in (4, 6)
+    }
+    flows["floating IP"] = (site.world, str(floating_ip.floating_ip_address))
+    site.await_reached(flows)
+    first, second = shared.members
+    with pinging_all(flows) as pings:
+        first.instance.namespaces.ip(f"link set {first.instance.device or 'eth0'} down")
+        wait_until(lambda: shared.holder() is second)
+        site.await_reached(flows)
+        assert pings.outage() <= TAKEOVER + FOLLOWED, pings.report()
+    site.network.delete_ip(floating_ip)
