@@ -76,7 +76,7 @@ class Transport(Driver):
        topic may be merged into the last: a listener may rely on the topic alone.
     4. After an interruption the transport reconnects with growing back-off, and registrations
        survive.  ``serve`` and ``subscribe`` work without a peer; ``call`` waits for a server until
-       its timeout.
+       its timeout, or until the servers refuse this peer.
     5. An unknown peer is refused before its message is read, and a message above the limit before
        it is stored; the transport or its broker logs both with the peer and the reason.
     6. Requests of one caller may be answered in any order, and a slow handler delays no other while
@@ -124,10 +124,10 @@ class Transport(Driver):
         """
 
     def unreachable_reason(self, topic: str) -> str | None:
-        """Return why the servers of *topic* are out of reach since they were lost; does not wait.
+        """Return why the servers of *topic* are out of reach; does not wait.
 
-        ``None``: nothing is known of a loss.  Before the first server was reached there is no
-        reason: agents and servers may be starting at the same time.
+        ``None``: nothing is known of a loss or a refusal.  Before the first server has answered
+        there is no reason: agents and servers may be starting at the same time.
         """
         return None
 

@@ -17,7 +17,7 @@ from netfw.drivers.transport import Message
 from netfw.errors import BackendUnavailable, ConfigError, InvalidInput, NetfwError
 from netfw_drivers.transports.sockets.address import Address, TcpAddress, UnixAddress
 from netfw_drivers.transports.sockets.authentication import client_context
-from netfw_drivers.transports.sockets.client_connection import ClientConnection
+from netfw_drivers.transports.sockets.client_connection import ClientConnection, HandshakeRefused
 from netfw_drivers.transports.sockets.connection import drain
 from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
 from netfw_drivers.transports.sockets.framing import Malformed, encode_message
@@ -58,6 +58,7 @@ class SocketClient:
         self._ended = False
         self._last_error = "no connection was tried"
         self._unreachable: str | None = None
+        self._refusal: str | None = None
 
     # From any thread.
 
@@ -170,6 +171,7 @@ class SocketClient:
         pauses = _backoff(settings)
         while True:
             await self._needed.wait()
+            waiting, self._refusal = tuple(self._requests), None
             for turn in range(len(settings.connect)):
                 address = settings.connect[(start + turn) % len(settings.connect)]
                 if await self._connect_once(address):
@@ -177,11 +179,29 @@ class SocketClient:
                     start += turn
                     break
             else:
-                if self._unreachable is not None:
-                    self._unreachable = self._last_error
+                self._handle_failed_round(waiting)
             if not (self._topics or self._requests):
                 self._needed.clear()
             await self._pause(next(pauses))
+
+    def _handle_failed_round(self, waiting: tuple[int, ...]) -> None:
+        """Record why no address was connected.
+
+        A refusal lasts until an operator ends it.  So the *waiting* requests, which were there when
+        the round began, fail at once, and it is a reason before the first connection too.
+        """
+        if self._refusal is None:
+            if self._unreachable is not None:
+                self._unreachable = self._last_error
+            return
+        former, self._unreachable = self._unreachable, self._refusal
+        self._fail(waiting, self._refusal)
+        if former is None:
+            self._notify_disconnected()
+
+    def _notify_disconnected(self) -> None:
+        for topic in tuple(self._topics):
+            self._on_notification(Message(topic=topic, method="disconnected"))
 
     async def _pause(self, seconds: float) -> None:
         self._cut_pause.clear()
@@ -202,7 +222,10 @@ class SocketClient:
         except TimeoutError:
             return self._log_failure(address, f"no answer within {self._settings.handshake:g} s")
         except ssl.SSLCertVerificationError as exc:
-            return self._log_failure(address, f"{exc}; check tls_ca, and the name in connect")
+            why = f"{exc}; check tls_ca, and the name in connect"
+            return self._log_failure(address, why, is_refusal=True)
+        except (HandshakeRefused, ConfigError) as exc:
+            return self._log_failure(address, str(exc), is_refusal=True)
         except (OSError, NetfwError) as exc:
             return self._log_failure(address, str(exc) or type(exc).__name__)
         LOG.info("connected to %s", address)
@@ -217,14 +240,15 @@ class SocketClient:
         self._last_error = f"{address}: {why}"
         LOG.warning("connection to %s lost: %s", address, why)
         self._unreachable = self._last_error
-        for topic in tuple(self._topics):
-            self._on_notification(Message(topic=topic, method="disconnected"))
+        self._notify_disconnected()
         sent = [number for number, each in self._requests.items() if each.sent]
         self._fail(sent, f"{self._last_error}; the request may have been executed")
         return True
 
-    def _log_failure(self, address: Address, why: str) -> bool:
+    def _log_failure(self, address: Address, why: str, *, is_refusal: bool = False) -> bool:
         text = f"{address}: {why}"
+        if is_refusal:
+            self._refusal = text
         LOG.log(
             logging.DEBUG if text == self._last_error else logging.WARNING,
             "not connected to %s",

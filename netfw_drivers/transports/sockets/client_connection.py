@@ -15,6 +15,10 @@ from netfw_drivers.transports.sockets.options import Settings
 from netfw_drivers.transports.sockets.tokens import Token
 
 
+class HandshakeRefused(BackendUnavailable):
+    """A process listens at the address, and one of the two sides refuses the other."""
+
+
 class ClientConnection(FramedConnection):
     """Authenticates client and server to each other, then dispatches answers and notifications.
 
@@ -35,6 +39,7 @@ class ClientConnection(FramedConnection):
         self._token, self._verified = token, verified
         self._answered, self._on_notification = answered, on_notification
         self._nonces: tuple[str, str] | None = None
+        self._refused = False
         self.limit = settings.message_size
         """Size of the largest frame that both sides take."""
         self.ready = asyncio.get_running_loop().create_future()
@@ -56,7 +61,11 @@ class ClientConnection(FramedConnection):
 
     def handle_frame(self, frame: Frame) -> None:
         if not self.ready.done():
-            self._shake_hands(frame)
+            try:
+                self._shake_hands(frame)
+            except Malformed:
+                self._refused = True
+                raise
         elif frame.kind == "answer":
             self._answered(frame.number, frame.message())
         elif frame.kind == "error":
@@ -80,6 +89,7 @@ class ClientConnection(FramedConnection):
             self.admit()
             self.ready.set_result(None)
         elif frame.kind == "refused":
+            self._refused = True
             self.close(f"it refused this client: {frame.text('text')[:200]}", at_once=True)
         else:
             raise Malformed(f"{frame.kind[:40]!r} before a handshake")
@@ -108,7 +118,8 @@ class ClientConnection(FramedConnection):
             reason = gone.result()
             if reason == CLOSED:  # TLS 1.3 verifies a client after its side of the handshake
                 reason += " during the handshake: the log of the server has the reason"
-            self.ready.set_exception(BackendUnavailable(reason))
+            error = HandshakeRefused if self._refused else BackendUnavailable
+            self.ready.set_exception(error(reason))
             self.ready.exception()  # the connecting task may have given up before
 
 

@@ -9,7 +9,7 @@ import pytest
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable
 from netfw.state.rpc.client import RemoteSource
-from tests.lab.backends.transports.raw_client import Callers, eventually, request
+from tests.lab.backends.transports.raw_client import Callers, eventually, request, token_file
 
 LONG = 300.0
 """Seconds; no test waits for so long."""
@@ -54,4 +54,44 @@ def test_reads_and_reports_do_not_wait_for_a_server_that_was_lost(here, transpor
         source.report(())
     assert time.monotonic() - began < LONG / 2
     transport(listen=address).serve("server", Callers())
+    assert eventually(lambda: client.unreachable_reason("server") is None)
+
+
+@pytest.mark.spec("RPC-01")
+def test_refusal_is_a_reason_before_the_first_connection_and_ends_calls_at_once(here, transport):
+    address, methods = "tcp:127.0.0.1:24108", []
+    known, own = "host1 0123456789abcdef", "host1 fedcba9876543210"
+    tokens = token_file(here / "server", f"{known}\n")
+    transport(listen=address, token_file=tokens).serve("server", Callers())
+    client = transport(connect=address, token_file=token_file(here / "client", f"{own}\n"))
+    source = RemoteSource(client, timeout=LONG)
+    client.subscribe("news", lambda message: methods.append(message.method))
+    began = time.monotonic()
+    with pytest.raises(BackendUnavailable, match="does not know that token"):
+        next(source.snapshot(Subscription("host1", {Service.L2})))
+    with pytest.raises(BackendUnavailable, match="does not know that token"):
+        client.call(request(), LONG)
+    assert time.monotonic() - began < LONG / 2
+    assert address in client.unreachable_reason("server")
+    assert eventually(lambda: methods == ["disconnected"])
+    token_file(here / "server", f"{known}\n{own}\n")
+    client.call(request(), LONG)
+    assert client.unreachable_reason("server") is None
+
+
+@pytest.mark.spec("RPC-01")
+def test_token_file_that_vanishes_is_a_reason_until_it_is_back(here, transport):
+    address, line = "tcp:127.0.0.1:24109", "host1 0123456789abcdef"
+    options = {"token_file": token_file(here / "server", f"{line}\n")}
+    server = transport(listen=address, **options)
+    server.serve("server", Callers())
+    client = transport(connect=address, token_file=token_file(here / "client", f"{line}\n"))
+    client.call(request(), LONG)
+    (here / "client").unlink()
+    server.close()
+    transport(listen=address, **options).serve("server", Callers())
+    assert eventually(lambda: "No such file" in str(client.unreachable_reason("server")))
+    with pytest.raises(BackendUnavailable, match="No such file"):
+        client.call(request(), LONG)
+    token_file(here / "client", f"{line}\n")
     assert eventually(lambda: client.unreachable_reason("server") is None)
