@@ -13,6 +13,7 @@ from netfw.conf.agent import GROUP
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.transport import Transport
+from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
@@ -26,10 +27,13 @@ SOURCE_KINDS: Final[Kinds] = {
 def source_of(conf: ConfigOpts, host: LocalHostResources, stack: ExitStack) -> StateSource:
     """Make the state source that the configuration names; *stack* closes it and its transport.
 
-    :raises ConfigError: the configuration is not possible.
+    :raises ConfigError: the configuration is not possible, or the host lacks something for the
+        transport, such as a file of tokens.
     """
     transport = make(conf, Transport, conf.agent.transport, host)
     stack.callback(transport.close)
+    if problems := transport.problems():
+        raise ConfigError(f"transport {conf.agent.transport}: {'; '.join(problems)}")
     host.add(transport)
     source = make(conf, StateSource, conf.agent.state_source, host)
     stack.callback(source.close)

@@ -64,17 +64,17 @@ class SocketTransport(Transport):
         return DriverInfo("socket")
 
     def problems(self) -> tuple[str, ...]:
-        found: list[str] = []
+        problems: list[str] = []
         try:
             if self._settings.token_file:
                 require_tokens(self._settings.token_file)
         except ConfigError as exc:
-            found.append(str(exc))
+            problems.append(f"[socket] token_file: {exc}")
         try:
             client_context(self._settings.tls)
         except ConfigError as exc:
-            found.append(str(exc))
-        return tuple(found)
+            problems.append(str(exc))
+        return tuple(problems)
 
     def call(self, message: Message, timeout: float) -> Message:
         if self._closed:

@@ -72,6 +72,18 @@ def test_what_cannot_be_is_refused_with_what_to_change(tmp_path, capsys, agent, 
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["token_file", "tls_ca", "tls_certificate"])
+def test_missing_file_of_the_transport_ends_the_start(tmp_path, capsys, option):
+    missing = tmp_path / "missing"
+    conf_of(
+        tmp_path, "state_source = server", f"[socket]\n{option} = {missing}\ntls_key = /dev/null"
+    )
+    assert main(["--config-file", str(tmp_path / "agent.conf"), "--once", "--timeout", "0"]) == 2
+    error = capsys.readouterr().err
+    assert f"[socket] {option}: " in error
+    assert str(missing) in error
+
+
 def test_without_a_metadata_driver_there_is_none(tmp_path):
     with DhcpAgentComponents(
         conf_of(tmp_path, "interface_driver = null\nmetadata_driver =")
