@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.support.rule_capabilities import required_capabilities
+from netfw.drivers.values.subscription import AGENT_TYPES, Service
 from netfw.errors import InvalidInput
 from netfw.model.resource import Kind, Ref
 from netfw.model.security_group import SecurityGroup, SecurityGroupRule
@@ -74,11 +75,12 @@ def _live_firewalls(unit: UnitOfWork) -> Iterator[frozenset[str] | None]:
     for at in range(0, len(live), _AT_ONCE):
         refs = [Ref(Kind.AGENT, id) for id in live[at : at + _AT_ONCE]]
         for row in unit.tx.resources.present(refs):
-            yield from _reported(row.body["configurations"])
+            if AGENT_TYPES.get(row.body["agent_type"], Service.L2) is Service.L2:
+                yield from _reported(row.body["configurations"])
 
 
 def _reported(configurations: Mapping[str, Any]) -> Iterator[frozenset[str] | None]:
-    """Yield the capabilities that an agent reports; nothing if it has no firewall."""
+    """Yield the capabilities that an L2 agent reports; nothing if it has no firewall."""
     found = configurations.get("firewall_capabilities")
     if isinstance(found, list):
         capabilities = frozenset(each for each in found if isinstance(each, str))

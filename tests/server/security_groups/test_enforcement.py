@@ -81,7 +81,9 @@ def test_what_some_firewall_may_enforce_is_accepted(
 
 def test_an_agent_of_another_kind_says_nothing_about_firewalls(cloud: Cloud) -> None:
     cloud.report("a", firewall=SWITCH)
-    cloud._heartbeats([beat("a", "DHCP agent"), beat("a", "Metadata agent")])
+    firewall = {"bridge_mappings": {}, "firewall_capabilities": BRIDGE}
+    for kind in ("DHCP agent", "L3 agent", "Metadata agent"):
+        cloud._heartbeats([beat("a", kind, **firewall), beat("b", kind, bridge_mappings={})])
     with pytest.raises(InvalidInput):
         rule(cloud.plugin, group(cloud.plugin)["id"], protocol="dccp")
 
