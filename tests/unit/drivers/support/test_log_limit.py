@@ -1,16 +1,21 @@
 """What one sender can write to a log."""
 
 import logging
+import time
 
 import pytest
 
-from netfw.drivers.support.log_limit import AT_ONCE, MAX_SENDERS, SenderLimit
+from netfw.drivers.support.log_limit import ALL_AT_ONCE, AT_ONCE, MAX_SENDERS, SenderLimit
 
 
 @pytest.fixture
-def lines(caplog):
+def limit():
+    return SenderLimit()
+
+
+@pytest.fixture
+def lines(caplog, limit):
     log = logging.getLogger("netfw.test.log_limit")
-    limit = SenderLimit()
     log.addFilter(limit)
 
     def write(count, **extra):
@@ -30,14 +35,31 @@ def test_a_sender_has_some_lines_at_once_and_takes_none_from_others(lines):
 
 
 def test_suppressed_lines_are_counted(lines, monkeypatch):
-    now = 0.0
+    now = time.monotonic()
     monkeypatch.setattr("netfw.drivers.support.log_limit.time.monotonic", lambda: now)
     lines(AT_ONCE + 5, sender="a")
-    now = 1.0
+    now += 1.0
     assert lines(1, sender="a") == ["line 0 (and 5 more suppressed)"]
 
 
-def test_the_memory_of_senders_is_bounded(lines):
+def test_invented_senders_share_a_limit_and_their_lines_are_counted(lines, monkeypatch):
+    now = time.monotonic()
+    monkeypatch.setattr("netfw.drivers.support.log_limit.time.monotonic", lambda: now)
+    written = sum(len(lines(1, sender=number)) for number in range(ALL_AT_ONCE + 50))
+    assert written == ALL_AT_ONCE
+    assert len(lines(1)) == 1, "a line without a sender is not limited"
+    now += 1.0
+    assert lines(1, sender="another") == ["line 0 (and 50 more suppressed)"]
+
+
+def test_flood_of_one_sender_leaves_lines_to_the_others(lines, monkeypatch):
+    now = time.monotonic()
+    monkeypatch.setattr("netfw.drivers.support.log_limit.time.monotonic", lambda: now)
+    assert len(lines(ALL_AT_ONCE * 2, sender="a")) == AT_ONCE
+    assert len(lines(1, sender="b")) == 1
+
+
+def test_the_memory_of_senders_is_bounded(limit):
     for sender in range(MAX_SENDERS + 5):
-        lines(1, sender=sender)
-    assert len(lines(AT_ONCE, sender=0)) == AT_ONCE
+        limit.filter(logging.makeLogRecord({"sender": sender}))
+    assert len(limit._buckets) == MAX_SENDERS
