@@ -84,8 +84,8 @@ class DhcpScheduler:
         lacking = rows.unserved(self.context.settings.dhcp_agents_per_network) if usable else ()
         if not lacking:
             return ()
-        taken = ExcludedHosts(view.connection, Service.DHCP).of_all()
-        for each in rows.at(Service.DHCP):
+        taken = ExcludedHosts(view.connection, Service.DHCP).of_each(lacking)
+        for each in rows.of(Ref(Kind.NETWORK, id) for id in lacking):
             taken[each.ref.id] = taken.get(each.ref.id, frozenset()) | {each.host}
         return tuple(id for id in lacking if usable - taken.get(id, frozenset()))
 

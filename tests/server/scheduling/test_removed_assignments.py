@@ -7,7 +7,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from netfw.model.resource import Kind, Ref
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -128,6 +128,28 @@ def test_networks_without_a_possible_agent_are_not_scheduled(make: Make) -> None
     cloud.rescheduler.reconcile()
     assert cloud.hosts(served) == cloud.hosts(removed) == ["b"]
     assert cloud.context.read(scheduler.unserved) == ()
+
+
+def test_only_networks_with_too_few_agents_are_read(make: Make) -> None:
+    cloud = make(dhcp_agents_per_network=2)
+    cloud.agents(DHCP, "a", "b")
+    lacking, *_ = [cloud.network() for _ in range(3)]
+    cloud.calls.plugin.delete(ADMIN, "dhcp_network", f"{cloud.agent('b', DHCP)}/{lacking}")
+    cloud.rescheduler.start()
+    cloud.rescheduler.close()
+    cloud.agents(DHCP, "c")
+    parameters = []
+    event.listen(
+        cloud.database.reading,
+        "before_cursor_execute",
+        lambda _connection, _cursor, statement, values, *_: parameters.append((statement, values)),
+    )
+    unserved = cloud.context.read(DhcpScheduler(cloud.context).unserved)
+    assert unserved == (UUID(lacking),)
+    tables = (" assignments.host", "excluded_dhcp_hosts.host")
+    read = [values for statement, values in parameters if any(name in statement for name in tables)]
+    assert len(read) == len(tables)
+    assert all(lacking in values for values in read)
 
 
 @pytest.mark.parametrize("others", [True, False])

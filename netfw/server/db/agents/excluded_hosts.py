@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from sqlalchemy import Connection, delete, insert, select
@@ -9,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.values.subscription import Service
 from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.resources.rows import AT_ONCE
 from netfw.server.db.schema.tables import EXCLUDED_HOSTS
 
 
@@ -26,6 +28,15 @@ class ExcludedHosts:
         table = self._table
         rows = select(table.c.host).where(table.c.resource_id == str(resource))
         return frozenset(self._connection.execute(rows).scalars())
+
+    def of_each(self, resources: Iterable[UUID]) -> dict[UUID, frozenset[str]]:
+        """Return the hosts of those of *resources* that have any."""
+        ids, hosts = sorted(map(str, resources)), dict[UUID, frozenset[str]]()
+        for at in range(0, len(ids), AT_ONCE):
+            rows = select(self._table).where(self._table.c.resource_id.in_(ids[at : at + AT_ONCE]))
+            for id, host in self._connection.execute(rows):
+                hosts[UUID(id)] = hosts.get(UUID(id), frozenset()) | {host}
+        return hosts
 
     def of_all(self) -> dict[UUID, frozenset[str]]:
         """Return the hosts of all resources that have any."""
