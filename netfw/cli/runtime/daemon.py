@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
 LOG = logging.getLogger(__name__)
+_LIBRARY_LEVELS = {"alembic": "warning"}
+"""Levels of libraries whose lines say nothing to operators; they do not apply to ``debug``."""
 
 
 class DaemonControl:
@@ -96,9 +98,10 @@ class LogSettings:
         logging.getLogger().setLevel(conf.log_level.upper())
         for name in self._named:
             logging.getLogger(name).setLevel(logging.NOTSET)
-        for name, level in conf.log_levels.items():
+        named = {**({} if conf.log_level == "debug" else _LIBRARY_LEVELS), **conf.log_levels}
+        for name, level in named.items():
             logging.getLogger(name).setLevel(level.upper())
-        self._named = list(conf.log_levels)
+        self._named = list(named)
 
     @staticmethod
     def _replace_handlers(handler: logging.Handler) -> None:

@@ -150,6 +150,7 @@ def test_a_fresh_machine_needs_nothing_but_the_command(tmp_path: Path) -> None:
     assert f"agents are served by the transport socket on unix:{state}/messages.sock" in log
     assert "netfw.cli.server.main netfw-server" in log
     assert "__main__" not in log
+    assert "alembic" not in log, "migrations are no matter of operators"
     assert list(run.iterdir()) == []
     assert not (state / "messages.sock").exists()
 
