@@ -57,7 +57,7 @@ from netfw_drivers.iptables.plan.plan import (
     Observed,
     plan_firewall,
 )
-from netfw_drivers.iptables.plan.refused_rules import EnforceableUpdate
+from netfw_drivers.iptables.plan.refused_rules import EnforceableUpdate, Refusals
 from netfw_drivers.iptables.plan.requested import BridgePorts
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
@@ -113,6 +113,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         self._fresh = True
         self._refused_lines: dict[object, Rule] = {}
         """By operation, the line that iptables refused since `converge` was called."""
+        self._refusals: Refusals = {}
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -169,13 +170,17 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             )
 
     def converge(self, update: Update[FirewallKey, FirewallValue]) -> Outcome[FirewallKey]:
-        """Converge as every reconciler does; once more without rules that iptables refuses."""
+        """Converge as every reconciler does; once more without rules that iptables refuses.
+
+        They are not tried again before their group changes or the update is complete.
+        """
         self._refused_lines.clear()
-        enforceable = EnforceableUpdate(update=update, owner=self.OWNER)
+        enforceable = EnforceableUpdate.of(update, self.OWNER, self._refusals)
         while True:
             outcome = super().converge(enforceable.update)
             rest = enforceable.without_refused(outcome.failed, self._refused_lines)
             if rest is enforceable:
+                self._refusals = enforceable.refusals(update, self._refusals)
                 return enforceable.report(outcome)
             enforceable = rest
 

@@ -18,6 +18,23 @@ _Shape = tuple[object, tuple[str, ...]]
 """Protocol and matches of a line: iptables has them or lacks them, whatever their values."""
 
 
+@frozen
+class RefusedRules:
+    """Rules of one group that iptables refused, as long as the group stays the same."""
+
+    group: Rules
+    reasons: Mapping[str, str]
+    """By rule."""
+
+    def accepted(self) -> Rules:
+        """Return the group without them."""
+        rules = (rule for rule in self.group.rules if f"rule {rule.id}" not in self.reasons)
+        return evolve(self.group, rules=frozenset(rules))
+
+
+Refusals = Mapping[FirewallKey, RefusedRules]
+
+
 @frozen(kw_only=True)
 class EnforceableUpdate:
     """An update without the rules that iptables refused."""
@@ -27,6 +44,29 @@ class EnforceableUpdate:
     """Prefix of the driver's chains and sets."""
     left_out: Mapping[FirewallKey, Mapping[str, str]] = field(factory=dict)
     """By group and by rule: why it is left out."""
+
+    @classmethod
+    def of(
+        cls, update: Update[FirewallKey, FirewallValue], owner: str, known: Refusals
+    ) -> EnforceableUpdate:
+        """Leave out the rules that are *known* to be refused, unless their group has changed.
+
+        A complete update tries all rules again: an operator may have installed what they need.
+        """
+        if update.complete:
+            return cls(update=update, owner=owner)
+        same = {key: each for key, each in known.items() if update.put.get(key) == each.group}
+        put = {**update.put, **{key: each.accepted() for key, each in same.items()}}
+        left_out = {key: each.reasons for key, each in same.items()}
+        return cls(update=evolve(update, put=put), owner=owner, left_out=left_out)
+
+    def refusals(self, update: Update[FirewallKey, FirewallValue], known: Refusals) -> Refusals:
+        """Return the refusals that are known after this update, which was made of *update*."""
+        kept = {} if update.complete else {k: v for k, v in known.items() if k not in {*update}}
+        for key, reasons in self.left_out.items():
+            if isinstance(group := update.put.get(key), Rules):
+                kept[key] = RefusedRules(group, reasons)
+        return kept
 
     def without_refused(
         self, failed: Mapping[FirewallKey, NetfwError], lines: Mapping[object, Rule]
