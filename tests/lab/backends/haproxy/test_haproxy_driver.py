@@ -6,6 +6,8 @@ import os
 import queue
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,19 @@ from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.haproxy.environment import ONE_USER, HaproxyEnvironment, status
 
 pytestmark = pytest.mark.spec("MD-01", "MD-02", "DHCP-61")
+
+
+CAPABILITIES = ("CapPrm:", "CapEff:")
+FORK_WITH_LIMIT = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+os.setresuid(*[int(sys.argv[1])] * 3)
+try:
+    os._exit(0) if os.fork() == 0 else os.wait()
+    print("it forked")
+except OSError as error:
+    print(type(error).__name__)
+"""
 
 
 def put(env: HaproxyEnvironment, driver) -> int:
@@ -190,6 +205,23 @@ def test_it_runs_as_the_user_that_was_chosen_or_without_privileges(env, user, gr
     assert (uid, gid) == ids if ids else uid != 0 and gid != 0
     assert found["Groups:"] == []
     assert status(env.ask()) == b"200"
+
+
+@pytest.mark.spec("MD-11")
+@pytest.mark.skipif(ONE_USER, reason="this user namespace has one user only")
+def test_it_has_no_capability_and_cannot_start_processes(env):
+    pid = put(env, env.driver())
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = {line.split()[0]: line.split()[1] for line in lines if line.startswith(CAPABILITIES)}
+    masks = {name: int(mask, 16) for name, mask in fields.items()}
+    assert masks == dict.fromkeys(CAPABILITIES, 0)
+    limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    (processes,) = (line.split()[2:4] for line in limits if line.startswith("Max processes"))
+    assert processes == ["0", "0"]
+    uid = Path(f"/proc/{pid}").stat().st_uid
+    attempt = (sys.executable, "-c", FORK_WITH_LIMIT, str(uid))
+    answer = subprocess.run(attempt, check=True, capture_output=True, text=True, timeout=60)
+    assert answer.stdout == "BlockingIOError\n", "what that limit means for such a user"
 
 
 def test_a_user_that_does_not_exist_is_said(env):

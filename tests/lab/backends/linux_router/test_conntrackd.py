@@ -238,6 +238,14 @@ def test_conntrackd_ends_with_the_router_and_leaves_nothing(environment, make_dr
     assert not left
 
 
+def test_control_socket_of_conntrackd_is_for_root_alone(environment, make_driver, pair):
+    for site in bring_pair(make_driver(), pair):
+        path = environment.router_confs / "conntrackd" / f"{site.router}.conf{SOCKET}"
+        wait_until(path.is_socket)
+        status = path.stat()
+        assert (status.st_uid, status.st_mode & 0o077) == (0, 0)
+
+
 def test_conntrackd_hears_the_ha_network_only(environment, make_driver, pair, machines):
     driver = make_driver()
     inside, _ = machines
