@@ -39,9 +39,10 @@ from netfw.testing.conformance.dhcp.lab_host import (
     start_lab_host,
     start_second_host,
 )
+from netfw.testing.conformance.router.echo_service import EchoService
 from netfw.testing.conformance.router.environment import FoundRouter, Machine, RouterEnvironment
 from netfw.testing.conformance.router.factories import next_mac
-from netfw.testing.conformance.router.lab_machine import EchoService, LabMachine
+from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.conformance.router.lab_peer_driver import OtherHostRouterDriver
 from netfw.testing.conformance.router.port_admission import PortAdmission
 from netfw.testing.lab import sandbox
