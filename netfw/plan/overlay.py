@@ -56,6 +56,9 @@ class Overlay(MutableMapping[K, V]):
         hidden = sum(key in self.base for keys in (self.changed, self.removed) for key in keys)
         return len(self.base) - hidden + len(self.changed)
 
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
     def __setitem__(self, key: K, value: V) -> None:
         self.changed[key] = value
         self.removed.pop(key, None)

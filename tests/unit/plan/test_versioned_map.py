@@ -49,7 +49,8 @@ def test_entries_that_came_and_went_leave_nothing_behind():
     for key in range(10_000):
         versioned[key] = key
         del versioned[key]
-    assert not versioned._changes
+    assert not versioned.changed
+    assert not versioned.removed
 
 
 def test_a_copy_after_a_change_does_not_allocate_all_entries():
