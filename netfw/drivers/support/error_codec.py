@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from netfw import errors
+from netfw.drivers.support.message_limits import REQUEST_SIZE, REQUEST_VALUES
 from netfw.errors import BackendBroken, InvalidInput, NetfwError, OperationRefused
 from netfw.model.bounded_json import load_bounded
-
-_SIZE, _VALUES = 4 << 20, 250_000
-"""Limits of an encoded error, in bytes and in values of JSON."""
 
 _CLASSES: Mapping[str, type[NetfwError]] = {
     name: found
@@ -42,7 +40,7 @@ def encode_error(error: BaseException) -> bytes:
 def decode_error(body: bytes) -> NetfwError:
     """Return the error that :func:`encode_error` encoded, as the nearest known class."""
     try:
-        document: Any = load_bounded(body, size=_SIZE, values=_VALUES)
+        document: Any = load_bounded(body, size=REQUEST_SIZE, values=REQUEST_VALUES)
         names, text = [str(name) for name in document["classes"]], str(document["text"])
         problems: dict[Any, str] = {
             str(path): str(why) for path, why in dict(document.get("problems", {})).items()

@@ -10,6 +10,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from netfw.drivers.support.message_limits import (
+    ANSWER_SIZE,
+    ANSWER_VALUES,
+    REQUEST_SIZE,
+    REQUEST_VALUES,
+)
 from netfw.errors import InvalidInput, NotSupported
 from netfw.model.bounded_json import load_bounded
 
@@ -18,15 +24,6 @@ SERVER: Final = "server"
 """The topic of the RPC server."""
 REVIVED: Final = "revived"
 """Key in the answer to a report: the agent was considered dead, or was switched on again."""
-
-REQUEST_SIZE: Final = 4 << 20
-"""Bytes of a request or notification: 20 times the reports that an agent sends at once."""
-REQUEST_VALUES: Final = 250_000
-"""Values of JSON in it; a value becomes up to 150 bytes of memory."""
-ANSWER_SIZE: Final = 64 << 20
-ANSWER_VALUES: Final = 1_000_000
-"""Those of an answer, which may be one large resource; ``message_size`` is the lower limit as a
-rule."""
 
 Content = dict[str, Any]
 
