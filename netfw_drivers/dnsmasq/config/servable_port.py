@@ -22,7 +22,7 @@ def servable_port(
     """Return *port* as dnsmasq can serve it on *network*, and what is left out."""
     served, left_out = servable_dhcp.servable_port(port, option_problem)
     if port.options:
-        served = evolve(served, options=_with_short_tags(served.options, left_out))
+        served = evolve(served, options=_with_short_tags(served.options, port.options, left_out))
 
     def check_full_names(_: str) -> None:
         for fixed in served.fixed_ips:
@@ -35,8 +35,13 @@ def servable_port(
     return served, left_out
 
 
-def _with_short_tags(options: tuple[DhcpOption, ...], left_out: LeftOut) -> tuple[DhcpOption, ...]:
-    """Leave out empty options for whose tags the host line of a port has no room."""
+def _with_short_tags(
+    options: tuple[DhcpOption, ...], requested: tuple[DhcpOption, ...], left_out: LeftOut
+) -> tuple[DhcpOption, ...]:
+    """Leave out empty options for whose tags the host line of a port has no room.
+
+    Errors name their positions among those *requested*.
+    """
     if any(map(is_malformed, options)):
         return options
     kept: list[DhcpOption] = []
@@ -46,7 +51,7 @@ def _with_short_tags(options: tuple[DhcpOption, ...], left_out: LeftOut) -> tupl
         length += len(f",set:{tag}") if tag else 0
         if tag and length > _TAGS_LENGTH:
             why = "is one more than dnsmasq can leave out of its answers: give it a value"
-            left_out.problems[f"option {option.name}"] = why
+            left_out.problems[f"options[{requested.index(option)}].value"] = why
         else:
             kept.append(option)
     return tuple(kept)

@@ -103,7 +103,7 @@ def test_what_only_the_driver_can_refuse_is_left_out_of_its_port_alone(net: Dhcp
     neighbour, other, lease = net.boot(0)
     (serving,) = net.serving_hosts()
     told = f"port {port.id}"
-    wait_until(lambda: "option 163" in serving.dhcp.status()["degraded"].get(told, ""))
+    wait_until(lambda: "options[63].value" in serving.dhcp.status()["degraded"].get(told, ""))
     assert net.served_ports(serving) == {port.id, neighbour.id}
     for each in (port, neighbour):
         wait_until(lambda each=each: _status(net, each) == "ACTIVE")

@@ -11,6 +11,7 @@ from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.errors import InvalidInput
 from netfw_drivers.dnsmasq.config.dhcp_hosts import LINE_LENGTH
 from netfw_drivers.dnsmasq.config.render import MAX_OPTIONS, render_network, render_port
+from netfw_drivers.dnsmasq.config.servable_port import servable_port
 from tests.unit.backends.dnsmasq.config.cases import (
     NETWORK,
     PLACE,
@@ -55,6 +56,17 @@ def test_a_port_leaves_out_as_many_options_as_a_line_has_room_for() -> None:
     refused = next(count for count in range(len(NUMBERS)) if not fits(without(count)))
     assert LINE_LENGTH - 20 < length(refused - 1) <= LINE_LENGTH
     assert faults_of(without(refused)) == {"options"}
+
+
+@pytest.mark.spec("DHCP-48")
+def test_options_without_room_are_named_by_their_position_as_all_others_are() -> None:
+    refused, *others = without(100).options
+    port = a_port((V4, 9), options=[evolve(refused, name="no-such-name"), *others])
+    served, left_out = servable_port(port, PLAIN, SETTINGS)
+    names = [name for name, _, _ in (each.partition(".") for each in left_out.problems)]
+    kept = 1 + len(served.options)
+    assert names == ["options[0]", *(f"options[{at}]" for at in range(kept, 100))]
+    assert fits(served)
 
 
 @pytest.mark.spec("DHCP-48")
