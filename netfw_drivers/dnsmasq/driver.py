@@ -25,7 +25,7 @@ from netfw.drivers.dhcp import (
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
-from netfw.drivers.support.servable_dhcp import servable_network
+from netfw.drivers.support.dhcp_restriction import restrict_network
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, NetfwError, OperationRefused
@@ -272,7 +272,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             if isinstance(key, NetworkKey):
                 network = None
                 if isinstance(value, DhcpNetwork):
-                    network, _ = servable_network(value, option_problem)
+                    network, _ = restrict_network(value, option_problem)
                 self._warnings.update(key.network, network)
                 self._cache.set_desired_network(key.network, network)
             else:

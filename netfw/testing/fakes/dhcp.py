@@ -20,7 +20,7 @@ from netfw.drivers.dhcp import (
 )
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Checkpoint
-from netfw.drivers.support.servable_dhcp import servable_network, servable_port
+from netfw.drivers.support.dhcp_restriction import restrict_network, restrict_port
 from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import PartlyInvalid
 from netfw.model.device_names import device_name, dhcp_namespace
@@ -87,7 +87,9 @@ class FakeDhcp(DhcpDriver, GatedReconciler[NetworkId, DhcpKey, DhcpValue]):
             ),
             observed,
         )
-        partly = {key: error for key, value in update.put.items() if (error := _left_out(value))}
+        partly = {
+            key: error for key, value in update.put.items() if (error := _unsupported_error(value))
+        }
         unserved = planned.waiting.keys() | planned.refused.keys()
         partly = {key: error for key, error in partly.items() if key not in unserved}
         return evolve(planned, refused={**partly, **planned.refused})
@@ -105,7 +107,7 @@ class FakeDhcp(DhcpDriver, GatedReconciler[NetworkId, DhcpKey, DhcpValue]):
         return ""
 
 
-def _left_out(value: DhcpValue) -> PartlyInvalid | None:
+def _unsupported_error(value: DhcpValue) -> PartlyInvalid | None:
     """Return the error of a value of which a part cannot be served."""
-    found = servable_port(value) if isinstance(value, DhcpPort) else servable_network(value)
+    found = restrict_port(value) if isinstance(value, DhcpPort) else restrict_network(value)
     return found[1].error

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
-from netfw.drivers.support.servable_dhcp import LeftOut, servable_network
+from netfw.drivers.support.dhcp_restriction import UnsupportedFields, restrict_network
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
 from netfw.linux.service_netns.plan import plan_service_netns
@@ -17,8 +17,8 @@ from netfw.plan import Stage
 from netfw_drivers.dnsmasq.config.dhcp_opts import option_problem
 from netfw_drivers.dnsmasq.config.file_parsers import HostEntry, addresses_in
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
+from netfw_drivers.dnsmasq.config.port_restriction import restrict_port
 from netfw_drivers.dnsmasq.config.render import render_port
-from netfw_drivers.dnsmasq.config.servable_port import servable_port
 from netfw_drivers.dnsmasq.plan.address_conflicts import blocked_ports
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork
 from netfw_drivers.dnsmasq.plan.reload import ChangedPort
@@ -92,14 +92,14 @@ def resolve_target(
     target = NetworkTarget(
         id=id, found=found, context=context, value=found.desired if files.exists else None
     )
-    network, left_out = None, LeftOut()
+    network, unsupported = None, UnsupportedFields()
     if update.network is not None:
-        network, left_out = servable_network(update.network, option_problem)
+        network, unsupported = restrict_network(update.network, option_problem)
     has_drifted = found.stale_watches or found.device_gone
     if network is None and has_drifted and (update.put or update.gone):
         network = found.desired  # some of its files may be missing, or its device
     if network is not None:
-        _set_network(target, network, left_out)
+        _set_network(target, network, unsupported)
     target.gone = frozenset(
         port for port in update.gone if port in files.ports or port in files.tombstones
     )
@@ -114,7 +114,9 @@ def resolve_target(
     return target
 
 
-def _set_network(target: NetworkTarget, network: DhcpNetwork, left_out: LeftOut) -> None:
+def _set_network(
+    target: NetworkTarget, network: DhcpNetwork, unsupported: UnsupportedFields
+) -> None:
     """Serve *network*; if it cannot be rendered, the former one stays."""
     try:
         spec = target.context.service_spec(target.id, network)
@@ -125,8 +127,8 @@ def _set_network(target: NetworkTarget, network: DhcpNetwork, left_out: LeftOut)
     observed = target.found.netns or ObservedNetns(netns=wanted.netns)
     target.netns_stages = plan_service_netns(target.key, wanted, observed)
     target.spec, target.value = spec, network
-    if left_out.error is not None:
-        target.refused[target.key] = left_out.error
+    if unsupported.error is not None:
+        target.refused[target.key] = unsupported.error
     target.starts = spec.program.digest() != target.found.process
 
 
@@ -151,16 +153,16 @@ def _set_port(
     target: NetworkTarget, network: DhcpNetwork, port: PortId, value: DhcpPort, owner: DhcpKey
 ) -> None:
     settings = target.context.settings
-    servable, left_out = servable_port(value, network, settings)
+    supported, unsupported = restrict_port(value, network, settings)
     try:
-        text = render_port(port, servable, network, settings)
+        text = render_port(port, supported, network, settings)
     except InvalidInput as error:
         if owner == PortKey(port):
             target.refused[owner] = error
             target.gone |= {port} if _loses_addresses(target, port, value) else frozenset()
         return
-    if left_out.error is not None and owner == PortKey(port):
-        target.refused[owner] = left_out.error
+    if unsupported.error is not None and owner == PortKey(port):
+        target.refused[owner] = unsupported.error
     if text != target.found.files.ports.get(port):
         target.changed[port] = ChangedPort(
             text=text, value=value, owner=owner, words=addresses_in(text.host)

@@ -13,7 +13,7 @@ from attrs import evolve
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.dhcp import DhcpCapability, DhcpDriver, DhcpLocation, DhcpNetwork, DhcpPort
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.support.servable_dhcp import servable_network, servable_port
+from netfw.drivers.support.dhcp_restriction import restrict_network, restrict_port
 from netfw.drivers.values.events import Sink
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError
@@ -105,18 +105,18 @@ class FakeDhcpDriver(DhcpDriver):
 
     def put(self, key, value) -> bool:
         """Put what can be served of *value*; return whether it does not wait."""
-        served, left_out = self.servable(value)
+        served, unsupported = self.restrict(value)
         if isinstance(key, PortKey):
             is_served = self.put_port(key.port, served)
         else:
             self.put_network(key.network, served)
             is_served = True
-        if is_served and left_out.error is not None:
-            raise left_out.error
+        if is_served and unsupported.error is not None:
+            raise unsupported.error
         return is_served
 
-    def servable(self, value):
-        return servable_port(value) if isinstance(value, DhcpPort) else servable_network(value)
+    def restrict(self, value):
+        return restrict_port(value) if isinstance(value, DhcpPort) else restrict_network(value)
 
     # Networks
 

@@ -3,7 +3,7 @@
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpLocation, DhcpNetwork, DhcpPort
-from netfw.drivers.support.servable_dhcp import LeftOut
+from netfw.drivers.support.dhcp_restriction import UnsupportedFields
 from netfw.errors import InvalidInput
 from netfw.plan import Outcome
 from tests.conformance.common.mutations import Mutations, breaks
@@ -229,43 +229,43 @@ def omit_dhcpv6_options(driver, original, port, network, version):
     return original(port, network, version) if version == 4 else {}
 
 
-def _refusing(served, left_out):
-    if left_out.error is not None:
-        raise InvalidInput(left_out.problems)
-    return served, left_out
+def _refusing(served, unsupported):
+    if unsupported.error is not None:
+        raise InvalidInput(unsupported.problems)
+    return served, unsupported
 
 
-@MUTATIONS.override("servable", breaks(DhcpDriver, 10))
+@MUTATIONS.override("restrict", breaks(DhcpDriver, 10))
 def refuse_network_for_one_part(driver, original, value):
     """Refuse a whole network for a subnet, a gateway or an option."""
     found = original(value)
     return _refusing(*found) if isinstance(value, DhcpNetwork) else found
 
 
-@MUTATIONS.override("servable", breaks(DhcpDriver, 10))
+@MUTATIONS.override("restrict", breaks(DhcpDriver, 10))
 def refuse_port_for_one_option(driver, original, value):
     """Refuse a whole port for an option."""
     found = original(value)
     return _refusing(*found) if isinstance(value, DhcpPort) else found
 
 
-@MUTATIONS.override("servable", breaks(DhcpDriver, 10))
+@MUTATIONS.override("restrict", breaks(DhcpDriver, 10))
 def leave_out_silently(driver, original, value):
     """Report a port or network as done that lacks an option."""
-    return original(value)[0], LeftOut()
+    return original(value)[0], UnsupportedFields()
 
 
-@MUTATIONS.override("servable", breaks(DhcpDriver, 10))
+@MUTATIONS.override("restrict", breaks(DhcpDriver, 10))
 def leave_out_all_options_for_one(driver, original, value):
     """Leave out all options for one that cannot be sent."""
-    served, left_out = original(value)
-    return (evolve(served, options=()) if left_out.problems else served), left_out
+    served, unsupported = original(value)
+    return (evolve(served, options=()) if unsupported.problems else served), unsupported
 
 
-@MUTATIONS.override("servable", breaks(DhcpDriver, 10))
+@MUTATIONS.override("restrict", breaks(DhcpDriver, 10))
 def name_no_part_that_is_left_out(driver, original, value):
     """Report that something is left out, and not what."""
-    served, left_out = original(value)
-    if left_out.problems:
-        left_out.problems = {"something": "is left out"}
-    return served, left_out
+    served, unsupported = original(value)
+    if unsupported.problems:
+        unsupported.problems = {"something": "is left out"}
+    return served, unsupported

@@ -31,7 +31,7 @@ from netfw.drivers.dhcp import (
 )
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.support.servable_dhcp import servable_network, servable_port
+from netfw.drivers.support.dhcp_restriction import restrict_network, restrict_port
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged, ProcessDied, Sink
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
@@ -112,18 +112,18 @@ class TinyDhcpDriver(DhcpDriver):
     ) -> None:
         match key, value:
             case NetworkKey(network), DhcpNetwork():
-                served, left_out = servable_network(value)
+                served, unsupported = restrict_network(value)
                 self._serve(network, served)
-                if left_out.error is not None:
-                    raise left_out.error
+                if unsupported.error is not None:
+                    raise unsupported.error
             case NetworkKey(network), _:
                 self._stop(network)
             case PortKey(port), DhcpPort():
-                available, left_out = servable_port(value)
+                available, unsupported = restrict_port(value)
                 if not self._write_port(port, available):
                     waiting[key] = f"network {value.network} is not served here"
-                elif left_out.error is not None:
-                    raise left_out.error
+                elif unsupported.error is not None:
+                    raise unsupported.error
             case PortKey(port), _:
                 self._remove_port(port)
 

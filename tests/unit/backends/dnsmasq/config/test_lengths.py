@@ -10,8 +10,8 @@ from attrs import evolve
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.errors import InvalidInput
 from netfw_drivers.dnsmasq.config.dhcp_hosts import LINE_LENGTH
+from netfw_drivers.dnsmasq.config.port_restriction import restrict_port
 from netfw_drivers.dnsmasq.config.render import MAX_OPTIONS, render_network, render_port
-from netfw_drivers.dnsmasq.config.servable_port import servable_port
 from tests.unit.backends.dnsmasq.config.cases import (
     NETWORK,
     PLACE,
@@ -62,8 +62,8 @@ def test_a_port_leaves_out_as_many_options_as_a_line_has_room_for() -> None:
 def test_options_without_room_are_named_by_their_position_as_all_others_are() -> None:
     refused, *others = without(100).options
     port = a_port((V4, 9), options=[evolve(refused, name="no-such-name"), *others])
-    served, left_out = servable_port(port, PLAIN, SETTINGS)
-    names = [name for name, _, _ in (each.partition(".") for each in left_out.problems)]
+    served, unsupported = restrict_port(port, PLAIN, SETTINGS)
+    names = [name for name, _, _ in (each.partition(".") for each in unsupported.problems)]
     kept = 1 + len(served.options)
     assert names == ["options[0]", *(f"options[{at}]" for at in range(kept, 100))]
     assert fits(served)

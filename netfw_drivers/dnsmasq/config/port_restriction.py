@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.drivers.support import servable_dhcp
-from netfw.drivers.support.servable_dhcp import LeftOut, is_malformed
+from netfw.drivers.support import dhcp_restriction
+from netfw.drivers.support.dhcp_restriction import UnsupportedFields, is_malformed
 from netfw.model.dhcp_option import DhcpOption
 from netfw_drivers.dnsmasq.config.dhcp_hosts import port_hostname, validate_hostname
 from netfw_drivers.dnsmasq.config.dhcp_opts import option_problem, without_tag
@@ -16,27 +16,29 @@ _TAGS_LENGTH = 500
 """Characters of a host line for the tags of options that a port goes without."""
 
 
-def servable_port(
+def restrict_port(
     port: DhcpPort, network: DhcpNetwork, settings: Settings
-) -> tuple[DhcpPort, LeftOut]:
+) -> tuple[DhcpPort, UnsupportedFields]:
     """Return *port* as dnsmasq can serve it on *network*, and what is left out."""
-    served, left_out = servable_dhcp.servable_port(port, option_problem)
+    served, unsupported = dhcp_restriction.restrict_port(port, option_problem)
     if port.options:
-        served = evolve(served, options=_with_short_tags(served.options, port.options, left_out))
+        served = evolve(served, options=_with_short_tags(served.options, port.options, unsupported))
 
     def check_full_names(_: str) -> None:
         for fixed in served.fixed_ips:
             validate_hostname(port_hostname(served, fixed.address, network, settings).full)
 
-    if served.hostname and not left_out.restrict_name(
+    if served.hostname and not unsupported.restrict_name(
         "hostname", served.hostname, check_full_names
     ):
         served = evolve(served, hostname="")
-    return served, left_out
+    return served, unsupported
 
 
 def _with_short_tags(
-    options: tuple[DhcpOption, ...], requested: tuple[DhcpOption, ...], left_out: LeftOut
+    options: tuple[DhcpOption, ...],
+    requested: tuple[DhcpOption, ...],
+    unsupported: UnsupportedFields,
 ) -> tuple[DhcpOption, ...]:
     """Leave out empty options for whose tags the host line of a port has no room.
 
@@ -51,7 +53,7 @@ def _with_short_tags(
         length += len(f",set:{tag}") if tag else 0
         if tag and length > _TAGS_LENGTH:
             why = "is one more than dnsmasq can leave out of its answers: give it a value"
-            left_out.problems[f"options[{requested.index(option)}].value"] = why
+            unsupported.problems[f"options[{requested.index(option)}].value"] = why
         else:
             kept.append(option)
     return tuple(kept)

@@ -41,8 +41,8 @@ def coded_option_problem(option: DhcpOption) -> tuple[str, str] | None:
     return None
 
 
-class LeftOut:
-    """Collects what is left out of one network or port, by field, and why."""
+class UnsupportedFields:
+    """What a DHCP server cannot serve of one network or port: by field, why it is left out."""
 
     def __init__(self) -> None:
         self.problems: dict[str, str] = {}
@@ -101,34 +101,36 @@ class LeftOut:
         return name
 
 
-def servable_network(
+def restrict_network(
     network: DhcpNetwork, problem_of: OptionProblem = coded_option_problem
-) -> tuple[DhcpNetwork, LeftOut]:
+) -> tuple[DhcpNetwork, UnsupportedFields]:
     """Return *network* as it can be served, and what is left out."""
-    left_out = LeftOut()
-    subnets = tuple(left_out.restrict_subnet(at, each) for at, each in enumerate(network.subnets))
-    options = left_out.restrict_options(network.options, problem_of)
-    domain = left_out.restrict_name("dns_domain", network.dns_domain)
-    if not left_out.problems:
-        return network, left_out
+    unsupported = UnsupportedFields()
+    subnets = tuple(
+        unsupported.restrict_subnet(at, each) for at, each in enumerate(network.subnets)
+    )
+    options = unsupported.restrict_options(network.options, problem_of)
+    domain = unsupported.restrict_name("dns_domain", network.dns_domain)
+    if not unsupported.problems:
+        return network, unsupported
     addresses = network.server.addresses
     usable = tuple(each for each in addresses if prefix_problem(each.network) is None)
     server = evolve(network.server, addresses=usable)
     rest = evolve(network, subnets=subnets, options=options, dns_domain=domain, server=server)
-    return rest, left_out
+    return rest, unsupported
 
 
-def servable_port(
+def restrict_port(
     port: DhcpPort, problem_of: OptionProblem = coded_option_problem
-) -> tuple[DhcpPort, LeftOut]:
+) -> tuple[DhcpPort, UnsupportedFields]:
     """Return *port* as it can be served, and what is left out."""
-    left_out = LeftOut()
-    options = left_out.restrict_options(port.options, problem_of)
-    domain = left_out.restrict_name("domain", port.domain)
-    hostname = left_out.restrict_name("hostname", port.hostname)
-    if not left_out.problems:
-        return port, left_out
-    return evolve(port, options=options, domain=domain, hostname=hostname), left_out
+    unsupported = UnsupportedFields()
+    options = unsupported.restrict_options(port.options, problem_of)
+    domain = unsupported.restrict_name("domain", port.domain)
+    hostname = unsupported.restrict_name("hostname", port.hostname)
+    if not unsupported.problems:
+        return port, unsupported
+    return evolve(port, options=options, domain=domain, hostname=hostname), unsupported
 
 
 def is_malformed(option: DhcpOption) -> bool:
