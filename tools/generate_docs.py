@@ -90,6 +90,7 @@ def contract_page(kind: type[Driver]) -> str:
     signatures = [(kind.__module__, signature(kind, member)) for _, member in methods(kind)]
     signatures += [(member.__module__, signature(kind, member)) for _, member in methods(kind)]
     signatures.append((kind.__module__, written_bases(kind)))
+    signatures.append((kind.__module__, named_in_docs(kind)))
     lines += ["", markdown("\n".join(contract_values.values(signatures, own)))]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -116,6 +117,11 @@ def written_bases(kind: type[Driver]) -> str:
     (statement,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(statement, ast.ClassDef)
     return " ".join(map(ast.unparse, statement.bases))
+
+
+def named_in_docs(kind: type[Driver]) -> str:
+    """The names alone that the docstring has as code, such as the entries of a contract."""
+    return " ".join(re.findall(r"``([A-Z]\w+)``", kind.__doc__ or ""))
 
 
 def type_arguments(kind: type) -> dict[str, str]:
