@@ -63,6 +63,16 @@ def wait_roles(driver: RouterDriver, *sites: Site) -> Pair:
     return (first, second) if role(driver, first) is HaRole.ACTIVE else (second, first)
 
 
+def wait_active(driver: RouterDriver, site: Site) -> None:
+    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+
+
+def bring_active(driver: RouterDriver, site: Site) -> None:
+    """Bring the first instance of a router, which becomes active."""
+    bring(driver, site)
+    wait_active(driver, site)
+
+
 def bring_pair(driver: RouterDriver, pair: Pair) -> Pair:
     for site in pair:
         bring(driver, site)

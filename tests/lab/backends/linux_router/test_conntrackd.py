@@ -12,7 +12,6 @@ import pytest
 
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.events import Event, ProcessDied
-from netfw.model.router import HaRole
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Floating, Site
 from netfw.testing.conformance.router.lab_machine import LabMachine
@@ -26,7 +25,7 @@ from tests.lab.backends.linux_router.ha_instances import (
     kill_all,
     pids,
     reached,
-    role,
+    wait_active,
     wait_roles,
 )
 
@@ -79,7 +78,7 @@ def cached(environment: LinuxRouterEnvironment, site: Site) -> list[str]:
 
 def fail_over(driver: RouterDriver, first: Site, second: Site) -> None:
     kill_all(first)
-    wait_until(lambda: role(driver, second) is HaRole.ACTIVE, seconds=60)
+    wait_active(driver, second)
     assert wait_roles(driver, first, second) == (second, first)
 
 

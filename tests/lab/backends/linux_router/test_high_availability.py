@@ -22,6 +22,7 @@ from tests.lab.backends.linux_router.environment import (
 from tests.lab.backends.linux_router.ha_instances import (
     addresses,
     assert_bare,
+    bring_active,
     bring_pair,
     frames,
     ha_packets,
@@ -31,6 +32,7 @@ from tests.lab.backends.linux_router.ha_instances import (
     pinged,
     reached,
     role,
+    wait_active,
     wait_roles,
 )
 
@@ -131,13 +133,12 @@ def test_other_instance_takes_over(environment, make_driver, pair, inside, stop_
 @pytest.mark.spec("L3-43")
 def test_suspended_child_of_a_killed_keepalived_does_not_keep_the_next_one_out(make_driver, pair):
     driver, site = make_driver(), pair[0]
-    bring(driver, site)
-    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    bring_active(driver, site)
     former = pids(site)
     suspend_child(site)
     kill_parent(site)
     wait_until(lambda: len(pids(site)) == 2 and not {*pids(site)} & {*former}, seconds=60)
-    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    wait_active(driver, site)
 
 
 @pytest.mark.spec("L3-41")
@@ -274,7 +275,7 @@ def test_instance_waits_until_the_switch_admits_its_ha_port(environment, make_dr
     bring(driver, first)
     assert pids(first) == []
     environment.admit([ha_port(first)])
-    wait_until(lambda: role(driver, first) is HaRole.ACTIVE, seconds=60)
+    wait_active(driver, first)
     bring(driver, second)
     assert wait_roles(driver, *pair) == (first, second)
 

@@ -18,7 +18,12 @@ from tests.lab.backends.linux_router.environment import (
     MakeDriver,
     bring,
 )
-from tests.lab.backends.linux_router.ha_instances import Pair, pids, role
+from tests.lab.backends.linux_router.ha_instances import (
+    Pair,
+    bring_active,
+    pids,
+    role,
+)
 
 NEAR, OTHER = "fd00:1::20", "fd00:1::21"
 REFUSED = ("2001:db8:77::/48", "2001:db8:78::/48")
@@ -54,8 +59,7 @@ def test_refused_routes_of_the_active_instance_are_left_out(
 ) -> None:
     """A route of a routing daemon hides the next hop; a standby has no routes to be refused."""
     driver, (site, standby) = make_driver(), pair
-    bring(driver, site)
-    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    bring_active(driver, site)
     bring(driver, standby)
     wait_until(lambda: role(driver, standby) is HaRole.STANDBY, seconds=60)
     running = pids(site)
@@ -81,8 +85,7 @@ def test_refused_default_routes_of_the_active_instance_are_left_out(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, pair: Pair
 ) -> None:
     driver, site = make_driver(), pair[0]
-    bring(driver, site)
-    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    bring_active(driver, site)
     bad = (site.external.blocks[0].broadcast_address, as_address("ff02::7"))
     problems = wait_left_out(driver, site.with_gateway(next_hops=bad))
     assert problems.keys() == {f"default route via {hop}" for hop in bad}
@@ -97,8 +100,7 @@ def test_refused_routes_stay_known_when_the_log_was_trimmed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver, site = make_driver(), pair[0]
-    bring(driver, site)
-    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    bring_active(driver, site)
     environment.run(site.router, f"ip -6 route add {NEAR}/128 via {OTHER} proto bird".split())
     problems = wait_left_out(driver, with_routes(site))
     log = environment.router_confs / "keepalived" / f"{site.router}.log"

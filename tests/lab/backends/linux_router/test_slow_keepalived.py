@@ -11,17 +11,20 @@ import pytest
 
 from netfw.errors import BackendUnavailable
 from netfw.model.route import Route
-from netfw.model.router import HaRole
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site
-from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.runtime import keepalived_runner
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
     MakeDriver,
     bring,
 )
-from tests.lab.backends.linux_router.ha_instances import Pair, addresses, pids, role
+from tests.lab.backends.linux_router.ha_instances import (
+    Pair,
+    addresses,
+    bring_active,
+    pids,
+)
 
 
 @contextmanager
@@ -51,8 +54,7 @@ def test_floating_ip_is_not_done_before_keepalived_has_its_address(
     """A driver that is started meanwhile does not report it either."""
     monkeypatch.setattr(keepalived_runner, "RELOAD_TIMEOUT", 0.5)
     driver, site = make_driver(), pair[0]
-    bring(driver, site)
-    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    bring_active(driver, site)
     bring(driver, site)
     present = site.floating(50, site.nets[0].address(9))
     bring(driver, site, present)
@@ -84,8 +86,7 @@ def test_router_is_not_done_before_keepalived_has_read_a_new_route(
 ) -> None:
     monkeypatch.setattr(keepalived_runner, "RELOAD_TIMEOUT", 0.5)
     driver, site = make_driver(), pair[0]
-    bring(driver, site)
-    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    bring_active(driver, site)
     bring(driver, site)
     route = Route(destination="198.51.100.0/24", nexthop=site.nets[0].address(9))
     routed = site.with_state(routes=(route,))
@@ -107,8 +108,7 @@ def test_router_is_not_done_before_keepalived_has_removed_a_route(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver, site = make_driver(), pair[0]
-    bring(driver, site)
-    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    bring_active(driver, site)
     routes = tuple(
         Route(destination=to, nexthop=site.nets[0].address(9))
         for to in ("198.51.100.0/25", "198.51.100.128/25")

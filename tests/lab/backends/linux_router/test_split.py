@@ -7,15 +7,15 @@ from functools import partial
 
 import pytest
 
-from netfw.model.router import HaRole
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.plan.names import router_namespace
 from tests.lab.backends.linux_router.environment import bring
 from tests.lab.backends.linux_router.ha_instances import (
     SentFrame,
+    bring_active,
     reached,
-    role,
     sent_frames,
+    wait_active,
     wait_roles,
 )
 
@@ -40,15 +40,14 @@ def test_instance_that_stays_active_after_a_split_announces_its_addresses(
 ):
     driver = make_driver()
     loser, winner = pair  # of equal priorities the higher address on the HA network wins
-    bring(driver, winner)
-    wait_until(lambda: role(driver, winner) is HaRole.ACTIVE, seconds=60)
+    bring_active(driver, winner)
     bring(driver, loser)
     with (
         sent_frames(router_namespace(winner.router)) as by_winner,
         sent_frames(router_namespace(loser.router)) as by_loser,
     ):
         with environment.without_advertisements():
-            wait_until(lambda: role(driver, loser) is HaRole.ACTIVE, seconds=60)
+            wait_active(driver, loser)
             wait_until(partial(reached, inside, loser))
             # The two advertise 0.2 s apart: the one that has just done so is the second to speak.
             await_advertisement(by_loser if first_to_speak == "winner" else by_winner)
