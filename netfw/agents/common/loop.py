@@ -15,7 +15,6 @@ source, and has the agent converge them.  Waiting and retrying is done here only
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -29,6 +28,7 @@ from netfw.agents.common.queues import EventQueue, PendingEvents, ReportQueue, d
 from netfw.agents.common.replica import Replica
 from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
 from netfw.agents.common.status import AgentStatus, Publish
+from netfw.agents.common.status_publisher import StatusPublisher
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.events import Event, FeedLost
 from netfw.errors import AgentMustEnd, BackendUnavailable, DriverCrashed, NetfwError
@@ -38,7 +38,6 @@ from netfw.plan import Outcome
 LOG = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 _MAX_QUOTED = 3
-_STATUS_PAUSE = 1.0
 _SOURCE_TASKS = (LoopTask.PULL, LoopTask.HEARTBEAT, LoopTask.SEND)
 
 
@@ -75,13 +74,12 @@ class Loop(Generic[K]):
         self._source, self._agent = source, agent
         self._timing = timing
         self._clock = clock or SystemClock()
-        self._publish = publish
         self._events = EventQueue()
         self._reports = ReportQueue()
         self._replica = Replica(source, agent.subscription, agent.resources)
         self._retries: RetryQueue[K] = RetryQueue(timing().pauses)
         self._tasks = LoopTaskSchedule(timing().pauses)
-        self._stopped = self._ended = False
+        self._stopped = False
         self._started = self._announced = False
         self._is_established = False
         """The events of the first pass were taken: it may have set up connections."""
@@ -90,11 +88,9 @@ class Loop(Generic[K]):
         self._reread = False
         self._unwatch: Callable[[], None] = lambda: None
         self._passes, self._last, self._total = 0, Counts(), Counts()
-        self._status = AgentStatus(binary=agent.binary, host=agent.subscription.host)
-        self._published: tuple[float, AgentStatus] | None = None
+        initial = AgentStatus(binary=agent.binary, host=agent.subscription.host)
+        self._publisher = StatusPublisher(initial, publish)
         self._source_errors: tuple[str, ...] = ()
-        self._logged_warnings: set[str] = set()
-        self._status_changed = threading.Condition()
 
     # For other threads.
 
@@ -118,18 +114,15 @@ class Loop(Generic[K]):
     @property
     def status(self) -> AgentStatus:
         """The status of the agent, as of the last turn."""
-        return self._status
+        return self._publisher.status
 
     def wait_for(self, condition: Callable[[AgentStatus], bool], timeout: float) -> bool:
         """Wait for a status; return whether it came in time and before the loop ended."""
-        with self._status_changed:
-            self._status_changed.wait_for(lambda: self._ended or condition(self._status), timeout)
-            return condition(self._status)
+        return self._publisher.wait_for(condition, timeout)
 
     def wait_for_end(self, timeout: float) -> bool:
         """Wait for the end of the loop; return whether it came in time."""
-        with self._status_changed:
-            return self._status_changed.wait_for(lambda: self._ended, timeout)
+        return self._publisher.wait_for_end(timeout)
 
     # The loop's own thread.
 
@@ -149,9 +142,7 @@ class Loop(Generic[K]):
             self._send()
         finally:
             self._unwatch()
-            with self._status_changed:
-                self._ended = True
-                self._status_changed.notify_all()
+            self._publisher.end()
 
     def turn(self) -> None:
         """Do everything that is due.
@@ -293,7 +284,7 @@ class Loop(Generic[K]):
         return ConvergeResult(outcome=failed, counts=Counts(failed=len(task.keys))), error
 
     def _heartbeat(self) -> None:
-        self._published = None  # publish the status with every heartbeat
+        self._publisher.invalidate()  # publish the status with every heartbeat
         heartbeat = self._agent.heartbeat(start=not self._announced)
         result = self._source.report((heartbeat,))
         if self._timing().log_reports:
@@ -324,13 +315,12 @@ class Loop(Generic[K]):
 
     def _pause(self) -> float | None:
         """Return the seconds until something can be done; ``None``: not before an event."""
-        times = [self._tasks.next_due(started=self._started, known=self._replica.known)]
+        tasks_due = self._tasks.next_due(started=self._started, known=self._replica.known)
+        times = [tasks_due, self._publisher.due()]
         if self._started and self._replica.known:
             times.append(self._retries.next_due())
             if (delay := self._agent.report_delay()) is not None:
                 times.append(self._clock.now() + delay)
-        if self._published is None or self._published[1] != self._status:
-            times.append((self._published[0] if self._published else 0) + _STATUS_PAUSE)
         due = min((time for time in times if time is not None), default=None)
         return None if due is None else max(0.0, due - self._clock.now())
 
@@ -352,18 +342,12 @@ class Loop(Generic[K]):
             counts=self._agent.counts(),
             unsent=len(self._reports),
         )
-        for name in status.warnings.keys() - self._logged_warnings:
-            LOG.warning("%s: %s", name, status.warnings[name])
-            self._logged_warnings.add(name)
-        if status.ready and not self._status.ready:
+        if status.ready and not self.status.ready:
             LOG.info("ready: host matches the desired state")
             if self._start_counts is not None and self._start_counts != status.counts:
                 self._tasks.add_new(LoopTask.HEARTBEAT, now)
             self._start_counts = None
-        with self._status_changed:
-            self._status = status
-            self._status_changed.notify_all()
-        self._publish_at(now)
+        self._publisher.set(status, now)
 
     def _errors(self) -> dict[str, str]:
         errors = dict(self._tasks.errors())
@@ -371,21 +355,6 @@ class Loop(Generic[K]):
             quoted = render_names(texts, len(texts), _MAX_QUOTED, "; ")
             errors.setdefault(LoopTask.PULL, quoted)
         return errors
-
-    def _publish_at(self, now: float) -> None:
-        """Publish the status, once a second at most; new errors and a change of ``ready`` at once.
-
-        The next task may wait for what does not answer.
-        """
-        if self._published is not None:
-            at, former = self._published
-            new_error = self._status.errors.keys() - former.errors.keys()
-            urgent = new_error or former.ready != self._status.ready
-            if not urgent and (former == self._status or now - at < _STATUS_PAUSE):
-                return
-        if self._publish is not None:
-            self._publish(self._status)
-        self._published = (now, self._status)
 
 
 def _unavailable_error(outcome: Outcome[K]) -> NetfwError | None:
