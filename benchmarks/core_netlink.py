@@ -97,13 +97,13 @@ def _timed(way: Callable[[str], None]) -> float:
 def _result(way: Callable[[str], None]) -> str:
     """What a way leaves in the namespace, without what is different each time."""
     way("bench")
-    shown = [
+    outputs = [
         _run("-n", "bench", "-o", "address", "show", "dev", "e0", "scope", "global"),
         *(_run(family, "-n", "bench", "route", "show") for family in ("-4", "-6")),
         _run("-n", "bench", "rule", "show"),
     ]
     _remove("bench")
-    lines = [line for text in shown for line in text.splitlines()]
+    lines = [line for text in outputs for line in text.splitlines()]
     return "\n".join(line for line in lines if "fe80::" not in line)
 
 

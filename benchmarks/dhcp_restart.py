@@ -49,7 +49,7 @@ def figures(networks: int = NETWORKS) -> Iterator[Figure]:
             own.append(found.dhcp.start())
             used.append(process_cpu(found.dhcp.pid))
         touched = before.items() ^ found.all_dnsmasq().items()
-        held = resident(found.dhcp.pid)
+        size = resident(found.dhcp.pid)
     print(
         f"    load of the machine: {os.getloadavg()[0]:.1f}; "
         f"CPU: raw {min(least):.2f} s, netfw {min(used):.2f} s"
@@ -57,7 +57,7 @@ def figures(networks: int = NETWORKS) -> Iterator[Figure]:
     name = f"dhcp: restart with {networks} networks"
     yield ratio(f"{name} until ready", own=min(own), raw=min(raw), target=TARGET)
     yield zero(f"{name}, dnsmasq touched", len(touched))
-    yield megabytes(f"dhcp: memory of the agent with {networks} networks", held, MEMORY)
+    yield megabytes(f"dhcp: memory of the agent with {networks} networks", size, MEMORY)
 
 
 def _serve(found: Rig, networks: int) -> None:

@@ -167,7 +167,7 @@ class Rig:
             log.seek(start)
             passes = _PASS.findall(log.read())
         found: Counter[str] = Counter()
-        for number, name in (count for said in passes for count in _COUNT.findall(said)):
+        for number, name in (count for line in passes for count in _COUNT.findall(line)):
             found[name] += int(number)
         if found["failed"]:
             raise RuntimeError(f"ports failed:\n{self.log.read_text()[-3000:]}")

@@ -100,10 +100,10 @@ def _restoring(host: Rig) -> Iterator[None]:
 def _saved(host: Rig, bridge: str) -> Path:
     file = host.directory / f"{bridge}.flows"
     management = host.host.ovs.management(bridge)
-    shown = host.host.ovs.ofctl(
+    output = host.host.ovs.ofctl(
         "-O", "OpenFlow14", "--no-stats", "--no-names", "dump-flows", management
     )
-    file.write_text("".join(f"{line}\n" for line in shown.splitlines() if "actions=" in line))
+    file.write_text("".join(f"{line}\n" for line in output.splitlines() if "actions=" in line))
     return file
 
 

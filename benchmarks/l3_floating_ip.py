@@ -55,11 +55,11 @@ def figures(many: int = MANY) -> Iterator[Figure]:
         _make_routers(found, many)
         among = _one_more(found, "few")
         yield _reached(f"{many} routers", among, _lookup(found, few))
-        held = resident(found.l3.pid)
+        size = resident(found.l3.pid)
     name = "l3: one floating IP more with"
     yield ratio(f"{name} {many} on its router", own=on_one.wall, raw=alone.wall, target=FLAT)
     yield ratio(f"{name} {many} routers", own=among.wall, raw=alone.wall, target=FLAT)
-    yield memory(f"with {many} routers", held, MEMORY)
+    yield memory(f"with {many} routers", size, MEMORY)
 
 
 def _reached(where: str, cost: Cost, lookup: float) -> Figure:

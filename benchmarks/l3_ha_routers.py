@@ -105,8 +105,8 @@ def _at_rest(found: Rig, name: str) -> Iterator[Figure]:
         flush=True,
     )
     yield percent(f"{name}, CPU of an agent at rest", l3, IDLE)
-    held = max(resident(on.agent.pid) for on in found.serving)
-    yield megabytes(f"{name}, memory of an agent", held, MEMORY)
+    size = max(resident(on.agent.pid) for on in found.serving)
+    yield megabytes(f"{name}, memory of an agent", size, MEMORY)
 
 
 def _used(on: HostAgents) -> tuple[float, float, float]:

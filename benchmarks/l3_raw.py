@@ -68,8 +68,8 @@ def record(on: HostAgents, routers: Iterable[Router]) -> Script:
     rows = {row["name"]: row for row in _rows(on.host)}
     for router in routers:
         batch.append(f"netns add {router.netns}")
-        shown = on.host.run(["ip", "-n", router.netns, "-j", "address", "show"])
-        devices = [link for link in json.loads(shown) if link["ifname"].startswith(_PREFIXES)]
+        output = on.host.run(["ip", "-n", router.netns, "-j", "address", "show"])
+        devices = [link for link in json.loads(output) if link["ifname"].startswith(_PREFIXES)]
         for link in devices:
             vsctl += ["--", *_plugged(rows[link["ifname"]])]
             batch.append(f"link set {link['ifname']} netns {router.netns}")
@@ -152,8 +152,8 @@ def _write_inside(
             if info["scope"] == "global" and not (ha and _is_virtual(name, info))
         ]
     for version in ("-4", "-6"):
-        shown = ["ip", version, "-n", router.netns, "route", "show", "proto", "static"]
-        lines += [f"route add {line}" for line in host.run(shown).splitlines()]
+        command = ["ip", version, "-n", router.netns, "route", "show", "proto", "static"]
+        lines += [f"route add {line}" for line in host.run(command).splitlines()]
     (directory / "ip").write_text("\n".join(lines) + "\n")
     values = host.run([*enter, "sysctl", *_SYSCTLS])
     (directory / "sysctl").write_text(values)

@@ -59,7 +59,7 @@ def figures(routers: int = ROUTERS) -> Iterator[Figure]:
             for _ in range(ROUNDS):
                 raw.append(_least(found, modules, made))
                 own.append(_restart(found))
-                held = resident(found.l3.pid)
+                size = resident(found.l3.pid)
                 found.l3.stop()
             lost = ping.stop().lost
         found.l3.spawn()
@@ -70,7 +70,7 @@ def figures(routers: int = ROUTERS) -> Iterator[Figure]:
     yield ratio(f"{name}, CPU", own=cpu[0], raw=cpu[1], target=TARGET)
     yield zero(f"l3: operations of {ROUNDS} restarts", operations[0])
     yield zero(f"l3: pings lost in {ROUNDS} restarts", lost)
-    yield memory(f"with {routers} routers", held, MEMORY)
+    yield memory(f"with {routers} routers", size, MEMORY)
 
 
 def memory(when: str, measured: float, target: float) -> Figure:

@@ -64,8 +64,8 @@ def figures() -> Iterator[Figure]:
         with _server(place / "sqlite", {}) as site:
             yield from site.filling()
             yield overload(site.client, site.url, site.network, site.server.pid)
-            held = resident(site.server.pid)
-            yield megabytes("server: resident, after all of this", held, 100.0)
+            size = resident(site.server.pid)
+            yield megabytes("server: resident, after all of this", size, 100.0)
         (place / "postgres").mkdir(mode=0o777)
         (place / "postgres").chmod(0o777)
         place.chmod(0o755)
@@ -117,8 +117,8 @@ class Site:
         yield self._bulk(kind)
 
     def reading(self, raw: Raw, when: str = "") -> Iterator[Figure]:
-        shown = run(self.url, getter(f"/ports/{self.port['id']}"), clients=1, seconds=1.0)
-        took = median(shown.times)
+        shows = run(self.url, getter(f"/ports/{self.port['id']}"), clients=1, seconds=1.0)
+        took = median(shows.times)
         yield milliseconds(f"server: port shown{when}", took, 2.0, raw=raw.answer())
         page = f"/ports?limit={BULK}"
         took = _timed(self.client, "GET", page, runs=9)

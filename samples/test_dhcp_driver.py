@@ -28,14 +28,14 @@ SAMPLE = ROOT / "samples" / "dhcp_driver"
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the sample; return the directory."""
     sandbox.require()
-    home = tmp_path_factory.mktemp("tiny-dhcp")
+    directory = tmp_path_factory.mktemp("tiny-dhcp")
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", ".*_cache")
-    shutil.copytree(SAMPLE, home / "checkout", ignore=unwanted)
+    shutil.copytree(SAMPLE, directory / "checkout", ignore=unwanted)
     offline = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
-    install = ("pip", "install", *offline, "--no-build-isolation", "--target", home / "site")
-    done = run(*install, home / "checkout", path=home)
+    install = ("pip", "install", *offline, "--no-build-isolation", "--target", directory / "site")
+    done = run(*install, directory / "checkout", path=directory)
     assert done.returncode == 0, done.stdout + done.stderr
-    return home / "site"
+    return directory / "site"
 
 
 def run(module: str, *arguments: str | Path, path: Path) -> subprocess.CompletedProcess[str]:
@@ -112,13 +112,13 @@ def test_the_dhcp_agent_serves_with_it(
     """Restart the agent, too: the server process continues."""
     monkeypatch.setenv("PYTHONPATH", str(site))
     (host,) = make_lab(hosts=1, bridges=["br-int"]).hosts.values()
-    file, home = tmp_path / "topology.json", tmp_path / "tiny"
+    file, directory = tmp_path / "topology.json", tmp_path / "tiny"
     file.write_text(json.dumps(topology(host.name)))
     options = {
         "file": {"path": file, "status_path": tmp_path / "status", "poll": 0.05, "settle": 0},
         "openvswitch": {"datapath_type": "netdev", "ovsdb_connection": host.ovs.remote},
     }
-    selected = {"agent": {"dhcp_driver": "tiny-dhcp"}, "tiny-dhcp": {"directory": home}}
+    selected = {"agent": {"dhcp_driver": "tiny-dhcp"}, "tiny-dhcp": {"directory": directory}}
     wiring = PrivateAgent(host, tmp_path / "l2", "netfw.cli.agents.l2", options)
     agent = PrivateAgent(host, tmp_path / "dhcp", "netfw.cli.agents.dhcp", {**options, **selected})
     ids = {"iface-id": PORT, "attached-mac": MAC}
@@ -129,12 +129,14 @@ def test_the_dhcp_agent_serves_with_it(
         agent.start()
         lease = client.lease()
         assert (str(lease.ip), str(lease.server)) == ("10.0.0.3", "10.0.0.2")
-        records = {path.name: path.read_bytes() for path in (home / "processes").rglob("*.pid")}
+        records = {
+            path.name: path.read_bytes() for path in (directory / "processes").rglob("*.pid")
+        }
         agent.kill()
         assert client.renew() == lease
         agent.start()
         assert client.renew() == lease
-        after = {path.name: path.read_bytes() for path in (home / "processes").rglob("*.pid")}
+        after = {path.name: path.read_bytes() for path in (directory / "processes").rglob("*.pid")}
         assert after == records != {}, "the server was restarted"
     finally:
         client.close()

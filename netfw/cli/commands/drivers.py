@@ -73,11 +73,11 @@ def show_driver(arguments: argparse.Namespace) -> int:
             f"no driver is called {arguments.name!r}{nearest(arguments.name, names)}; "
             f"installed: {', '.join(names)}"
         )
-    shown = [_details(kind, found) for kind, found in chosen]
+    described = [_details(kind, found) for kind, found in chosen]
     if arguments.json:
-        print(json.dumps(shown, indent=2))
+        print(json.dumps(described, indent=2))
     else:
-        for details in shown:
+        for details in described:
             _print_details(details)
     return 1 if any(found.error for _, found in chosen) else 0
 

@@ -250,8 +250,8 @@ def _look_around(report: DemoReport, cloud: Cloud) -> None:
         check=False,
     )
     report.quote((done.stdout or done.stderr).splitlines())
-    shown = done.stdout.count(":-)")
-    report.check("an unchanged client shows both agents", done.returncode == 0 and shown == 2)
+    alive = done.stdout.count(":-)")
+    report.check("an unchanged client shows both agents", done.returncode == 0 and alive == 2)
 
 
 def _remove(report: DemoReport, cloud: Cloud) -> None:

@@ -318,8 +318,8 @@ class Supervisor:
     def _kill_stopped(self) -> None:
         self._check_later()
         with self._lock:
-            held = checked_processes(self._states)
-        for key, process in self._stop_detector.check(held).items():
+            running = checked_processes(self._states)
+        for key, process in self._stop_detector.check(running).items():
             with self._exclusive(key) as state:
                 if state.handle is process.handle:
                     LOG.warning("%s: killing process %d: it is stopped", key, process.handle.pid)

@@ -252,18 +252,18 @@ class Connection:
         framer = messages.Framer()
         poller = select.poll()
         poller.register(sock, select.POLLIN)
-        asked = False
+        requested = False
         while True:
             if not poller.poll(self._probe * 1000):
-                if asked or not self.connected:
+                if requested or not self.connected:
                     raise OSError(f"nothing received for {self._probe:g} s")
-                asked = True
+                requested = True
                 self._send(sock, messages.message(Type.ECHO_REQUEST, self.next_xid()))
                 continue
             chunk = sock.recv(_CHUNK)
             if not chunk:
                 raise OSError("the switch hung up")
-            asked = False
+            requested = False
             for received in framer.feed(chunk):
                 self._handle(received)
             self._send_echoes(sock)

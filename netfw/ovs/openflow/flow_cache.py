@@ -117,8 +117,8 @@ class FlowCache:
         self._unowned = set(self.observed.keys() - self._holder.keys())
         wrong = {
             owner
-            for owner, held in self._held.items()
-            if any(self.observed.get(key) != wanted for key, wanted in held.flows.items())
+            for owner, owned in self._held.items()
+            if any(self.observed.get(key) != wanted for key, wanted in owned.flows.items())
         }
         self._dirty |= wrong
         unowned = (k for k in self._unowned if not self._is_learned(k, self.observed[k]))
@@ -236,7 +236,7 @@ class FlowCache:
             self._held.pop(owner, None)
         written = {encoded.key for encoded in (*plan.changes.added, *plan.changes.changed)}
         wrong = frozenset(
-            owner for owner, held in plan.holds.items() if not self._hold(owner, held, written)
+            owner for owner, owned in plan.holds.items() if not self._hold(owner, owned, written)
         )
         for key in itertools.chain.from_iterable(released):
             if key in self.observed and key not in self._holder:
@@ -244,14 +244,14 @@ class FlowCache:
         self._dirty = (self._dirty - plan.gone - plan.holds.keys()) | wrong
         return Drift(wrong)
 
-    def _hold(self, owner: Owner, held: OwnedFlows, written: Set[Key]) -> bool:
+    def _hold(self, owner: Owner, owned: OwnedFlows, written: Set[Key]) -> bool:
         """Record the flows of *owner*; return whether the switch has all of them."""
-        self._held[owner] = held
-        self._learn_targets.update(held.learn_targets)
-        self._holder.update(dict.fromkeys(held.flows, owner))
-        self._unowned.difference_update(held.flows)
+        self._held[owner] = owned
+        self._learn_targets.update(owned.learn_targets)
+        self._holder.update(dict.fromkeys(owned.flows, owner))
+        self._unowned.difference_update(owned.flows)
         right = True
-        for key, wanted in held.flows.items():
+        for key, wanted in owned.flows.items():
             if key in written:
                 self.observed[key] = wanted
             elif self.observed.get(key) != wanted:
@@ -260,18 +260,18 @@ class FlowCache:
 
     def _release(self, owner: Owner) -> Collection[Key]:
         """Remove *owner* from its flows; return their keys."""
-        held = self._held.get(owner)
-        if held is None:
+        owned = self._held.get(owner)
+        if owned is None:
             return ()
-        self._learn_targets.subtract(held.learn_targets)
-        for key in held.flows:
+        self._learn_targets.subtract(owned.learn_targets)
+        for key in owned.flows:
             if self._holder.get(key) == owner:
                 del self._holder[key]
-        return held.flows.keys()
+        return owned.flows.keys()
 
     def _is_unchanged(self, owner: Owner, group: FlowGroup) -> bool:
-        held = self._held.get(owner)
-        return held is not None and owner not in self._dirty and held.source == group.source
+        owned = self._held.get(owner)
+        return owned is not None and owner not in self._dirty and owned.source == group.source
 
     def _superfluous(
         self, put: Mapping[Owner, FlowGroup], space: CookieSpace, keep: Collection[Owner]
@@ -342,8 +342,8 @@ class FlowCache:
         added = tuple(flow for key, flow in claims.items() if key not in self.observed)
         changed = tuple(
             claims[key]
-            for held in holds.values()
-            for key, wanted in held.flows.items()
+            for owned in holds.values()
+            for key, wanted in owned.flows.items()
             if key in self.observed and self.observed[key] != wanted
         )
         return FlowChanges(added, changed, removed)

@@ -89,8 +89,8 @@ class AddPort:
             "tag": self.tag,
             **self.options,
         }
-        shown = " ".join(f"{key}={value}" for key, value in details.items() if value)
-        return f"add port {self.name} to {self.bridge} {shown}".rstrip()
+        rendered = " ".join(f"{key}={value}" for key, value in details.items() if value)
+        return f"add port {self.name} to {self.bridge} {rendered}".rstrip()
 
 
 @frozen(kw_only=True)

@@ -33,10 +33,10 @@ def _paths(resource: ApiResource, collections: dict[str, str]) -> Iterator[str]:
     base += resource.collection
     whole, member = f"`{base}`", f"`{base}/{{{resource.identity}}}`"
     listed = resource.listed and Verb.SHOW in resource.verbs
-    shown = resource.member_shown and Verb.SHOW in resource.verbs
+    is_readable = resource.member_shown and Verb.SHOW in resource.verbs
     on_whole = [*(["GET"] if listed else []), *_words(resource, {"POST": Verb.CREATE})]
     possible = {"PUT": Verb.UPDATE, "DELETE": Verb.DELETE}
-    on_member = [*(["GET"] if shown else []), *_words(resource, possible)]
+    on_member = [*(["GET"] if is_readable else []), *_words(resource, possible)]
     if on_whole:
         yield f"* {whole}: {', '.join(on_whole)}{' (several at once)' if _bulk(resource) else ''}"
     if on_member:

@@ -87,8 +87,10 @@ class Controller:
         endpoint = self._endpoints[route.resource.name]
         if route.parent_id is not None:
             parent = self._endpoints[endpoint.resource.parent or ""]
-            shown = parent.plugin.show(request.requester, parent.resource.name, route.parent_id)
-            route = evolve(route, parent_id=str(shown[parent.resource.identity]))
+            parent_body = parent.plugin.show(
+                request.requester, parent.resource.name, route.parent_id
+            )
+            route = evolve(route, parent_id=str(parent_body[parent.resource.identity]))
             request = evolve(request, route=route)
         if route.action is not None:
             return self._act(endpoint, request, route.action)
@@ -150,9 +152,9 @@ class Controller:
         created = endpoint.plugin.create(requester, resource.name, complete)
         if not resource.enveloped:
             return ApiResponse(status=201, body=given[0])
-        shown = self._visible_bodies(endpoint, request, created)
+        visible = self._visible_bodies(endpoint, request, created)
         return ApiResponse(
-            status=201, body={resource.plural: shown} if bulk else {resource.singular: shown[0]}
+            status=201, body={resource.plural: visible} if bulk else {resource.singular: visible[0]}
         )
 
     def _update(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
@@ -163,8 +165,8 @@ class Controller:
         body = endpoint.plugin.update(
             requester, resource.name, request.route.own_id, requested, revision
         )
-        (shown,) = self._visible_bodies(endpoint, request, (body,))
-        return ApiResponse(status=200, body={resource.singular: shown})
+        (visible,) = self._visible_bodies(endpoint, request, (body,))
+        return ApiResponse(status=200, body={resource.singular: visible})
 
     def _delete(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
         revision = request.revision()
@@ -191,9 +193,9 @@ class Controller:
         result = endpoint.plugin.member_action(
             requester, endpoint.resource.name, request.route.own_id, action.name, body
         )
-        shown = self._visible_bodies(endpoint, request, (result,))[0] if action.shows else result
+        visible = self._visible_bodies(endpoint, request, (result,))[0] if action.shows else result
         return ApiResponse(
-            status=200, body=shown if action.envelope is None else {action.envelope: shown}
+            status=200, body=visible if action.envelope is None else {action.envelope: visible}
         )
 
     # Steps that several verbs share.
@@ -242,8 +244,8 @@ class Controller:
         if self._policy.needs_target(requester, resource, operation, requested):
             target = _parent_of(resource, request)
             if resource.member_shown:
-                shown = endpoint.plugin.show(requester, resource.name, request.route.own_id)
-                target = {**shown, **target}
+                current = endpoint.plugin.show(requester, resource.name, request.route.own_id)
+                target = {**current, **target}
         self._policy.authorize(requester, resource, operation, target, requested)
 
     def _visible(

@@ -133,8 +133,8 @@ def unexpected(request_id: str) -> ErrorResponse:
     )
 
 
-def no_such_path(shown: str) -> HttpError:
-    return HttpError(404, "HTTPNotFound", f"there is nothing at {shown}")
+def no_such_path(path: str) -> HttpError:
+    return HttpError(404, "HTTPNotFound", f"there is nothing at {path}")
 
 
 def wrong_method(method: str, allowed: frozenset[str]) -> HttpError:

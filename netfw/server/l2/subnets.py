@@ -178,17 +178,17 @@ def _vacating(unit: UnitOfWork, subnet: Subnet) -> tuple[Row, ...]:
 
     :raises Conflict: other ports keep addresses of it.
     """
-    held = {"fixed_ips": (f"subnet_id={subnet.id}",)}
+    on_subnet = {"fixed_ips": (f"subnet_id={subnet.id}",)}
     if subnet.automatic:
-        rows = unit.tx.resources.find(Kind.PORT, Query(filters=held))
+        rows = unit.tx.resources.find(Kind.PORT, Query(filters=on_subnet))
         owners = [row.body["device_owner"] for row in rows]
         others = sum(map(is_l3_agent_port, owners))
     else:
-        own = Query(filters={**held, "device_owner": (DeviceOwner.DHCP.value,)})
+        own = Query(filters={**on_subnet, "device_owner": (DeviceOwner.DHCP.value,)})
         rows = unit.tx.resources.find(Kind.PORT, own)
-        others = unit.tx.resources.count(Kind.PORT, Query(filters=held)) - len(rows)
+        others = unit.tx.resources.count(Kind.PORT, Query(filters=on_subnet)) - len(rows)
     if others:
-        some = unit.tx.resources.find(Kind.PORT, Query(filters=held, limit=10))
+        some = unit.tx.resources.find(Kind.PORT, Query(filters=on_subnet, limit=10))
         users = {row.body["device_owner"] for row in some} - {DeviceOwner.DHCP.value}
         raise Conflict(
             f"subnet {subnet.id} is in use: addresses of {subnet.cidr} belong to "
@@ -200,8 +200,8 @@ def _vacating(unit: UnitOfWork, subnet: Subnet) -> tuple[Row, ...]:
 def _check_gateway_unused(unit: UnitOfWork, subnet: Subnet) -> None:
     if subnet.gateway is None:
         return
-    held = (f"subnet_id={subnet.id}", f"ip_address={subnet.gateway}")
-    for row in unit.tx.resources.find(Kind.PORT, Query(filters={"fixed_ips": held})):
+    gateway_ip = (f"subnet_id={subnet.id}", f"ip_address={subnet.gateway}")
+    for row in unit.tx.resources.find(Kind.PORT, Query(filters={"fixed_ips": gateway_ip})):
         if is_l3_agent_port(row.body["device_owner"]):
             raise Conflict(
                 f"gateway {subnet.gateway} of subnet {subnet.id} is in use by port "

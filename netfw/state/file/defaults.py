@@ -71,9 +71,9 @@ def complete_port(
     body.setdefault("mac_address", mac_of(id))
     if body.get("binding:host_id") or body.get("binding:hosts"):
         body.setdefault("binding:vif_type", VifType.OVS.value)
-    home = _network_id(body)
-    yield from complete_router_port(body, networks.get(home), ha_routers)
-    if (network := networks.get(home)) is not None:
+    network_id = _network_id(body)
+    yield from complete_router_port(body, networks.get(network_id), ha_routers)
+    if (network := networks.get(network_id)) is not None:
         body.setdefault("port_security_enabled", network.port_security)
         if network.qos_policy_id is not None:
             body.setdefault("qos_network_policy_id", str(network.qos_policy_id))
@@ -82,7 +82,7 @@ def complete_port(
         for position, raw in enumerate(fixed):
             fixed[position] = entry = {"ip_address": raw} if isinstance(raw, str) else raw
             if isinstance(entry, dict) and "subnet_id" not in entry:
-                problem = _set_subnet(entry, subnets.get(home, ()))
+                problem = _set_subnet(entry, subnets.get(network_id, ()))
                 if problem:
                     yield f"fixed_ips[{position}]", problem
 

@@ -62,8 +62,10 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         for mac in ("02:00:00:00:00:00", "fe:ff:ff:ff:ff:ff", "00:00:00:00:00:01"):
             variants[f"MAC {mac}"] = evolve(value, mac=Mac(mac))
         if value.netns is not None:
-            home = {f"{what} here": evolve(odd, netns=None) for what, odd in variants.items()}
-            variants |= home
+            without_netns = {
+                f"{what} here": evolve(odd, netns=None) for what, odd in variants.items()
+            }
+            variants |= without_netns
         return variants
 
     def changed(self, value: Attachment) -> Attachment:

@@ -54,8 +54,8 @@ class Fabric:
     def connected(self, host: str) -> bool:
         """Return whether traffic of *host* is forwarded."""
         self._check(host)
-        shown = self.namespaces.run(["ip", "-o", "link", "show", host])
-        return f"master {BRIDGE}" in shown and ",UP" in shown
+        output = self.namespaces.run(["ip", "-o", "link", "show", host])
+        return f"master {BRIDGE}" in output and ",UP" in output
 
     def close(self) -> None:
         self.namespaces.close()

@@ -132,8 +132,8 @@ class PrivateOvs:
 
     def devices(self) -> frozenset[str]:
         """Return the devices of the datapath, of all bridges."""
-        shown = self.appctl("dpctl/show", "netdev@ovs-netdev")
-        return frozenset(re.findall(r"^ +port \d+: (\S+)", shown, re.MULTILINE))
+        output = self.appctl("dpctl/show", "netdev@ovs-netdev")
+        return frozenset(re.findall(r"^ +port \d+: (\S+)", output, re.MULTILINE))
 
     def run(self, *argv: str) -> str:
         """Run a command of OVS against this switch; return its standard output.

@@ -45,7 +45,7 @@ class StateCache:
         self._port_networks: dict[PortId, NetworkId] | None = None
         self._desired: dict[NetworkId, _Desired] = {}
         self._servers: dict[PortId, NetworkId] = {}
-        self._desired_home: dict[PortId, NetworkId] = {}
+        self._desired_network: dict[PortId, NetworkId] = {}
         self._waiting: dict[NetworkId, set[PortId]] = {}
 
     def on_disk(self) -> frozenset[NetworkId]:
@@ -116,18 +116,18 @@ class StateCache:
         self._tidy(network)
 
     def set_desired_port(self, port: PortId, value: DhcpPort | None) -> None:
-        home = self._desired_home.pop(port, None)
-        if home is not None and (value is None or value.network != home):
-            self._desired[home].ports.pop(port, None)
-            self._waiting.get(home, set()).discard(port)
-            self._tidy(home)
+        network = self._desired_network.pop(port, None)
+        if network is not None and (value is None or value.network != network):
+            self._desired[network].ports.pop(port, None)
+            self._waiting.get(network, set()).discard(port)
+            self._tidy(network)
         if value is not None:
             self._desired.setdefault(value.network, _Desired()).ports[port] = value
-            self._desired_home[port] = value.network
+            self._desired_network[port] = value.network
 
     def forget_desired_port(self, port: PortId, network: NetworkId) -> None:
         """Drop the desired state of *port* if it is on *network*."""
-        if self._desired_home.get(port) == network:
+        if self._desired_network.get(port) == network:
             self.set_desired_port(port, None)
 
     def _tidy(self, network: NetworkId) -> None:
@@ -139,20 +139,22 @@ class StateCache:
         """Drop the desired state of all keys that are not in *keep*."""
         for network in [id for id in self._desired if NetworkKey(id) not in keep]:
             self.set_desired_network(network, None)
-        for port in [id for id in self._desired_home if PortKey(id) not in keep]:
+        for port in [id for id in self._desired_network if PortKey(id) not in keep]:
             self.set_desired_port(port, None)
 
     def add_waiting(self, ports: Iterable[PortId]) -> None:
         """Record ports that wait for their network, or for addresses of other ports on it."""
         with self._lock:
             for port in ports:
-                self._waiting.setdefault(self._desired_home[port], set()).add(port)
+                self._waiting.setdefault(self._desired_network[port], set()).add(port)
 
     def pop_waiting(self, network: NetworkId) -> frozenset[DhcpKey]:
         """Return and forget the ports that waited on *network*."""
         with self._lock:
             mine = self._waiting.pop(network, set())
-        return frozenset(PortKey(port) for port in mine if self._desired_home.get(port) == network)
+        return frozenset(
+            PortKey(port) for port in mine if self._desired_network.get(port) == network
+        )
 
 
 def read_network_files(files: NetworkPaths) -> NetworkFiles:

@@ -136,7 +136,9 @@ class _NameClaims:
 
     def _is_anothers(self, port: Port, wanted: Attachment) -> bool:
         """Return whether another process took the name after the port was marked as ours."""
-        home = self._observed.link(None, port.name)
+        root_link = self._observed.link(None, port.name)
         if self._settings.use_veth:  # the ends of a pair come and go together
-            return home is None and self._observed.link(wanted.netns, wanted.device) is not None
-        return is_unusable(port) and home is not None and home.kind not in MADE_BY_SWITCH
+            return (
+                root_link is None and self._observed.link(wanted.netns, wanted.device) is not None
+            )
+        return is_unusable(port) and root_link is not None and root_link.kind not in MADE_BY_SWITCH

@@ -141,12 +141,12 @@ def is_abandoned(port: Port, link: Link) -> bool:
 def is_stranded(port: Port, observed: Observed) -> bool:
     """Return whether a port of ours cannot be moved, because its name is taken there."""
     namespace = namespace_of(port)
-    home, there = observed.link(None, port.name), observed.link(namespace, port.name)
+    root_link, there = observed.link(None, port.name), observed.link(namespace, port.name)
     return (
         namespace is not None
         and not is_pair(port)
-        and home is not None
-        and home.kind in MADE_BY_SWITCH
+        and root_link is not None
+        and root_link.kind in MADE_BY_SWITCH
         and there is not None
         and there.kind not in MADE_BY_SWITCH
     )

@@ -181,9 +181,9 @@ class _Draft:
         return True  # we did not come to make them, last time
 
     def _internal_link(self, port: Port, wanted: Attachment) -> tuple[Namespace, Link] | None:
-        home = self.observed.link(None, port.name)
-        if home is not None and home.kind in MADE_BY_SWITCH:
-            return None, home
+        root_link = self.observed.link(None, port.name)
+        if root_link is not None and root_link.kind in MADE_BY_SWITCH:
+            return None, root_link
         for namespace in (wanted.netns, namespace_of(port)):
             link = self.observed.link(namespace, port.name) if namespace is not None else None
             if link is not None:
@@ -192,11 +192,11 @@ class _Draft:
 
     def _is_dead(self, port: Port, namespace: Namespace) -> bool:
         """Return whether the device in *namespace* is left from before a restart of the switch."""
-        home = self.observed.link(None, port.name)
+        root_link = self.observed.link(None, port.name)
         there = self.observed.link(namespace, port.name) if namespace is not None else None
         return (
-            home is not None
-            and home.kind in MADE_BY_SWITCH
+            root_link is not None
+            and root_link.kind in MADE_BY_SWITCH
             and there is not None
             and there.kind in MADE_BY_SWITCH
         )

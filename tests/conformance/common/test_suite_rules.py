@@ -67,8 +67,8 @@ def test_what_is_wrong_is_said_in_sentences():
     complaints = {
         "a should be gone and is still there:\n  7": lambda: suite.assert_gone({"a": 1}),
         "a should be\n  1\nand is\n  7": lambda: suite.assert_so({"a": 1}),
-        "c should be held and is not": lambda: suite.assert_held(Holder(), {"a", "b", "c"}),
-        "b should not be held and is": lambda: suite.assert_held(Holder(), {"a"}),
+        "c should be present and is not": lambda: suite.assert_held(Holder(), {"a", "b", "c"}),
+        "b should not be present and is": lambda: suite.assert_held(Holder(), {"a"}),
         "a should be done and waits: tea": lambda: suite.assert_done(Outcome(waiting={"a": "tea"})),
     }
     for sentence, complain in complaints.items():

@@ -150,9 +150,9 @@ class HostDriverConformance(Generic[K, V]):
 
     def assert_held(self, driver: HostDriver[K, V], keys: Set[K]) -> None:
         """Assert that exactly *keys* are present in the driver."""
-        held = driver.present()
-        _say(f"{key} should be held and is not" for key in keys - held)
-        _say(f"{key} should not be held and is" for key in held - keys)
+        present = driver.present()
+        _say(f"{key} should be present and is not" for key in keys - present)
+        _say(f"{key} should not be present and is" for key in present - keys)
 
     @proves(HostDriver, 1)
     def test_what_is_put_is_so_and_what_is_dropped_is_gone(self, driver: HostDriver[K, V]) -> None:

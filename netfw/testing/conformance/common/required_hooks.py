@@ -16,8 +16,8 @@ class RequiresHooks:
         super().__init_subclass__(**options)
         missing = missing_hooks(cls)
         if missing and cls.__name__.startswith("Test"):
-            home = next(base.__module__ for base in cls.__mro__ if "HOOKS" in vars(base))
+            module = next(base.__module__ for base in cls.__mro__ if "HOOKS" in vars(base))
             raise TypeError(
                 f"{cls.__name__} lacks hooks: override {', '.join(missing)}; "
-                f"what each is for is in {home}"
+                f"what each is for is in {module}"
             )

@@ -87,9 +87,9 @@ class LabClientVm(DhcpClientVm):
         prefix = IPv6Network((prefix_of, 64), strict=False)
         until = time.monotonic() + self._timeout
         while True:
-            shown = json.loads(self.instance.run(["ip", "-6", "-j", "address", "show", "eth0"]))
+            links = json.loads(self.instance.run(["ip", "-6", "-j", "address", "show", "eth0"]))
             addresses = frozenset(
-                IPv6Address(address["local"]) for link in shown for address in link["addr_info"]
+                IPv6Address(address["local"]) for link in links for address in link["addr_info"]
             )
             if any(address in prefix for address in addresses) or time.monotonic() > until:
                 return addresses

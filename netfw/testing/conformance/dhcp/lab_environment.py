@@ -209,9 +209,11 @@ class DhcpLabEnvironment(DhcpEnvironment):
 
     def foreign_is_intact(self, value: DhcpNetwork) -> bool:
         name = device_name("tap", value.server.id)
-        shown = self._sites[0].namespaces.attempt(["ip", "-o", "link", "show", name])
+        result = self._sites[0].namespaces.attempt(["ip", "-o", "link", "show", name])
         return (
-            shown.status == 0 and value.server.mac not in shown.output and ",UP" not in shown.output
+            result.status == 0
+            and value.server.mac not in result.output
+            and ",UP" not in result.output
         )
 
     def outage(self) -> AbstractContextManager[None]:

@@ -111,8 +111,8 @@ class DhcpLabHost:
 
     def _gateways(self, netns: str, device: str) -> Iterator[IpAddress]:
         for family in ("-4", "-6"):
-            shown = self.ip("-n", netns, family, "-j", "route", "show", "default", "dev", device)
-            yield from (ip_address(route["gateway"]) for route in json.loads(shown or "[]"))
+            output = self.ip("-n", netns, family, "-j", "route", "show", "default", "dev", device)
+            yield from (ip_address(route["gateway"]) for route in json.loads(output or "[]"))
 
     def within(self, netns: str, look: Callable[[], T]) -> T:
         """Return the result of *look*, called in a namespace of this host."""
@@ -214,15 +214,15 @@ class DriverHosts(Generic[D]):
 
 def start_lab_host(stack: contextlib.ExitStack, prefix: str) -> DhcpLabHost:
     """Start a switch in the caller's namespaces; *stack* stops it and removes its files."""
-    home = Path(tempfile.mkdtemp(prefix=prefix, dir="/run"))
-    home.chmod(0o755)
-    stack.callback(shutil.rmtree, home, ignore_errors=True)
+    directory = Path(tempfile.mkdtemp(prefix=prefix, dir="/run"))
+    directory.chmod(0o755)
+    stack.callback(shutil.rmtree, directory, ignore_errors=True)
     namespaces = current_namespaces()
     stack.callback(namespaces.close)
-    ovs = PrivateOvs(home / "ovs")
+    ovs = PrivateOvs(directory / "ovs")
     stack.callback(ovs.stop)
     ovs.start(*bridge_setup(BRIDGE))
-    return DhcpLabHost("host", namespaces, ovs, home / "files")
+    return DhcpLabHost("host", namespaces, ovs, directory / "files")
 
 
 def start_second_host(stack: contextlib.ExitStack, first: DhcpLabHost) -> DhcpLabHost:
@@ -274,9 +274,9 @@ def _command_line(pid: int) -> str:
 
 
 def _addresses(link: dict[str, Any]) -> Iterable[IpInterface]:
-    for shown in link["addr_info"]:
-        address = ip_interface(f"{shown['local']}/{shown['prefixlen']}")
-        permanent = not shown.get("dynamic") and shown.get("valid_life_time", 1) > 0
+    for entry in link["addr_info"]:
+        address = ip_interface(f"{entry['local']}/{entry['prefixlen']}")
+        permanent = not entry.get("dynamic") and entry.get("valid_life_time", 1) > 0
         if permanent and (not address.ip.is_link_local or _is_metadata(address)):
             yield address
 

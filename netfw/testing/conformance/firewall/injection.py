@@ -167,7 +167,7 @@ class InjectionSuite(FirewallSuite):
 
     def refuses(self, driver: FirewallDriver, invalid: Iterator[Injected]) -> None:
         """Each value is refused for its key alone, and leaves no trace."""
-        former, held = self.environment.dump_state(), driver.present()
+        former, present = self.environment.dump_state(), driver.present()
         for key, value in invalid:
             other = GroupKey(a_group())
             update: Update[Any, Any] = Update(put={key: value, **nothing(other.group)})
@@ -179,7 +179,7 @@ class InjectionSuite(FirewallSuite):
                 continue
             assert isinstance(outcome.failed.get(key), InvalidInput), f"{value!r} is not refused"
         if self.filtering:
-            assert driver.present() == held
+            assert driver.present() == present
             picture = self.environment.dump_state()
             assert not [line for line in picture if SENTINEL in line]
             assert picture == former

@@ -176,8 +176,8 @@ class RouterLabEnvironment(RouterEnvironment):
             self._namespaces.attempt(["ip", "link", "delete", self._foreign.pop()])
 
     def found(self, router: RouterId, ports: Collection[RouterPort]) -> FoundRouter | None:
-        shown = {port.id: self._site.find(port.id) for port in ports}
-        links = {id: found[1] for id, found in shown.items() if found is not None}
+        located = {port.id: self._site.find(port.id) for port in ports}
+        links = {id: found[1] for id, found in located.items() if found is not None}
         if not links and not any(str(router) in name for name in self._site.netns_names()):
             return None
         return FoundRouter(
@@ -232,9 +232,9 @@ class RouterLabEnvironment(RouterEnvironment):
         self._foreign.append(name)
 
     def foreign_is_intact(self, value: RouterState) -> bool:
-        shown = self._namespaces.attempt(["ip", "-o", "link", "show", self._foreign_name(value)])
+        result = self._namespaces.attempt(["ip", "-o", "link", "show", self._foreign_name(value)])
         mac = _ports(value)[0].mac
-        return shown.status == 0 and mac not in shown.output and ",UP" not in shown.output
+        return result.status == 0 and mac not in result.output and ",UP" not in result.output
 
     def outage(self) -> AbstractContextManager[None]:
         return self._drivers.outage(self._ovs)
@@ -280,8 +280,8 @@ class RouterLabEnvironment(RouterEnvironment):
             netns, link = self._site.find(port.id) or (None, {})
             if netns is not None:
                 words = ("-n", netns, "-s", "-j", "link", "show", link["ifname"])
-                (shown,) = json.loads(self._site.ip(*words))
-                sent += shown["stats64"]["tx"]["packets"]
+                (details,) = json.loads(self._site.ip(*words))
+                sent += details["stats64"]["tx"]["packets"]
         return sent
 
     def _in_netns(self, *words: str) -> Spoil:
@@ -320,8 +320,8 @@ class RouterLabEnvironment(RouterEnvironment):
     def _answer(self, listener: socket.socket) -> None:
         connected, peer = listener.accept()
         source = peer[0].partition("%")[0].removeprefix("::ffff:")
-        said = {"at": "metadata", "source": source, "port": peer[1]}
-        connected.sendall(json.dumps(said).encode() + b"\n")
+        answer = {"at": "metadata", "source": source, "port": peer[1]}
+        connected.sendall(json.dumps(answer).encode() + b"\n")
         connected.close()
 
     def _refuse_by_path(self, stack: ExitStack) -> None:

@@ -169,8 +169,8 @@ class LabMachine(Machine):
         self.instance.run(["sysctl", "-qw", f"net.ipv{version}.neigh.eth0.locktime=0"])
 
     def _neighbour(self, address: IpAddress) -> str | None:
-        shown = self.instance.run(["ip", "-j", "neigh", "show", str(address), "dev", "eth0"])
-        entries: list[dict[str, Any]] = json.loads(shown or "[]")
+        output = self.instance.run(["ip", "-j", "neigh", "show", str(address), "dev", "eth0"])
+        entries: list[dict[str, Any]] = json.loads(output or "[]")
         return next((entry["lladdr"] for entry in entries if "lladdr" in entry), None)
 
     def _open(self, ports: tuple[int, ...]) -> None:
@@ -226,7 +226,7 @@ class LabMachine(Machine):
     def _take_datagram(self, version: int, datagrams: socket.socket) -> None:
         _, extra, _, peer = datagrams.recvmsg(4096, 256)
         info = [(level, kind, _as_source(data, version)) for level, kind, data in extra]
-        datagrams.sendmsg([self._said(peer)], info, 0, peer)
+        datagrams.sendmsg([self._render_answer(peer)], info, 0, peer)
 
     def _accept(self, listener: socket.socket) -> None:
         connected, peer = listener.accept()
@@ -235,13 +235,13 @@ class LabMachine(Machine):
     def _answer(self, connected: socket.socket, peer: tuple[Any, ...]) -> None:
         try:
             if connected.recv(4096):
-                connected.send(self._said(peer))
+                connected.send(self._render_answer(peer))
                 return
         except OSError:
             pass
         self._service.release(connected)
 
-    def _said(self, peer: tuple[Any, ...]) -> bytes:
+    def _render_answer(self, peer: tuple[Any, ...]) -> bytes:
         source = peer[0].partition("%")[0]
         return json.dumps({"at": self.name, "source": source, "port": peer[1]}).encode() + b"\n"
 
@@ -280,8 +280,10 @@ class LabMachine(Machine):
     ) -> Arrival | None:
         with self._connected(address, protocol, port, source_port) as connected:
             connected.sendall(b"?\n")
-            said = json.loads(connected.recv(4096))
-        return Arrival(at=said["at"], source=ip_address(said["source"]), source_port=said["port"])
+            answer = json.loads(connected.recv(4096))
+        return Arrival(
+            at=answer["at"], source=ip_address(answer["source"]), source_port=answer["port"]
+        )
 
     def _connected(
         self, address: IpAddress, protocol: str, port: int, source_port: int

@@ -159,8 +159,8 @@ class ApiExtensionConformance(RequiresHooks):
             for resource in self.make_extension().resources()
             if Verb.CREATE in resource.verbs
         }
-        shown = {request.resource for request in self.requests() if not request.refused}
-        assert makeable <= shown, f"no request makes {', '.join(sorted(makeable - shown))}"
+        covered = {request.resource for request in self.requests() if not request.refused}
+        assert makeable <= covered, f"no request makes {', '.join(sorted(makeable - covered))}"
 
 
 def _attributes(resource: ResourceDeclaration) -> Iterator[Attribute]:

@@ -56,10 +56,10 @@ def _stored_agents() -> sa.Select[Any]:
     )
 
 
-def _address(said: object) -> str | None:
+def _address(value: object) -> str | None:
     """Return the address as the server looks for it; hosts may say anything."""
     try:
-        address = ip_address(str(said))
+        address = ip_address(str(value))
     except ValueError:
         return None
     if isinstance(address, IPv6Address):
