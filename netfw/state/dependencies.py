@@ -10,14 +10,25 @@ that is only a member of a group brings nothing.  Roles keep the graph free of c
                               -> group SEEN   -> rules -> group MEMBERS -> ports SEEN
                                                        -> address group
                               -> QoS policy, trunk -> its ports SEEN
+              -> subnet DISTRIBUTED -> router DISTRIBUTED -> its networks SEEN
+              -> agents with a tunnel address or a routing MAC address
     Root(POPULATION) -> network PEERS -> ports SEEN
+              -> subnet DISTRIBUTED_PEERS -> router DISTRIBUTED_PEERS -> its networks PEERS
     Root(DHCP) -> network SERVED -> subnets, ports SERVED
-    Root(L3)  -> subnet ROUTED -> distributed router HOME
-              -> router HOME  -> port ROUTER_PORT -> network SEEN, subnet AROUND -> ports SEEN
-                              -> floating IP HOME -> port SEEN, QoS policy
-                              -> floating IP FORWARDING -> port forwardings
+    Root(L3)  -> subnet ROUTED   -> distributed router HOME
+              -> router HOME     -> port ROUTER_PORT -> network SEEN
+              -> router ASSIGNED -> floating IP HOME -> port SEEN, QoS policy
+                                 -> floating IP FORWARDING -> port forwardings
+              -> floating IP HOME -> external network SEEN
+              -> agent gateway ROUTER_PORT -> network SEEN
 
-A port on several hosts (an interface of a highly available router) is HOME on each of them.
+A port on several hosts (an interface of a highly available router) is HOME on each of them.  A host
+that prepares for a port reaches it in the role PREPARED, which leads where HOME leads.
+
+A distributed router is on each host that has or prepares for a port on one of its subnets.  Ports
+of routers and gateways of agents do not count: routers would follow each other.  DHCP servers do,
+since the instances they serve and their metadata proxy use the router.  A floating IP with a host
+is on that host alone; without one it is where the router is assigned.
 
 This module is stateless: a store with rows follows the same edges by queries.
 """
@@ -27,14 +38,19 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 from uuid import UUID
 
 from attrs import frozen
 
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.agent import Agent
-from netfw.model.device_owner import is_distributed, is_router_port
+from netfw.model.device_owner import (
+    DeviceOwner,
+    is_distributed,
+    is_l3_agent_port,
+    is_router_port,
+)
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -57,6 +73,8 @@ class Role(enum.StrEnum):
     """This host implements it, and reports its status."""
     SERVED = "served"
     """This host serves it DHCP, and reports its status."""
+    PREPARED = "prepared"
+    """This host prepares for it: it may be activated here."""
     ROUTER_PORT = "router_port"
     """A port of a router on this host."""
     SEEN = "seen"
@@ -64,15 +82,29 @@ class Role(enum.StrEnum):
     MEMBERS = "members"
     PEERS = "peers"
     ROUTED = "routed"
-    AROUND = "around"
+    """A subnet of an instance on this host: its distributed routers are here."""
+    ASSIGNED = "assigned"
+    """A router that is scheduled to this host, with its floating IPs that have no host."""
+    DISTRIBUTED = "distributed"
+    """A distributed router on this host, or a subnet that it may be on, for the switch."""
+    DISTRIBUTED_PEERS = "distributed_peers"
+    """The same, for the ports behind the router."""
     FORWARDING = "forwarding"
     """A floating IP of a router on this host that forwards ports instead of standing for one
     port."""
 
 
-DELIVERED: Final = frozenset({Role.HOME, Role.SERVED, Role.ROUTER_PORT, Role.SEEN})
+DELIVERED: Final = frozenset(
+    {Role.HOME, Role.SERVED, Role.PREPARED, Role.ROUTER_PORT, Role.SEEN}
+)
 """Roles in which a resource is delivered; the others only lead to other resources."""
 REPORTED: Final = frozenset({Role.HOME, Role.SERVED})
+INSTANCE_ROLES: Final = (
+    (Service.L3, Role.ROUTED),
+    (Service.L2, Role.DISTRIBUTED),
+    (Service.POPULATION, Role.DISTRIBUTED_PEERS),
+)
+"""The role in which a service of a host reaches the subnets of the instances there."""
 
 
 @frozen
@@ -142,9 +174,16 @@ def edges(item: Item) -> frozenset[Edge]:
 def each_edge(item: Item) -> Iterator[Edge]:
     """Yield the edges that *item* contributes; an edge may come twice."""
     if isinstance(item, Assignment):
-        role = Role.SERVED if item.service is Service.DHCP else Role.HOME
-        return iter(((AgentRoot(item.service, item.host), ResourceRole(item.ref, role)),))
+        root = AgentRoot(item.service, item.host)
+        is_dhcp = item.service is Service.DHCP
+        roles = (Role.SERVED,) if is_dhcp else (Role.HOME, Role.ASSIGNED)
+        return iter([(root, ResourceRole(item.ref, role)) for role in roles])
     return _edges(item)
+
+
+def is_known_everywhere(configurations: Mapping[str, Any]) -> bool:
+    """Return whether all L2 agents know an agent that reports *configurations*."""
+    return bool(configurations.get("tunneling_ip") or configurations.get("routing_mac"))
 
 
 def _edges(item: Resource) -> Iterator[Edge]:
@@ -171,7 +210,7 @@ def _edges(item: Resource) -> Iterator[Edge]:
             floating = Ref(Kind.FLOATING_IP, item.floating_ip_id)
             yield ResourceRole(floating, Role.FORWARDING), ResourceRole(ref(item), Role.SEEN)
         case Agent():
-            if item.configurations.content().get("tunneling_ip"):
+            if is_known_everywhere(item.configurations.content()):
                 yield AgentRoot(Service.L2, EVERYWHERE), ResourceRole(ref(item), Role.SEEN)
         case SecurityGroup() | AddressGroup() | QosPolicy():
             pass  # only the target of references
@@ -181,45 +220,62 @@ def _edges(item: Resource) -> Iterator[Edge]:
 
 def _port_edges(port: Port) -> Iterator[Edge]:
     network, itself = Ref(Kind.NETWORK, port.network_id), ref(port)
+    bound, prepared = port.binding.all_hosts, port.binding.prepared_hosts
     home, seen = ResourceRole(itself, Role.HOME), ResourceRole(itself, Role.SEEN)
-    yield home, ResourceRole(network, Role.SEEN)
-    yield from _policies(home, port.qos_policy_id, port.qos_network_policy_id)
-    for group in (Ref(Kind.SECURITY_GROUP, id) for id in port.security_groups):
-        yield home, ResourceRole(group, Role.SEEN)
+    ahead = ResourceRole(itself, Role.PREPARED)
+    groups = tuple(Ref(Kind.SECURITY_GROUP, id) for id in port.security_groups)
+    for group in groups:
         yield ResourceRole(group, Role.MEMBERS), seen
+    for node in (home, ahead) if prepared else (home,):
+        yield node, ResourceRole(network, Role.SEEN)
+        yield from _policies(node, port.qos_policy_id, port.qos_network_policy_id)
+        yield from ((node, ResourceRole(group, Role.SEEN)) for group in groups)
     yield ResourceRole(network, Role.SERVED), ResourceRole(itself, Role.SERVED)
-    for subnet in _subnets(port):
-        yield ResourceRole(subnet, Role.AROUND), seen
     if is_router_port(port.device_owner):
         yield from _router_port_edges(port)
-    for host in port.binding.all_hosts:
-        yield AgentRoot(Service.L2, host), home
-        yield from _bound_edges(port, host, ResourceRole(network, Role.PEERS))
-    if port.binding.all_hosts:
+    elif port.device_owner == DeviceOwner.FLOATING_IP_AGENT_GATEWAY:
+        yield from _agent_gateway_edges(port)
+    for hosts, node in (bound, home), (prepared, ahead):
+        for host in hosts:
+            yield AgentRoot(Service.L2, host), node
+            yield AgentRoot(Service.POPULATION, host), ResourceRole(network, Role.PEERS)
+            if not is_l3_agent_port(port.device_owner):
+                yield from _instance_edges(port, host)
+    if bound:
         yield ResourceRole(network, Role.PEERS), seen
 
 
-def _bound_edges(port: Port, host: str, peers: ResourceRole) -> Iterator[Edge]:
-    yield AgentRoot(Service.POPULATION, host), peers
-    if not is_router_port(port.device_owner):
-        for subnet in _subnets(port):
-            yield AgentRoot(Service.L3, host), ResourceRole(subnet, Role.ROUTED)
+def _instance_edges(port: Port, host: str) -> Iterator[Edge]:
+    """Yield the edges to the subnets of *port*, on which the routers of *host* may be."""
+    for subnet in _subnets(port):
+        for service, role in INSTANCE_ROLES:
+            yield AgentRoot(service, host), ResourceRole(subnet, role)
+
+
+def _agent_gateway_edges(port: Port) -> Iterator[Edge]:
+    itself = ResourceRole(ref(port), Role.ROUTER_PORT)
+    yield itself, ResourceRole(Ref(Kind.NETWORK, port.network_id), Role.SEEN)
+    if port.binding.host:
+        yield AgentRoot(Service.L3, port.binding.host), itself
 
 
 def _router_port_edges(port: Port) -> Iterator[Edge]:
     try:
-        router = ResourceRole(Ref(Kind.ROUTER, UUID(port.device_id)), Role.HOME)
+        router = Ref(Kind.ROUTER, UUID(port.device_id))
     except ValueError:
         return  # not attached to a router yet
-    network = ResourceRole(Ref(Kind.NETWORK, port.network_id), Role.SEEN)
+    network = Ref(Kind.NETWORK, port.network_id)
     itself = ResourceRole(ref(port), Role.ROUTER_PORT)
-    yield router, itself
-    yield itself, network
+    yield ResourceRole(router, Role.HOME), itself
+    yield itself, ResourceRole(network, Role.SEEN)
     if is_distributed(port.device_owner):
-        yield network, ResourceRole(ref(port), Role.SEEN)
+        yield ResourceRole(network, Role.SEEN), ResourceRole(ref(port), Role.SEEN)
         for subnet in _subnets(port):
-            yield ResourceRole(subnet, Role.ROUTED), router
-            yield itself, ResourceRole(subnet, Role.AROUND)
+            yield ResourceRole(subnet, Role.ROUTED), ResourceRole(router, Role.HOME)
+            for role in (Role.DISTRIBUTED, Role.DISTRIBUTED_PEERS):
+                yield ResourceRole(subnet, role), ResourceRole(router, role)
+        yield ResourceRole(router, Role.DISTRIBUTED), ResourceRole(network, Role.SEEN)
+        yield ResourceRole(router, Role.DISTRIBUTED_PEERS), ResourceRole(network, Role.PEERS)
 
 
 def _trunk_edges(trunk: Trunk) -> Iterator[Edge]:
@@ -244,11 +300,14 @@ def _floating_ip_edges(floating: FloatingIp) -> Iterator[Edge]:
     if floating.router_id is None:
         return
     home = ResourceRole(ref(floating), Role.HOME)
-    router = ResourceRole(Ref(Kind.ROUTER, floating.router_id), Role.HOME)
-    yield router, home
+    source: Source = ResourceRole(Ref(Kind.ROUTER, floating.router_id), Role.ASSIGNED)
+    if floating.host is not None:
+        source = AgentRoot(Service.L3, floating.host)
+        yield home, ResourceRole(Ref(Kind.NETWORK, floating.network_id), Role.SEEN)
+    yield source, home
     yield from _policies(home, floating.qos_policy_id)
     if floating.port_id is None:
-        yield router, ResourceRole(ref(floating), Role.FORWARDING)
+        yield source, ResourceRole(ref(floating), Role.FORWARDING)
     else:
         yield home, ResourceRole(Ref(Kind.PORT, floating.port_id), Role.SEEN)
 

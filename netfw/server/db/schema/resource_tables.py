@@ -209,6 +209,7 @@ _FLOATING_IP = (
     _id("port_id"),
     _text("fixed_ip_address"),
     _id("router_id"),
+    _text("host", index=True),
     _text("status"),
     _id("qos_policy_id", index=False),
 )
@@ -278,6 +279,15 @@ PORT_HOSTS = Table(
     **TABLE_OPTIONS,
 )
 """The hosts of ports that are on several hosts at once."""
+PORT_PREPARED_HOSTS = Table(
+    "port_prepared_hosts",
+    METADATA,
+    _member("port_id", "ports"),
+    Column("host", text(), primary_key=True),
+    Index(None, "host"),
+    **TABLE_OPTIONS,
+)
+"""The hosts that prepare for ports, which may be activated there."""
 TAGS = Table(
     "tags",
     METADATA,
@@ -300,6 +310,10 @@ def _hosts(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
     return frozenset((host,) for host in body.get("binding:hosts", ()))
 
 
+def _prepared_hosts(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
+    return frozenset((host,) for host in body.get("binding:prepared_hosts", ()))
+
+
 def _mapping(
     kind: Kind, name: str, fields: tuple[ColumnMapping, ...], *unique: str
 ) -> TableMapping:
@@ -319,6 +333,7 @@ _MAPPINGS = (
             Relation(table=PORT_ADDRESSES, rows=_addresses),
             Relation(table=PORT_GROUPS, rows=_groups),
             Relation(table=PORT_HOSTS, rows=_hosts),
+            Relation(table=PORT_PREPARED_HOSTS, rows=_prepared_hosts),
         ),
     ),
     _mapping(Kind.ROUTER, "routers", _ROUTER),

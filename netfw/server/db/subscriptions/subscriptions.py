@@ -152,8 +152,11 @@ class Subscriptions:
             case Kind.ROUTER, Role.HOME:
                 yield from find(Kind.ROUTER, id=id)
                 yield from find(Kind.PORT, device_id=id)
+            case Kind.ROUTER, Role.ASSIGNED:
                 yield from find(Kind.FLOATING_IP, router_id=id)
-            case Kind.SUBNET, Role.ROUTED:
+            case Kind.ROUTER, Role.DISTRIBUTED | Role.DISTRIBUTED_PEERS:
+                yield from find(Kind.PORT, device_id=id)
+            case Kind.SUBNET, Role.ROUTED | Role.DISTRIBUTED | Role.DISTRIBUTED_PEERS:
                 wanted = {
                     "fixed_ips": (f"subnet_id={id}",),
                     "device_owner": (DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value,),

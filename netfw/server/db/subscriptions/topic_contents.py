@@ -17,13 +17,14 @@ from netfw.model.device_owner import ROUTER_PORT_PREFIXES, DeviceOwner
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.journal.topics import source
 from netfw.server.db.resources.rows import AT_ONCE, Row, Rows
-from netfw.server.db.schema.resource_tables import PORT_ADDRESSES, PORT_GROUPS, PORT_HOSTS, STORED
-from netfw.server.db.schema.tables import SUBSCRIPTIONS
-from netfw.state.dependencies import (
-    EVERYWHERE,
-    ResourceRole,
-    Role,
+from netfw.server.db.schema.resource_tables import (
+    PORT_GROUPS,
+    PORT_HOSTS,
+    PORT_PREPARED_HOSTS,
+    STORED,
 )
+from netfw.server.db.schema.tables import SUBSCRIPTIONS
+from netfw.state.dependencies import EVERYWHERE, ResourceRole, Role, is_known_everywhere
 
 
 @frozen
@@ -37,6 +38,9 @@ class TopicSubscription:
 
 PORTS: Final = STORED[Kind.PORT].table.c
 DISTRIBUTED: Final = PORTS.device_owner == DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value
+AGENT_GATEWAY: Final = PORTS.device_owner == DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value
+WITHOUT_HOST: Final = STORED[Kind.FLOATING_IP].table.c.host.is_(None)
+ROUTED: Final = STORED[Kind.FLOATING_IP].table.c.router_id.is_not(None)
 BOUND: Final = or_(PORTS.binding_host_id != "", PORTS.id.in_(select(PORT_HOSTS.c.port_id)))
 IS_ROUTER_PORT: Final = or_(
     *(PORTS.device_owner.startswith(prefix, autoescape=True) for prefix in ROUTER_PORT_PREFIXES)
@@ -91,17 +95,28 @@ PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | Members, ...]]] = M
         (Kind.SECURITY_GROUP, Role.MEMBERS): (Members(PORT_GROUPS.c.security_group_id),),
         (Kind.ADDRESS_GROUP, Role.SEEN): (ColumnLookup(Kind.ADDRESS_GROUP, "id"),),
         (Kind.PORT, Role.SEEN): (ColumnLookup(Kind.PORT, "id"),),
-        (Kind.SUBNET, Role.AROUND): (Members(PORT_ADDRESSES.c.subnet_id),),
         (Kind.ROUTER, Role.HOME): (
             ColumnLookup(Kind.ROUTER, "id"),
             ColumnLookup(Kind.PORT, "device_id", IS_ROUTER_PORT),
-            ColumnLookup(Kind.FLOATING_IP, "router_id"),
         ),
+        (Kind.ROUTER, Role.ASSIGNED): (ColumnLookup(Kind.FLOATING_IP, "router_id", WITHOUT_HOST),),
         (Kind.FLOATING_IP, Role.FORWARDING): (ColumnLookup(Kind.PORT_FORWARDING, "floatingip_id"),),
     }
 )
-BOUND_PORTS: Final = (ColumnLookup(Kind.PORT, "binding_host_id"), Members(PORT_HOSTS.c.host))
-"""The ports that the root of the L2 service of a host delivers."""
+ROOT_PARTS: Final[Mapping[Service, tuple[ColumnLookup | Members, ...]]] = MappingProxyType(
+    {
+        Service.L2: (
+            ColumnLookup(Kind.PORT, "binding_host_id"),
+            Members(PORT_HOSTS.c.host),
+            Members(PORT_PREPARED_HOSTS.c.host),
+        ),
+        Service.L3: (
+            ColumnLookup(Kind.PORT, "binding_host_id", AGENT_GATEWAY),
+            ColumnLookup(Kind.FLOATING_IP, "host", ROUTED),
+        ),
+    }
+)
+"""What the root of a service of a host delivers: those with the host in a column or relation."""
 
 
 OF_READERS: Final = SUBSCRIPTIONS.c.reader.in_(bindparam("readers", expanding=True))
@@ -127,9 +142,9 @@ SELECT_AGENTS: Final = select(STORED[Kind.AGENT].table.c.id, STORED[Kind.AGENT].
 
 
 @lru_cache(maxsize=4096)
-def _is_tunnel_endpoint(body: str) -> bool:
-    """Return whether the agent is a tunnel endpoint; each reader checks all agents."""
-    return bool(json.loads(body)["configurations"].get("tunneling_ip"))
+def _is_known_everywhere(body: str) -> bool:
+    """Return whether all L2 agents know the agent *body*; each reader checks all agents."""
+    return is_known_everywhere(json.loads(body)["configurations"])
 
 
 class Topics:
@@ -160,20 +175,24 @@ class Topics:
     def refs(self, topics: Iterable[str]) -> set[Ref]:
         """Return refs of the resources delivered under *topics*; statements per kind of topic."""
         wanted: dict[tuple[Kind, Role], list[str]] = {}
-        hosts: list[str] = []
+        hosts: dict[Service, list[str]] = {}
         everywhere = False
         for each in map(source, topics):
             if isinstance(each, ResourceRole):
                 wanted.setdefault((each.ref.kind, each.role), []).append(str(each.ref.id))
-            elif each.service is Service.L2:
-                everywhere |= each.host == EVERYWHERE
-                hosts += [each.host] if each.host else []
-        found = {ref for part in BOUND_PORTS for ref in self._named(part, hosts)}
+            elif each.host != EVERYWHERE:
+                hosts.setdefault(each.service, []).append(each.host)
+            else:
+                everywhere |= each.service is Service.L2
+        found: set[Ref] = set()
+        for service, names in hosts.items():
+            for part in ROOT_PARTS.get(service, ()):
+                found.update(self._named(part, names))
         for how, ids in wanted.items():
             for part in PARTS.get(how, ()):
                 found.update(self._named(part, ids))
         if everywhere:
-            found.update(self._tunnelling())
+            found.update(self._known_everywhere())
         return found
 
     def under(self, topics: Iterable[str]) -> dict[Ref, Row]:
@@ -185,9 +204,9 @@ class Topics:
             for id in self._connection.execute(part.ids(values[at : at + AT_ONCE])).scalars():
                 yield Ref(part.kind, UUID(id))
 
-    def _tunnelling(self) -> Iterator[Ref]:
+    def _known_everywhere(self) -> Iterator[Ref]:
         for row in self._connection.execute(SELECT_AGENTS):
-            if _is_tunnel_endpoint(row.body):
+            if _is_known_everywhere(row.body):
                 yield Ref(Kind.AGENT, UUID(row.id))
 
 

@@ -64,9 +64,13 @@ OWNERS = (
     DeviceOwner.DHCP.value,
     DeviceOwner.ROUTER_INTERFACE.value,
     DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value,
+    DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value,
     DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE.value,
+    DeviceOwner.ROUTER_CENTRALIZED_SNAT.value,
+    DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value,
 )
-PORTS = 120
+PORTS = 200
+FACTS = ({}, {"tunneling_ip": "192.0.2.9"}, {"routing_mac": "fa:16:3f:00:00:09"})
 
 
 def _ids(kind: Callable[[UUID], T], number: int) -> tuple[T, T]:
@@ -125,6 +129,7 @@ def _port(chance: random.Random) -> Port:
         binding=Binding(
             host=chance.choice(("", *HOSTS, *HOSTS)),
             hosts=chance.sample(HOSTS, chance.choice((0, 0, 1, 2))),
+            prepared_hosts=chance.sample(HOSTS, chance.choice((0, 0, 0, 1, 2))),
         ),
         device_owner=chance.choice(OWNERS),
         device_id=str(chance.choice(ROUTERS)),
@@ -172,13 +177,16 @@ def _groups() -> Iterator[Item]:
 def _routing() -> Iterator[Item]:
     for router, name in product(ROUTERS, NAMES):
         yield Router(id=router, name=name)
-    for floating, router, port in product(FLOATING_IPS, ROUTERS, (None, PORT_IDS[0])):
+    for floating, router, port, host in product(
+        FLOATING_IPS, (None, *ROUTERS), (None, PORT_IDS[0]), (None, *HOSTS)
+    ):
         yield FloatingIp(
             id=floating,
             network_id=OUTSIDE,
             address=CIDRS[OUTSIDE_SUBNET][99 + FLOATING_IPS.index(floating)],
             port_id=port,
             router_id=router,
+            host=host,
         )
     for forwarding, floating in product(FORWARDINGS, FLOATING_IPS):
         yield PortForwarding(
@@ -193,7 +201,7 @@ def _routing() -> Iterator[Item]:
 
 
 def _scheduling() -> Iterator[Item]:
-    for agent, host, facts in product(AGENTS, HOSTS, ({}, {"tunneling_ip": "192.0.2.9"})):
+    for agent, host, facts in product(AGENTS, HOSTS, FACTS):
         yield Agent(
             id=agent,
             agent_type="agent",

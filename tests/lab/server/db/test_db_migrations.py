@@ -162,8 +162,7 @@ def test_renamed_tables_and_columns_keep_their_rows_both_ways(
         for table, row in old.items()
     }
     _insert(database, old)
-    migration.upgrade(database)
-    assert migration.differences(database) == ()
+    migration.upgrade(database, "0013")  # the next one computes subscriptions anew
     assert _read(database, new) == new
     migration.downgrade(database, "0006")
     assert _read(database, old) == old

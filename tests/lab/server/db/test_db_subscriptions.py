@@ -91,13 +91,18 @@ class Site:
     def port(self) -> Resource:
         choice, number = self.chance.choice, self.chance.randrange(100, 108)
         of = choice([1, 2])
-        router = choice([None, None, (40, "network:router_interface"), (41, DISTRIBUTED)])
+        router = choice(
+            [None, None, (40, "network:router_interface"), (41, DISTRIBUTED), (41, AGENT_GATEWAY)]
+        )
         device, owner = ("", "") if router is None else (str(uid(router[0])), router[1])
         return port(
             number,
             network_id=uid(of),
             fixed_ips=[FixedIp(subnet_id=uid(10 + of), address=f"10.{of}.0.{number}")],
-            binding=Binding(host=choice(["", *HOSTS])),
+            binding=Binding(
+                host=choice(["", *HOSTS]),
+                prepared_hosts=self.chance.sample(HOSTS, choice([0, 0, 1])),
+            ),
             security_groups=frozenset(map(uid, self.chance.sample([21, 22], choice([0, 1, 2])))),
             device_id=device,
             device_owner=owner,
@@ -130,10 +135,13 @@ class Site:
             address=f"192.0.2.{number}",
             port_id=self.chance.choice([None, *there]),
             router_id=self.chance.choice([None, uid(40), uid(41)]),
+            host=self.chance.choice([None, None, *HOSTS]),
         )
 
     def agent(self) -> Resource:
-        settings = self.chance.choice([{}, {"tunneling_ip": "192.0.2.9"}])
+        settings = self.chance.choice(
+            [{}, {"tunneling_ip": "192.0.2.9"}, {"routing_mac": "fa:16:3f:00:00:09"}]
+        )
         return Agent(
             id=AgentId(uid(80)),
             agent_type="L2",
@@ -156,6 +164,7 @@ class Site:
 
 BARE: dict[str, Any] = {"gateway": None, "allocation_pools": ()}
 DISTRIBUTED = "network:router_interface_distributed"
+AGENT_GATEWAY = "network:floatingip_agent_gateway"
 ADDRESSES = {"remote_address_group_id": uid(30)}
 
 
