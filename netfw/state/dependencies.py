@@ -94,9 +94,7 @@ class Role(enum.StrEnum):
     port."""
 
 
-DELIVERED: Final = frozenset(
-    {Role.HOME, Role.SERVED, Role.PREPARED, Role.ROUTER_PORT, Role.SEEN}
-)
+DELIVERED: Final = frozenset({Role.HOME, Role.SERVED, Role.PREPARED, Role.ROUTER_PORT, Role.SEEN})
 """Roles in which a resource is delivered; the others only lead to other resources."""
 REPORTED: Final = frozenset({Role.HOME, Role.SERVED})
 INSTANCE_ROLES: Final = (

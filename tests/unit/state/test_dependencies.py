@@ -8,10 +8,13 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.values.subscription import Service, Subscription
+from netfw.model.binding import Binding
 from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import Kind, ref
 from netfw.model.trunk import SubPort, Trunk
 from netfw.state.dependencies import (
+    INSTANCE_ROLES,
+    REPORTED,
     AgentRoot,
     Assignment,
     ResourceRole,
@@ -59,7 +62,7 @@ def test_a_trunk_comes_with_its_parent_and_shows_its_children():
     assert ref(samples.NEIGHBOUR) in found
 
 
-@pytest.mark.spec("RPC-02")
+@pytest.mark.spec("RPC-02", "RPC-08")
 def test_a_distributed_router_concerns_every_host_with_an_instance_on_its_subnets():
     interface = evolve(
         samples.ROUTER_PORT,
@@ -70,7 +73,7 @@ def test_a_distributed_router_concerns_every_host_with_an_instance_on_its_subnet
     for host in (samples.HERE, samples.THERE):
         found = reachable(state, Subscription(host, {Service.L3}))
         assert ref(samples.ROUTER) in found
-        assert {ref(samples.WEB_HERE), ref(samples.NEIGHBOUR)} <= found.keys()  # neighbours
+        assert ref(samples.WEB_HERE) not in found  # its neighbours resolve themselves
     assert reachable(state, Subscription("elsewhere", {Service.L3})) == {}
     assert ref(interface) in reachable(state, samples.L2_HERE)  # the switch answers for it
 
@@ -141,8 +144,32 @@ def test_change_returns_flipped_nodes_and_their_successors():
     assert graph.change([(root, home)], ()) == {root: {home.ref, network.ref}}
 
 
+@pytest.mark.spec("RPC-08")
+def test_an_instance_costs_each_service_of_its_host_one_edge_for_each_subnet():
+    more = edges(samples.port(8, samples.THERE))
+    assert {source.host for source, _ in more if isinstance(source, AgentRoot)} == {samples.THERE}
+    subnets = [(source, node.role) for source, node in more if node.ref == ref(samples.SUBNET)]
+    assert sorted((source.service, role) for source, role in subnets) == sorted(INSTANCE_ROLES)
+
+
+@pytest.mark.spec("L3-67", "RPC-08")
+def test_a_prepared_port_leads_where_a_bound_one_leads():
+    bound = samples.WEB_HERE
+    ahead = evolve(bound, binding=Binding(host=samples.THERE, prepared_hosts={samples.HERE}))
+    for services in ({Service.L2}, {Service.L2, Service.POPULATION}, {Service.L3}):
+        here = Subscription(samples.HERE, services)
+        found = reachable((*samples.BACKGROUND, ahead), here).keys()
+        assert found == reachable((*samples.BACKGROUND, bound), here).keys()
+    assert Role.PREPARED not in REPORTED
+
+
 def test_an_assignment_is_its_own_key():
     one = Assignment(Service.DHCP, "a", ref(samples.NET))
     assert edges(one) == {
         (AgentRoot(Service.DHCP, "a"), ResourceRole(ref(samples.NET), Role.SERVED))
+    }
+    router, root = ref(samples.ROUTER), AgentRoot(Service.L3, "a")
+    assert edges(Assignment(Service.L3, "a", router)) == {
+        (root, ResourceRole(router, Role.HOME)),
+        (root, ResourceRole(router, Role.ASSIGNED)),
     }

@@ -1,4 +1,4 @@
-"""Rebuilds the subscriptions of all readers, for migrations that change the rules or their names."""
+"""Rebuilds the subscriptions of all readers, for migrations that change rules or topics."""
 
 from __future__ import annotations
 

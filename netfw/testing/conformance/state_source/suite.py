@@ -30,6 +30,7 @@ from netfw.state.dependencies import reachable
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.case import WIDE
+from netfw.testing.conformance.state_source.distributed_routers import DistributedRouterTests
 from netfw.testing.conformance.state_source.environment import Follower
 from netfw.testing.conformance.state_source.ha_routers import HaRouterTests
 from netfw.testing.conformance.state_source.histories import Step, histories, subscriptions
@@ -50,7 +51,7 @@ class UnknownRequest(Request[None]):
     """A request of a kind that no source answers."""
 
 
-class StateSourceConformance(RouterTests, HaRouterTests):
+class StateSourceConformance(RouterTests, HaRouterTests, DistributedRouterTests):
     """The tests of state sources.  Override :meth:`make_environment`."""
 
     @proves(StateSource, 1)

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_network
 from typing import Any
 from uuid import UUID
 
 import pytest
 from attrs import evolve
-from sqlalchemy import Integer, MetaData, Table
+from sqlalchemy import Integer, MetaData, Table, select
 
 from netfw.drivers.server.query import Query
-from netfw.errors import BackendBroken, InvalidInput
+from netfw.drivers.values.subscription import Service
+from netfw.errors import BackendBroken, CursorLost, InvalidInput
 from netfw.model.address import Mac, as_address
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
+from netfw.model.device_owner import DeviceOwner
+from netfw.model.floating_ip import FloatingIp
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
-from netfw.model.port import Port
-from netfw.model.resource import Kind, Resource
+from netfw.model.port import FixedIp, Port
+from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import Router
+from netfw.model.subnet import Subnet
 from netfw.server.db import Database, migration
 from netfw.server.db.agents.tunnel_addresses import TunnelAddresses
 from netfw.server.db.database import Transaction
+from netfw.server.db.schema.tables import SUBSCRIPTIONS
+from netfw.state.dependencies import Assignment
 from tests.lab.databases import EmptyDatabase
 
 
@@ -267,3 +274,102 @@ def test_tunnel_address_of_two_agents_is_that_of_the_live_one(
         connection.exec_driver_sql("UPDATE heartbeats SET at = at - 86400000")
     database.transaction(lambda tx: tx.heartbeats.record(agents[1].id))
     assert upgraded_tunnel_hosts(database, "192.0.2.1") == ["host1"]
+
+
+@pytest.mark.spec("ML2-11", "RPC-08")
+def test_subscriptions_follow_the_rules_of_the_release_both_ways(
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
+) -> None:
+    """The former release sends floating IPs to all hosts of a router, and its neighbours."""
+    database = open_database(empty_database.url)
+    migration.upgrade(database)
+    items = _distributed_router()
+    for item in items:
+        database.transaction(lambda tx, item=item: _add(tx, item))
+    subnet, router, instance = items[1].id, items[2].id, items[4].id
+    new, before = _subscriptions(database), database.read(lambda view: view.journal.cursor())
+    migration.downgrade(database, "0013")
+    old, names = _subscriptions(database), {"l3@a", "l3@b", "l3@gw", "l3@fg"}
+    roles = {topic.partition(":")[0] for _, topic in old}
+    assert roles.isdisjoint({"assigned", "distributed", "distributed_peers"})
+    assert {reader for reader, topic in old if topic == f"home:router:{router}"} == names
+    assert {reader for reader, topic in old if topic == f"around:subnet:{subnet}"} == names
+    assert {reader for reader, topic in old if topic == f"seen:port:{instance}"} == names
+    assert old["l3@fg", f"routed:subnet:{subnet}"] == 1
+    migration.upgrade(database)
+    assert migration.differences(database) == ()
+    assert _subscriptions(database) == new
+    with pytest.raises(CursorLost):
+        database.read(lambda view: view.journal.check(before))
+
+
+@pytest.mark.spec("ML2-11")
+def test_hosts_of_floating_ips_and_prepared_hosts_go_with_a_downgrade(
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(empty_database.url)
+    migration.upgrade(database)
+    items = _distributed_router(host="a", prepared=("c",))
+    for item in items:
+        database.transaction(lambda tx, item=item: _add(tx, item))
+    assert any(reader == "l2@c" for reader, _ in _subscriptions(database))
+    migration.downgrade(database, "0013")
+    assert not any(reader == "l2@c" for reader, _ in _subscriptions(database))
+    migration.upgrade(database)
+    former = {each.id: each for each in _distributed_router() if not isinstance(each, Assignment)}
+    for kind in (Kind.PORT, Kind.FLOATING_IP):
+        for row in database.read(lambda view, kind=kind: view.resources.find(kind, Query())):
+            assert row.resource() == evolve(former[row.ref.id], revision=1)
+
+
+def _distributed_router(host: str | None = None, prepared: tuple[str, ...] = ()) -> tuple[Any, ...]:
+    """Return a router on two hosts with instances, its other ports, and a floating IP with *host*
+    of an instance for which others are *prepared*."""
+    network = Network(id=UUID(int=1), project_id="p")
+    subnet = Subnet(id=UUID(int=2), network_id=network.id, cidr=ip_network("10.0.0.0/24"))
+    router = Router(id=UUID(int=3), project_id="p", distributed=True)
+
+    def port(number: int, host: str, owner: str = "", ahead: tuple[str, ...] = ()) -> Port:
+        return Port(
+            id=UUID(int=number),
+            network_id=network.id,
+            mac=Mac(f"fa:16:3e:00:00:{number:02x}"),
+            fixed_ips=(FixedIp(subnet_id=subnet.id, address=subnet.cidr[number]),),
+            binding=Binding(host=host, prepared_hosts=ahead),
+            device_owner=owner,
+            device_id=str(router.id) if owner else "",
+        )
+
+    floating = FloatingIp(
+        id=UUID(int=4),
+        network_id=network.id,
+        address=subnet.cidr[99],
+        port_id=UUID(int=11),
+        router_id=router.id,
+        host=host,
+    )
+    return (
+        network,
+        subnet,
+        router,
+        port(10, "", DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value),
+        port(11, "a", ahead=prepared),
+        port(12, "b"),
+        port(13, "gw", DeviceOwner.ROUTER_GATEWAY.value),
+        port(14, "fg", DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value),
+        floating,
+        Assignment(Service.L3, "gw", Ref(Kind.ROUTER, router.id)),
+    )
+
+
+def _add(tx: Transaction, item: Any) -> None:
+    if isinstance(item, Assignment):
+        tx.assignments.add(item)
+    else:
+        tx.resources.insert(item)
+
+
+def _subscriptions(database: Database) -> dict[tuple[str, str], int]:
+    with database.writing.begin() as connection:
+        rows = connection.execute(select(SUBSCRIPTIONS).where(SUBSCRIPTIONS.c.uses > 0))
+        return {(row.reader, row.topic): row.uses for row in rows}

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from sqlalchemy import select
 
 from netfw.drivers.values.subscription import Service, Subscription
+from netfw.errors import CursorLost
 from netfw.model import (
     AddressGroup,
     AddressGroupId,
@@ -30,6 +32,8 @@ from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.server.db import Database, ReadSnapshot, Transaction
 from netfw.server.db.journal.journal import RECENT
 from netfw.server.db.journal.topics import readers
+from netfw.server.db.schema.tables import SUBSCRIPTIONS
+from netfw.server.db.subscriptions.rebuild import rebuild_subscriptions
 from netfw.state.dependencies import Assignment, Item, reachable
 from tests.lab.server.db.samples import group, network, port, subnet, uid
 
@@ -175,6 +179,29 @@ def test_what_is_under_the_topics_of_a_reader_is_what_concerns_it(database: Data
         site.step()
         if count % 8 == 0:
             site.check()
+    site.check()
+
+
+@pytest.mark.spec("RPC-08")
+def test_rebuilt_subscriptions_are_those_that_transactions_maintain(database: Database) -> None:
+    site = Site(database, seed=3)
+    for _ in range(60):
+        site.step()
+
+    def rows(tx: Transaction) -> set[tuple[str, str, int]]:
+        found = tx.connection.execute(select(SUBSCRIPTIONS).where(SUBSCRIPTIONS.c.uses > 0))
+        return {(row.reader, row.topic, row.uses) for row in found}
+
+    maintained, cursor = database.transaction(rows), database.read(lambda v: v.journal.cursor())
+    assert {"assigned", "distributed", "distributed_peers"} <= {
+        topic.partition(":")[0] for _, topic, _ in maintained
+    }
+    database.transaction(lambda tx: rebuild_subscriptions(tx.connection))
+    assert database.transaction(rows) == maintained
+    with pytest.raises(CursorLost):
+        database.read(lambda view: view.journal.check(cursor))
+    for _ in range(10):
+        site.step()
     site.check()
 
 
