@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from ipaddress import IPv6Network
 from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
@@ -39,7 +39,7 @@ def find_ports(request: FindPorts, resources: Iterable[Resource]) -> tuple[Port,
 
 
 def _has(port: Port, request: FindPorts) -> bool:
-    return request.address in _taken([port]) or port.mac == link_local_mac(request.address)
+    return request.address in taken_addresses([port]) or port.mac == link_local_mac(request.address)
 
 
 def dhcp_device_id(host: str, network: NetworkId) -> str:
@@ -58,7 +58,7 @@ def dhcp_port(request: EnsureDhcpPort, resources: Collection[Resource]) -> Port:
     ports = [r for r in resources if isinstance(r, Port) and r.network_id == request.network]
     port = _own(request, ports) or _reserved(ports) or _new(request)
     subnets = {r.id: r for r in resources if isinstance(r, Subnet)}
-    others = _taken(other for other in ports if other.id != port.id)
+    others = taken_addresses(other for other in ports if other.id != port.id)
     fixed = [kept for kept in port.fixed_ips if kept.subnet_id in request.subnets]
     missing = request.subnets - {kept.subnet_id for kept in fixed}
     fixed += [_fixed_ip(id, port.mac, subnets, others) for id in sorted(missing)]
@@ -112,10 +112,14 @@ def _fixed_ip(
     subnet = subnets.get(id)
     if subnet is None:
         raise NotFound(f"there is no subnet {id}")
-    for address in _candidates(subnet, mac):
-        if address not in taken:
-            return FixedIp(subnet_id=id, address=address)
+    for address in free_addresses(subnet, mac, taken):
+        return FixedIp(subnet_id=id, address=address)
     raise Conflict(f"subnet {id} ({subnet.cidr}) has no free address left for its DHCP port")
+
+
+def free_addresses(subnet: Subnet, mac: Mac, taken: Container[IpAddress]) -> Iterator[IpAddress]:
+    """Yield the addresses of *subnet* that a port with *mac* may have, without those *taken*."""
+    return (address for address in _candidates(subnet, mac) if address not in taken)
 
 
 def _candidates(subnet: Subnet, mac: Mac) -> Iterator[IpAddress]:
@@ -131,5 +135,6 @@ def _candidates(subnet: Subnet, mac: Mac) -> Iterator[IpAddress]:
                 yield address
 
 
-def _taken(ports: Iterable[Port]) -> set[IpAddress]:
+def taken_addresses(ports: Iterable[Port]) -> set[IpAddress]:
+    """Return the addresses of *ports*."""
     return {fixed.address for port in ports for fixed in port.fixed_ips}

@@ -14,8 +14,11 @@ from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.values.agent_requests import (
     EnabledServices,
     EnsureDhcpPort,
+    EnsureGatewayPort,
+    EnsureHostMac,
     FindPorts,
     ReleaseDhcpPort,
+    ReleaseGatewayPort,
     Request,
     ResolveDevices,
 )
@@ -32,6 +35,12 @@ from netfw.state.agent_requests import (
     find_released_dhcp_port,
 )
 from netfw.state.dependencies import AgentRoot, Assignment, Item, ResourceRole, roots
+from netfw.state.routing_requests import (
+    find_gateway_port,
+    find_routing_mac,
+    gateway_port,
+    routing_agent,
+)
 from netfw.state.status_cache import StatusCache
 from netfw.state.store import Key, Store
 
@@ -212,24 +221,49 @@ class MemorySource(StateSource):
                     notify()
 
     def _answer(self, request: Request[Any]) -> tuple[object, frozenset[AgentRoot]]:
+        resources = self._store.resources.values()
+        match request:
+            case EnsureDhcpPort():
+                return self._answer_with_port(dhcp_port(request, resources))
+            case EnsureGatewayPort():
+                return self._answer_with_port(gateway_port(request, resources))
+            case ReleaseDhcpPort():
+                return None, self._remove_port(find_released_dhcp_port(request, resources))
+            case ReleaseGatewayPort():
+                return None, self._remove_port(find_gateway_port(request, resources))
+            case EnsureHostMac():
+                return self._ensure_host_mac(request.host)
+            case _:
+                return self._find(request), frozenset()
+
+    def _find(self, request: Request[Any]) -> object:
         resources = self._store.resources
         match request:
             case FindPorts():
-                return find_ports(request, resources.values()), frozenset()
+                return find_ports(request, resources.values())
             case ResolveDevices():
                 found = (resources.get(Ref(Kind.PORT, id)) for id in request.ports)
-                return tuple(port for port in found if isinstance(port, Port)), frozenset()
+                return tuple(port for port in found if isinstance(port, Port))
             case EnabledServices():
-                return DESCRIBED_SERVICES, frozenset()
-            case EnsureDhcpPort():
-                port = dhcp_port(request, resources.values())
-                concerned = self._commit((port,), ())
-                return resources[ref(port)], concerned
-            case ReleaseDhcpPort():
-                gone = find_released_dhcp_port(request, resources.values())
-                return None, self._commit((), () if gone is None else (ref(gone),))
+                return DESCRIBED_SERVICES
             case _:
                 raise NotSupported(f"a source in memory does not answer {type(request).__name__}")
+
+    def _remove_port(self, port: Port | None) -> frozenset[AgentRoot]:
+        return self._commit((), () if port is None else (ref(port),))
+
+    def _answer_with_port(self, port: Port) -> tuple[object, frozenset[AgentRoot]]:
+        concerned = self._commit((port,), ())
+        return self._store.resources[ref(port)], concerned
+
+    def _ensure_host_mac(self, host: str) -> tuple[object, frozenset[AgentRoot]]:
+        """Return the MAC address of *host*; record a derived one, so that other hosts get it."""
+        resources = self._store.resources.values()
+        mac = find_routing_mac(host, resources)
+        if mac is not None:
+            return mac, frozenset()
+        agent = routing_agent(host, resources)
+        return agent.routing_mac, self._commit((agent,), ())
 
 
 __all__ = ["Assignment", "MemorySource"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID, uuid5
 
 from netfw.model.address import IpAddress, Mac
 from netfw.model.binding import VifType
+from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.segment import NetworkType
@@ -62,17 +64,20 @@ def complete_port(
     id: UUID,
     networks: Mapping[NetworkId, Network],
     subnets: Subnets,
-    ha_routers: Container[str] = (),
+    interface_owners: Mapping[str, DeviceOwner] = MappingProxyType({}),
 ) -> Iterator[Found]:
     """Set the MAC address, the subnets of fixed IPs, and what is inherited from the network.
 
-    *ha_routers* has the ids of highly available routers.  Yield the problems found.
+    *interface_owners* has, by id, the owner of the interfaces of routers that are not plain.  Yield
+    the problems found.
     """
     body.setdefault("mac_address", mac_of(id))
+    network_id = _network_id(body)
+    yield from complete_router_port(body, networks.get(network_id), interface_owners)
+    if body.get("device_owner") == DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED:
+        body.setdefault("binding:vif_type", VifType.DISTRIBUTED.value)
     if body.get("binding:host_id") or body.get("binding:hosts"):
         body.setdefault("binding:vif_type", VifType.OVS.value)
-    network_id = _network_id(body)
-    yield from complete_router_port(body, networks.get(network_id), ha_routers)
     if (network := networks.get(network_id)) is not None:
         body.setdefault("port_security_enabled", network.port_security)
         if network.qos_policy_id is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from netfw.drivers.values.subscription import Service
+from netfw.model.floating_ip import FloatingIp
 from netfw.model.resource import Kind, kind_of
 from netfw.model.wire import render
 from netfw.state.dependencies import Assignment, Item
@@ -21,7 +22,10 @@ def render_topology(items: Iterable[Item]) -> dict[str, list[dict[str, Any]]]:
         if isinstance(item, Assignment):
             document.setdefault(ASSIGNMENTS, []).append(_assignment(item))
         else:
-            document.setdefault(_NAMES[kind_of(item)], []).append(render(item))
+            body = render(item)
+            if isinstance(item, FloatingIp):
+                body.setdefault("host", None)  # left out, it would be derived
+            document.setdefault(_NAMES[kind_of(item)], []).append(body)
     return document
 
 

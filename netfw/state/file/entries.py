@@ -9,6 +9,7 @@ from uuid import UUID
 from attrs import define, field
 
 from netfw.errors import nearest
+from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import Kind, Ref
 from netfw.model.text_validation import quote
 from netfw.model.wire.codec import describe, join
@@ -24,16 +25,19 @@ from netfw.state.file.name_resolution import (
     resolve,
 )
 from netfw.state.file.schema import (
+    AGENT_GATEWAYS,
     ASSIGNMENT_REFERENCES,
     ASSIGNMENTS,
     HOSTS,
     KNOWN,
+    MAPPINGS,
     PROJECT,
     REFERENCES,
     SECTIONS,
     SHORT,
     Reference,
 )
+from netfw.state.routing_requests import agent_gateway_device_id
 
 
 @define(kw_only=True)
@@ -121,7 +125,9 @@ def _entries_of(file: str, value: object, found: Gathered) -> Iterator[Entry]:
             _own(entry, project)
             yield entry
             yield from _rules(entry, project, found)
-    _hosts(file, value, found)
+    for entry in _hosts(file, value, found):
+        _own(entry, project)
+        yield entry
 
 
 def _section(
@@ -179,7 +185,8 @@ def _group_id(group: object) -> str | None:
     return str(as_id(group) or id_of(Kind.SECURITY_GROUP, group))
 
 
-def _hosts(file: str, value: Mapping[str, Any], found: Gathered) -> None:
+def _hosts(file: str, value: Mapping[str, Any], found: Gathered) -> Iterator[Entry]:
+    """Gather the hosts of a file; yield the ports that they are given."""
     hosts = value.get(HOSTS, {})
     if not isinstance(hosts, dict):
         found.errors.append(
@@ -192,6 +199,30 @@ def _hosts(file: str, value: Mapping[str, Any], found: Gathered) -> None:
                 other = found.hosts[name]
                 found.errors.append(entry.diagnostic("", f"is in {other.file} too"))
             found.hosts[name] = entry
+            if isinstance(name, str):
+                yield from _agent_gateways(name, entry, found)
+
+
+def _agent_gateways(host: str, entry: Entry, found: Gathered) -> Iterator[Entry]:
+    """Yield a port for each external network that *host* has an address on."""
+    stated = entry.body.pop(AGENT_GATEWAYS, {})
+    if not isinstance(stated, dict) or len(stated) > MAPPINGS:
+        is_long = isinstance(stated, dict)
+        problem = f"more than {MAPPINGS}" if is_long else f"not an object: {describe(stated)}"
+        found.errors.append(entry.diagnostic(AGENT_GATEWAYS, problem))
+        return
+    for network, address in stated.items():
+        path = join(entry.path, join(AGENT_GATEWAYS, _step(network)))
+        body = {
+            "name": f"agent gateway of {host} on {network}",
+            "network": network,
+            "host": host,
+            "device_owner": DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value,
+            "device_id": agent_gateway_device_id(host),
+            "port_security_enabled": False,
+            "fixed_ips": [address],
+        }
+        yield from _entry(entry.file, path, Kind.PORT, body, found)
 
 
 def _identify(entry: Entry, kind: Kind, found: Gathered) -> None:

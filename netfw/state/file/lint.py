@@ -13,6 +13,7 @@ from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import ExternalGateway, Router
 from netfw.model.subnet import Subnet
 from netfw.state.file.diagnostics import Diagnostic
+from netfw.state.file.distributed_validation import distributed_router_warnings
 from netfw.state.file.entries import Entry, Gathered
 from netfw.state.file.ha_validation import ha_router_warnings, plain_router_warnings
 from netfw.state.file.name_resolution import as_id
@@ -31,6 +32,7 @@ def lint(gathered: Gathered, resources: Resources) -> tuple[Diagnostic, ...]:
         *_connected_twice(gathered, resources),
         *ha_router_warnings(gathered, resources),
         *plain_router_warnings(gathered, resources),
+        *distributed_router_warnings(gathered, resources),
         *_associated_and_forwarding(gathered, resources),
     ]
     return tuple(warnings)
@@ -49,6 +51,8 @@ def _unknown_hosts(gathered: Gathered, resources: Resources) -> Iterator[Diagnos
     for entry, port in _ports(gathered, resources):
         named.append((entry, "binding:host_id", port.binding.host))
         named += [(entry, "binding:hosts", host) for host in sorted(port.binding.hosts)]
+        prepared = sorted(port.binding.prepared_hosts)
+        named += [(entry, "binding:prepared_hosts", host) for host in prepared]
     named += [(entry, "host", entry.body["host"]) for entry in gathered.assignments]
     for entry, path, host in named:
         if known and host and host not in known:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from uuid import UUID
 
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, IpNetwork
 from netfw.model.device_owner import DeviceOwner, is_router_interface
-from netfw.model.ids import PortId, RouterId, SubnetId
+from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.router import Router
@@ -25,10 +25,10 @@ def complete_address_scopes(body: Body) -> None:
 
 
 def complete_router_port(
-    body: Body, network: Network | None, ha_routers: Container[str]
+    body: Body, network: Network | None, interface_owners: Mapping[str, DeviceOwner]
 ) -> Iterator[Found]:
     """Make a port with ``router_id`` the gateway of that router on an external network, and its
-    interface elsewhere, for one of *ha_routers* on several hosts.
+    interface elsewhere, by *interface_owners* for routers that are not plain.
 
     Yield the problems found.
     """
@@ -37,9 +37,7 @@ def complete_router_port(
     router = body.pop("router_id")
     if body.setdefault("device_id", router) != router:
         yield "device_id", "contradicts the router"
-    owner = DeviceOwner.ROUTER_INTERFACE
-    if str(router) in ha_routers:
-        owner = DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE
+    owner = interface_owners.get(str(router), DeviceOwner.ROUTER_INTERFACE)
     if network is not None and network.external:
         owner = DeviceOwner.ROUTER_GATEWAY
     body.setdefault("device_owner", owner.value)
@@ -51,15 +49,23 @@ class RouterDefaults:
     def __init__(self, ports: Collection[Port], routers: Collection[Router]) -> None:
         self._ports = {port.id: port for port in ports}
         self._external = {each.id: each.gateway.network_id for each in routers if each.gateway}
+        self._distributed = {each.id for each in routers if each.distributed}
+        self._gateways: set[tuple[UUID | None, str]] = set()
+        """External networks and hosts that have a gateway of an agent there."""
+        self._pairs: dict[NetworkId, list[tuple[PortId, IpNetwork]]] = {}
         self._routers: dict[SubnetId, set[RouterId]] = {}
         for port in ports:
             if is_router_interface(port.device_owner) and (id := _uuid(port.device_id)):
                 for fixed in port.fixed_ips:
                     self._routers.setdefault(fixed.subnet_id, set()).add(RouterId(id))
+            elif port.device_owner == DeviceOwner.FLOATING_IP_AGENT_GATEWAY and port.binding.host:
+                self._gateways.add((port.network_id, port.binding.host))
+            for pair in port.allowed_address_pairs:
+                self._pairs.setdefault(port.network_id, []).append((port.id, pair.prefix))
 
     def complete_floating_ip(self, body: Body) -> None:
-        """Set the fixed address, if the port has one of the family, and the router, if one alone
-        connects that address with the external network."""
+        """Set the fixed address, if the port has one of the family, the router, if one alone
+        connects that address with the external network, and the host, if it is the port's."""
         port = self._ports.get(PortId(_uuid(body.get("port_id")) or UUID(int=0)))
         address = _address(body.get("floating_ip_address"))
         if port is None or address is None:
@@ -70,6 +76,23 @@ class RouterDefaults:
             found = self._between(port, body)
             if len(found) == 1:
                 body["router_id"] = str(found.pop())
+        if "host" not in body and self._is_local(port, body):
+            body["host"] = port.binding.host
+
+    def _is_local(self, port: Port, body: Body) -> bool:
+        """Return whether a floating IP of *port* is on the host of the port: its router is
+        distributed, the host has a gateway on the external network, and the address is not shared
+        with other ports."""
+        inside = _address(body.get("fixed_ip_address"))
+        return (
+            inside is not None
+            and _uuid(body.get("router_id")) in self._distributed
+            and (_uuid(body.get("floating_network_id")), port.binding.host) in self._gateways
+            and not any(
+                owner != port.id and inside in prefix
+                for owner, prefix in self._pairs.get(port.network_id, ())
+            )
+        )
 
     def complete_port_forwarding(self, body: Body) -> None:
         """Set the inside address, if the port has one IPv4 address."""

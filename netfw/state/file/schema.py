@@ -9,20 +9,31 @@ from typing import Final
 from attrs import field, frozen
 
 from netfw.drivers.values.subscription import Service
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, Mac
 from netfw.model.ids import NetworkId, RouterId
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType
 from netfw.model.validation import Problem, Validated
 from netfw.model.wire.codec import CodecError, Listed, Nullable, Scalar, describe
 from netfw.model.wire.object_codec import Attribute, ObjectCodec
-from netfw.model.wire.scalars import ADDRESS, DEVICE_NAME, HOST, ID, PHYSICAL_NETWORK, TEXT, choice
+from netfw.model.wire.scalars import (
+    ADDRESS,
+    DEVICE_NAME,
+    HOST,
+    ID,
+    MAC,
+    PHYSICAL_NETWORK,
+    TEXT,
+    choice,
+)
 
 HOSTS: Final = "hosts"
 ASSIGNMENTS: Final = "assignments"
 PROJECT: Final = "project_id"
+AGENT_GATEWAYS: Final = "agent_gateways"
+"""Attribute of a host: its addresses on external networks, which become ports."""
 MAPPINGS: Final = 256
-"""Maximum number for one host."""
+"""Maximum number for one host; of agent gateways too."""
 
 SECTIONS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
@@ -114,7 +125,11 @@ SHORT: Final[Mapping[Kind, Mapping[str, str]]] = MappingProxyType(
             name: f"provider:{name}"
             for name in ("network_type", "physical_network", "segmentation_id")
         },
-        Kind.PORT: {"host": "binding:host_id", "hosts": "binding:hosts"},
+        Kind.PORT: {
+            "host": "binding:host_id",
+            "hosts": "binding:hosts",
+            "prepared_hosts": "binding:prepared_hosts",
+        },
     }
 )
 """Further short names."""
@@ -153,6 +168,8 @@ class StatedHost:
     """``None``: those of the networks in the file."""
     bridge_mappings: Mapping[str, str] = MappingProxyType({})
     """The bridge of each physical network."""
+    routing_mac: Mac | None = None
+    """``None``: a derived one, if a router in the file is distributed."""
     availability_zone: str | None = None
     description: str = ""
 
@@ -163,6 +180,7 @@ STATED_HOST: Final = ObjectCodec(
         Attribute("local_ip", Nullable(ADDRESS)),
         Attribute("tunnel_types", Nullable(Listed(Scalar(_tunnel_type, str)))),
         Attribute("bridge_mappings", Scalar(_mappings, dict)),
+        Attribute("routing_mac", Nullable(MAC)),
         Attribute("availability_zone", Nullable(HOST)),
         Attribute("description", TEXT),
     ),

@@ -14,15 +14,25 @@ from oslo_config.cfg import FloatOpt, StrOpt
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
-from netfw.drivers.values.agent_requests import EnsureDhcpPort, ReleaseDhcpPort, Request
+from netfw.drivers.values.agent_requests import (
+    EnsureDhcpPort,
+    EnsureGatewayPort,
+    EnsureHostMac,
+    ReleaseDhcpPort,
+    ReleaseGatewayPort,
+    Request,
+)
 from netfw.drivers.values.reports import Heartbeat, Report, ReportResult, StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
-from netfw.errors import BackendUnavailable, ConfigError, NotFound, NotSupported
-from netfw.model.device_owner import DeviceOwner, is_dhcp
-from netfw.model.port import Port
-from netfw.model.resource import Kind, Ref, ref
+from netfw.errors import BackendUnavailable, ConfigError
+from netfw.model.resource import Ref, ref
 from netfw.state.dependencies import AgentRoot, Assignment, Item
 from netfw.state.file.diagnostics import Diagnostic
+from netfw.state.file.stated_answers import (
+    stated_dhcp_port,
+    stated_gateway_port,
+    stated_host_mac,
+)
 from netfw.state.file.status_files import StatusFiles, now
 from netfw.state.file.watcher import LoadResult, TopologyWatcher
 from netfw.state.memory_source import MemorySource
@@ -167,8 +177,12 @@ class FileSource(StateSource):
         self._load_first()
         match request:
             case EnsureDhcpPort():
-                return cast(R, self._stated_port(request))
-            case ReleaseDhcpPort():
+                return cast(R, stated_dhcp_port(request, self._memory.resources()))
+            case EnsureGatewayPort():
+                return cast(R, stated_gateway_port(request, self._memory.resources()))
+            case EnsureHostMac():
+                return cast(R, stated_host_mac(request.host, self._memory.resources()))
+            case ReleaseDhcpPort() | ReleaseGatewayPort():
                 return cast(R, None)  # the file decides when the port goes
             case _:
                 return self._memory.request(request)
@@ -322,23 +336,6 @@ class FileSource(StateSource):
             self._unwritten = problem
         else:
             self._unwritten = ""
-
-    def _stated_port(self, request: EnsureDhcpPort) -> Port:
-        resources = self._memory.resources()
-        if Ref(Kind.NETWORK, request.network) not in resources:
-            raise NotFound(f"there is no network {request.network}")
-        for port in resources.values():
-            if (
-                isinstance(port, Port)
-                and (port.network_id, port.binding.host) == (request.network, request.host)
-                and is_dhcp(port.device_owner)
-                and request.subnets <= {fixed.subnet_id for fixed in port.fixed_ips}
-            ):
-                return port
-        raise NotSupported(
-            f"a file states addresses itself: give network {request.network} a port on "
-            f"{request.host} with device_owner {DeviceOwner.DHCP} and an address on each subnet"
-        )
 
 
 def _key(item: Item) -> Key:

@@ -6,13 +6,15 @@ A topology with an error has no items; every error is reported.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from attrs import define, evolve, field, frozen
 
 from netfw.drivers.values.subscription import Service
 from netfw.errors import InvalidInput
+from netfw.model.address import Mac
 from netfw.model.agent import Agent
+from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import AgentId, NetworkId, SegmentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
@@ -39,12 +41,10 @@ from netfw.state.file.name_resolution import id_by_content, id_of
 from netfw.state.file.router_defaults import RouterDefaults, complete_address_scopes
 from netfw.state.file.router_validation import router_errors
 from netfw.state.file.schema import STATED_ASSIGNMENT, STATED_HOST, StatedHost
+from netfw.state.routing_requests import AGENT_BINARY, AGENT_TYPE, derive_routing_mac
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-AGENT_TYPE: Final = "Open vSwitch agent"
-AGENT_BINARY: Final = "netfw-ovs-agent"
 
 
 @frozen(kw_only=True)
@@ -99,12 +99,10 @@ class _Build:
             complete_address_scopes(entry.body)
         self._read(Kind.NETWORK)
         networks = {network.id: network for network in self._of(Network)}
-        ha_routers = {
-            str(entry.id) for entry in self._entries(Kind.ROUTER) if entry.body.get("ha") is True
-        }
+        owners = self._interface_owners()
         for entry in self._entries(Kind.PORT):
             if entry.id is not None:
-                problems = complete_port(entry.body, entry.id, networks, subnets, ha_routers)
+                problems = complete_port(entry.body, entry.id, networks, subnets, owners)
                 self.errors += [entry.diagnostic(path, problem) for path, problem in problems]
         self._read(Kind.PORT)
         self._read(Kind.ROUTER)
@@ -116,6 +114,17 @@ class _Build:
         self._agents(hosts)
         self._assign()
         self._evict_known()
+
+    def _routers_with(self, name: str) -> frozenset[str]:
+        """Return the ids of the routers that have the flag *name*."""
+        entries = self._entries(Kind.ROUTER)
+        return frozenset(str(entry.id) for entry in entries if entry.body.get(name) is True)
+
+    def _interface_owners(self) -> dict[str, DeviceOwner]:
+        """Return the owners of the interfaces of routers that are not plain."""
+        replicated, distributed = self._routers_with("ha"), self._routers_with("distributed")
+        owners = dict.fromkeys(replicated, DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE)
+        return owners | dict.fromkeys(distributed, DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED)
 
     def _complete_floating_ips(self) -> None:
         defaults = RouterDefaults(self._of(Port), self._of(Router))
@@ -202,17 +211,32 @@ class _Build:
     def _agents(self, hosts: Mapping[str, StatedHost]) -> None:
         used = {provider.network_type for net in self._of(Network) for provider in net.segments}
         tunnels = sorted(kind for kind in used if kind.is_tunnel)
+        macs = self._routing_macs(hosts)
         for name, host in hosts.items():
             types = tunnels if host.tunnel_types is None else host.tunnel_types
             facts: dict[str, object] = {"tunnel_types": [str(kind) for kind in types]}
             facts["bridge_mappings"] = dict(host.bridge_mappings)
             if host.local_ip is not None:
                 facts["tunneling_ip"] = str(host.local_ip)
+            if name in macs:
+                facts["routing_mac"] = str(macs[name])
             agent = _agent(name, host, facts)
             if ref(agent) in self.resources:
                 entry = self.gathered.hosts[name]
                 self.errors.append(entry.diagnostic("", "is among the agents too"))
             self.resources[ref(agent)] = agent
+
+    def _routing_macs(self, hosts: Mapping[str, StatedHost]) -> dict[str, Mac]:
+        """Return the MAC addresses of the routed traffic of hosts: stated, or else derived if a
+        router is distributed."""
+        is_needed = bool(self._routers_with("distributed"))
+        users: dict[Mac, str] = {}
+        for name, host in hosts.items():
+            mac = host.routing_mac or (derive_routing_mac(name) if is_needed else None)
+            if mac is not None and users.setdefault(mac, name) != name:
+                problem = f"{mac} is that of host {users[mac]} too; state another one"
+                self.errors.append(self.gathered.hosts[name].diagnostic("routing_mac", problem))
+        return {name: mac for mac, name in users.items()}
 
     def _assign(self) -> None:
         for entry in self.gathered.assignments:

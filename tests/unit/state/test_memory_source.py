@@ -12,20 +12,25 @@ from attrs import evolve
 
 from netfw.drivers.values.agent_requests import (
     EnsureDhcpPort,
+    EnsureGatewayPort,
     EnsureHostMac,
     FindPorts,
     ReleaseDhcpPort,
+    ReleaseGatewayPort,
     ResolveDevices,
+    SetPrefix,
 )
 from netfw.drivers.values.reports import Heartbeat, RoleReport, StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict, CursorLost, NotFound, NotSupported
 from netfw.model.address import eui64
 from netfw.model.common_fields import Status
+from netfw.model.json_document import JsonDocument
 from netfw.model.resource import ref
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
 from netfw.state.memory_source import MemorySource
+from netfw.state.routing_requests import derive_routing_mac
 from netfw.testing.conformance.state_source import samples
 
 
@@ -305,8 +310,71 @@ def test_a_dhcp_port_derives_its_address_where_hosts_do():
 
 
 def test_what_it_does_not_answer_is_named():
-    with pytest.raises(NotSupported, match="EnsureHostMac"):
-        MemorySource().request(EnsureHostMac("here"))
+    with pytest.raises(NotSupported, match="SetPrefix"):
+        MemorySource().request(SetPrefix(subnet=samples.SUBNET.id, prefix=None))
+
+
+@pytest.mark.spec("RPC-08")
+def test_a_host_has_one_routing_mac_address_that_other_hosts_get():
+    source = MemorySource(samples.AGENT_THERE)
+    before = cursor(source)
+    here, there = (source.request(EnsureHostMac(host)) for host in (samples.HERE, samples.THERE))
+    assert here != there
+    assert source.request(EnsureHostMac(samples.HERE)) == here
+    agents = source.changes(samples.L2_THERE, before).put
+    assert {agent.host: agent.routing_mac for agent in agents} == {
+        samples.HERE: here,
+        samples.THERE: there,
+    }
+    known = next(agent for agent in agents if agent.host == samples.THERE)
+    assert known.tunnel_address == samples.AGENT_THERE.tunnel_address
+
+
+@pytest.mark.spec("RPC-08")
+def test_a_routing_mac_address_that_an_agent_states_is_kept():
+    facts = JsonDocument({"routing_mac": "fa:16:3f:00:00:01"})
+    source = MemorySource(evolve(samples.AGENT_THERE, configurations=facts))
+    assert source.request(EnsureHostMac(samples.THERE)) == "fa:16:3f:00:00:01"
+    taken = JsonDocument({"routing_mac": derive_routing_mac(samples.HERE)})
+    source.put(evolve(samples.AGENT_THERE, configurations=taken))
+    with pytest.raises(Conflict, match="is that of host there: state another routing_mac"):
+        source.request(EnsureHostMac(samples.HERE))
+
+
+@pytest.mark.spec("RPC-08")
+def test_a_host_has_one_port_on_an_external_network_until_it_releases_it():
+    external = evolve(samples.NET, external=True)
+    v6 = evolve(samples.SUBNET, id=UUID(int=35), cidr=ip_network("2001:db8::/64"), gateway=None)
+    taken = evolve(samples.FLOATING, network_id=external.id, address=samples.SUBNET.cidr[1])
+    source = MemorySource(external, samples.SUBNET, v6, taken)
+    request = EnsureGatewayPort(network=external.id, host=samples.HERE)
+    port = source.request(request)
+    other = source.request(evolve(request, host=samples.THERE))
+    assert source.request(request) == port
+    addresses = [fixed.address for each in (port, other) for fixed in each.fixed_ips]
+    assert len(set(addresses)) == 4
+    assert taken.address not in addresses
+    assert port.mac != other.mac
+    found = {ref(each) for page in source.snapshot(samples.L3_HERE) for each in page.put}
+    assert found >= {ref(port), ref(external)}
+    assert ref(other) not in found
+    for _ in range(2):
+        source.request(ReleaseGatewayPort(network=external.id, host=samples.HERE))
+    assert ref(port) not in source.resources()
+    assert ref(other) in source.resources()
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "text"),
+    [
+        ((), NotFound, "there is no network"),
+        ((samples.NET, samples.SUBNET), Conflict, "is not external"),
+        ((evolve(samples.NET, external=True),), Conflict, "has no address left"),
+    ],
+)
+def test_a_gateway_port_that_cannot_be_is_refused(state, error, text):
+    with pytest.raises(error, match=text):
+        MemorySource(*state).request(EnsureGatewayPort(network=samples.NET.id, host=samples.HERE))
 
 
 def calls_of(function):

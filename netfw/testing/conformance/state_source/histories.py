@@ -70,7 +70,11 @@ OWNERS = (
     DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value,
 )
 PORTS = 200
-FACTS = ({}, {"tunneling_ip": "192.0.2.9"}, {"routing_mac": "fa:16:3f:00:00:09"})
+FACTS: tuple[dict[str, str], ...] = (
+    {},
+    {"tunneling_ip": "192.0.2.9"},
+    {"routing_mac": "fa:16:3f:00:00:09"},
+)
 
 
 def _ids(kind: Callable[[UUID], T], number: int) -> tuple[T, T]:
@@ -177,15 +181,16 @@ def _groups() -> Iterator[Item]:
 def _routing() -> Iterator[Item]:
     for router, name in product(ROUTERS, NAMES):
         yield Router(id=router, name=name)
-    for floating, router, port, host in product(
-        FLOATING_IPS, (None, *ROUTERS), (None, PORT_IDS[0]), (None, *HOSTS)
+    of_routers, at_hosts = (None, *ROUTERS), (None, *HOSTS)
+    for floating, of_router, port, host in product(
+        FLOATING_IPS, of_routers, (None, PORT_IDS[0]), at_hosts
     ):
         yield FloatingIp(
             id=floating,
             network_id=OUTSIDE,
             address=CIDRS[OUTSIDE_SUBNET][99 + FLOATING_IPS.index(floating)],
             port_id=port,
-            router_id=router,
+            router_id=of_router,
             host=host,
         )
     for forwarding, floating in product(FORWARDINGS, FLOATING_IPS):
