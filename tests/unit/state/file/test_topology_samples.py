@@ -9,6 +9,7 @@ import pytest
 
 from netfw.errors import InvalidInput
 from netfw.model.agent import Agent
+from netfw.model.device_owner import is_distributed
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.state.file import read_topology, render_topology
@@ -23,7 +24,8 @@ def test_a_sample_is_without_errors(path: Path) -> None:
     assert topology.warnings == ()
     ports = [item for item in topology.items if isinstance(item, Port)]
     assert ports
-    assert all(port.fixed_ips and port.binding.all_hosts for port in ports)
+    assert all(port.fixed_ips for port in ports)
+    assert all(p.binding.all_hosts or is_distributed(p.device_owner) for p in ports)
 
 
 def test_there_are_samples_for_one_host_and_for_two() -> None:
