@@ -36,13 +36,13 @@ class OnAFile(StateSourceConformance):
             source.close()
 
 
-@pytest.mark.spec("DRV-21")
+@pytest.mark.spec("DRV-21", "RPC-08")
 class TestJsonSource(OnAFile):
     name = "topology.json"
     examples = settings(OnAFile.examples, max_examples=150 if LONG else 30)
 
 
-@pytest.mark.spec("DRV-21")
+@pytest.mark.spec("DRV-21", "RPC-08")
 class TestYamlSource(OnAFile):
     name = "topology.yaml"
     examples = settings(OnAFile.examples, max_examples=30 if LONG else 10)

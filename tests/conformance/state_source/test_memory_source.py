@@ -24,7 +24,7 @@ pytestmark = pytest.mark.fakes
 R = TypeVar("R")
 
 
-@pytest.mark.spec("DRV-21", "RPC-02")
+@pytest.mark.spec("DRV-21", "L3-67", "RPC-02", "RPC-08")
 class TestMemorySource(StateSourceConformance):
     @contextmanager
     def make_environment(self, page: int) -> Iterator[SourceEnvironment]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from uuid import UUID
 
+import pytest
 from attrs import evolve
 
 from netfw.drivers.state_source import StateSource
+from netfw.drivers.values.agent_requests import EnsureGatewayPort, EnsureHostMac
 from netfw.drivers.values.subscription import Service, Subscription
+from netfw.errors import NotSupported
 from netfw.model.binding import Binding
 from netfw.model.common_fields import Status
 from netfw.model.device_owner import DeviceOwner
@@ -198,6 +201,29 @@ class DistributedRouterTests(StateSourceCase):
             for host in (samples.HERE, samples.THERE):
                 assert _delivered(at, host, Service.L2) == {ref(routing)}
             assert _delivered(at, samples.HERE, Service.L3) == set()
+
+    @proves(StateSource, 11)
+    def test_a_host_has_one_port_on_an_external_network(self) -> None:
+        request = EnsureGatewayPort(network=EXTERNAL.id, host=samples.HERE)
+        with self.make_environment(WIDE) as at:
+            at.backend.commit((EXTERNAL, EXTERNAL_SUBNET, AGENT_GATEWAY))
+            try:
+                first = at.source.request(request)
+            except NotSupported:
+                pytest.skip("this source makes no gateway ports")
+            assert ref(first) == ref(AGENT_GATEWAY)
+            assert at.source.request(request) == first
+
+    @proves(StateSource, 11)
+    def test_a_host_has_one_routing_mac_address(self) -> None:
+        with self.make_environment(WIDE) as at:
+            at.backend.commit((samples.NET,))
+            try:
+                here = at.source.request(EnsureHostMac(samples.HERE))
+            except NotSupported:
+                pytest.skip("this source has no MAC addresses of hosts")
+            assert at.source.request(EnsureHostMac(samples.HERE)) == here
+            assert at.source.request(EnsureHostMac(samples.THERE)) != here
 
     @proves(StateSource, 10)
     def test_a_prepared_host_does_not_report_on_the_port(self) -> None:

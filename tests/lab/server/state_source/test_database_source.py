@@ -73,13 +73,13 @@ class OnADatabase(StateSourceConformance):
             assert follower.catch_up() == reachable(at.backend.items(), samples.L2_HERE)
 
 
-@pytest.mark.spec("RPC-02", "RPC-07")
+@pytest.mark.spec("L3-67", "RPC-02", "RPC-07", "RPC-08")
 class TestOnSqlite(OnADatabase):
     backend = "sqlite"
     examples = settings(OnADatabase.examples, max_examples=40 if LONG else 12)
 
 
-@pytest.mark.spec("RPC-02", "RPC-07")
+@pytest.mark.spec("L3-67", "RPC-02", "RPC-07", "RPC-08")
 class TestOnPostgresql(OnADatabase):
     backend = "postgresql"
     examples = settings(OnADatabase.examples, max_examples=10 if LONG else 4)
@@ -95,7 +95,7 @@ class TestOnPostgresql(OnADatabase):
             yield evolve(at, cut=cut)
 
 
-@pytest.mark.spec("RPC-02", "RPC-07")
+@pytest.mark.spec("L3-67", "RPC-02", "RPC-07", "RPC-08")
 class TestOnMariadb(OnADatabase):
     backend = "mariadb"
     examples = settings(OnADatabase.examples, max_examples=10 if LONG else 4)

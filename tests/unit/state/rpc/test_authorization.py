@@ -14,6 +14,7 @@ from netfw.drivers.values.agent_requests import (
     EnsureDhcpPort,
     EnsureGatewayPort,
     FindPorts,
+    ReleaseGatewayPort,
     ResolveDevices,
 )
 from netfw.drivers.values.reports import Heartbeat, RoleReport
@@ -22,10 +23,12 @@ from netfw.errors import NotFound, RequestError
 from netfw.model.ids import RouterId
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import HaRole
+from netfw.state.dependencies import Assignment, Item
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.state.rpc.authorization import REQUESTERS
 from netfw.state.rpc.codecs import REQUEST_CODECS
+from netfw.testing.conformance.state_source import distributed_routers as routing
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.fakes.transport import FakeNetwork
 
@@ -127,3 +130,39 @@ def test_devices_are_resolved_for_the_host_that_has_them(wire: FakeNetwork) -> N
     wanted = ResolveDevices(ports=frozenset({samples.WEB_HERE.id, samples.NEIGHBOUR.id}))
     assert [ref(each) for each in client(wire).request(wanted)] == [ref(samples.WEB_HERE)]
     assert len(RemoteSource(wire.transport(), timeout=5).request(wanted)) == 2
+
+
+@pytest.mark.spec("RPC-08")
+@pytest.mark.parametrize(
+    "reason",
+    [
+        (routing.FLOATING_HERE,),
+        (samples.WEB_HERE,),
+        (routing.PREPARED_HERE,),
+        (Assignment(Service.L3, samples.HERE, ref(routing.ROUTER)),),
+    ],
+    ids=["floating IP", "instance", "prepared instance", "central part"],
+)
+def test_gateway_ports_are_answered_to_hosts_of_a_router_with_that_gateway(
+    reason: tuple[Item, ...],
+) -> None:
+    source, wire = MemorySource(*routing.EVERYTHING), FakeNetwork()
+    StateRpcServer(source, wire.transport()).open()
+    here, there = client(wire), client(wire, host=samples.THERE)
+    request = EnsureGatewayPort(network=routing.EXTERNAL.id, host=samples.HERE)
+    refused(here, request)
+    source.put(*reason)
+    assert here.request(request).binding.host == samples.HERE
+    with pytest.raises(RequestError, match="may speak for host there and not for host here"):
+        there.request(request)
+
+
+@pytest.mark.spec("RPC-08")
+def test_gateway_ports_are_released_by_their_own_host(wire: FakeNetwork) -> None:
+    release = ReleaseGatewayPort(network=samples.NET.id, host=samples.HERE)
+    assert client(wire).request(release) is None
+    assert client(wire, Service.L3).request(release) is None
+    with pytest.raises(RequestError, match="may speak for host there and not for host here"):
+        client(wire, host=samples.THERE).request(release)
+    with pytest.raises(RequestError, match="may speak for service l2 and not for service l3"):
+        client(wire, Service.L2).request(release)
