@@ -25,7 +25,8 @@ class SwitchCapability(Capability):
     IN_SWITCH = "in-switch"
     """A firewall can filter inside the switch; no packet bypasses it."""
     DISTRIBUTED = "distributed"
-    """Draft: may change without notice.  The switch does its part of distributed routers."""
+    """The switch does its part of distributed routers: router interfaces and host MACs.  The MAC
+    address of an interface never leaves a host."""
 
 
 class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):

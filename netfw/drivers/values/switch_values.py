@@ -80,8 +80,6 @@ class Wiring:
 class RouterInterface:
     """The interface of a distributed router, the same on every host."""
 
-    DRAFT: ClassVar[bool] = True
-
     port: PortId
     mac: Mac = field(converter=Mac)
     addresses: frozenset[IpInterface] = field(validator=no_scope)
@@ -183,8 +181,6 @@ class Forwarding:
 @frozen
 class HostMac:
     """The MAC address that routed traffic of a host carries between hosts."""
-
-    DRAFT: ClassVar[bool] = True
 
     mac: Mac = field(converter=Mac)
     own: bool = False

@@ -17,18 +17,23 @@ from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider
 from netfw.ovs.openflow.encode import Encoded, Key
 from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, Domain
+from netfw_drivers.ovs.pipeline import distributed_routing
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import (
     ACCEPT_OR_INGRESS,
     ACCEPTED,
     ACCEPTED_EGRESS,
     ACCEPTED_INGRESS,
+    ARP_DVR_PHYSICAL,
+    ARP_DVR_TUNNEL,
     BASE_EGRESS,
     BASE_INGRESS,
     CHUNK_BITS,
     COOKIE,
     DIRECTION,
     DROPPED,
+    DVR_PHYSICAL,
+    DVR_TUNNEL,
     EGRESS,
     FILTERED,
     FILTERED_PORT,
@@ -41,10 +46,12 @@ from netfw_drivers.ovs.pipeline.tables import (
     NETWORK,
     PORT,
     RATE_PACKETS,
+    ROUTED,
     SHARED_MAC,
     SPOOF_ARP,
     SPOOF_MAC,
     TARGET,
+    TO_ROUTER,
     TRANSIENT,
 )
 
@@ -86,6 +93,12 @@ class PlannedPort:
     """Other MAC addresses than its own are behind it."""
     shared_mac: bool = False
     """Other hosts have its MAC address too."""
+    router: bool = False
+    """It is an interface of a distributed router."""
+    gateway: Mac | None = None
+    """The MAC address of its distributed router, if its network has several."""
+    tunnelled: bool = False
+    """Its network is carried by tunnels."""
     live: bool = True
 
     @property
@@ -113,21 +126,32 @@ def base_flows(from_tunnels: int | None, layout: ExtensionLayout) -> Iterator[of
     )
     yield TRANSIENT.flow(FILTERED.is_(1), of.goto(BASE_EGRESS), priority=2, cookie=COOKIE)
     yield TRANSIENT.flow(PORT.is_(0), of.goto(ACCEPTED), priority=1, cookie=COOKIE)
-    yield EGRESS.flow(PORT.is_(0), of.drop(), priority=2, cookie=COOKIE)
+    yield EGRESS.flow(PORT.is_(0), of.drop(), priority=20, cookie=COOKIE)
+    yield from distributed_routing.base_flows()
     if from_tunnels is not None:
-        yield LOCAL_SWITCHING.flow(
-            of.in_port(from_tunnels) & of.tagged(),
-            of.move(of.Bits(of.VLAN_TCI, 0, 11), of.Bits(NETWORK.bits.field, 0, 11)),
-            of.PopVlan(),
-            of.goto(RATE_PACKETS),
-            priority=2,
-            cookie=COOKIE,
-        )
+        yield from _tunnel_input(from_tunnels)
     for hook, hop, after in layout.hops():
         onward = of.goto(after)
         # The firewall would take a connection that an extension tracked for one of its own.
         actions = (of.CtClear(), onward) if hook in _BEFORE_FIREWALL else (onward,)
         yield of.Flow(table=hop, priority=0, match=of.ANYTHING, actions=actions, cookie=COOKIE)
+
+
+def _tunnel_input(from_tunnels: int) -> Iterator[of.Flow]:
+    """Yield the flows that accept packets of every network from ``br-tun``."""
+    for match, table, priority in (
+        (of.ANYTHING, RATE_PACKETS, 2),
+        (ROUTED.is_(1), DVR_TUNNEL, 5),
+        (TO_ROUTER.is_(1), ARP_DVR_TUNNEL, 6),
+    ):
+        yield LOCAL_SWITCHING.flow(
+            of.in_port(from_tunnels) & of.tagged() & match,
+            of.move(of.Bits(of.VLAN_TCI, 0, 11), of.Bits(NETWORK.bits.field, 0, 11)),
+            of.PopVlan(),
+            of.goto(table),
+            priority=priority,
+            cookie=COOKIE,
+        )
 
 
 def _miss(table: of.Table, layout: ExtensionLayout) -> of.Flow:
@@ -171,8 +195,12 @@ def admission_key(number: int) -> Key:
 def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
     """Yield the flows that let a port take part in its network."""
     here = admission(port.number)
-    filtered = (of.load(FILTERED, 1),) if port.filtered else ()
-    known = of.load(PORT, port.number), of.load(NETWORK, port.vlan), *filtered
+    marks = [mark for mark, on in ((FILTERED, port.filtered), (ROUTED, port.router)) if on]
+    known = (
+        of.load(PORT, port.number),
+        of.load(NETWORK, port.vlan),
+        *(of.load(mark, 1) for mark in marks),
+    )
     onward = of.goto(layout.entry(PipelineHook.FROM_PORT))
     first = onward if port.guard is None else of.goto(SPOOF_MAC)
     yield LOCAL_SWITCHING.flow(here, *known, first, priority=ADMISSION, cookie=_cookie(port))
@@ -188,6 +216,8 @@ def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
         delivery += (of.goto(EGRESS),)
         yield from _standby_guards(here)
     yield LOCAL_OUTPUT.flow(towards, *delivery, priority=12, cookie=COOKIE)
+    if port.gateway is not None:
+        yield distributed_routing.port_flow(towards, port.gateway, tunnelled=port.tunnelled)
     if port.filtered and not port.shared_mac:
         # The receiver commits connections to it, so that those it refuses are not tracked.
         yield ACCEPT_OR_INGRESS.flow(
@@ -257,16 +287,26 @@ def chunk_flows(
     )
 
 
-def network_flows(vlan: int, provider: Provider, link_port: int) -> Iterator[of.Flow]:
-    """Yield the flow that maps packets of a physical network from *link_port* to *vlan*."""
-    known = of.load(NETWORK, vlan), of.goto(RATE_PACKETS)
+def network_flows(
+    vlan: int, provider: Provider, link_port: int, *, routed: bool = False
+) -> Iterator[of.Flow]:
+    """Yield the flows that map packets of a physical network from *link_port* to *vlan*.
+
+    *routed*: it has distributed routers on this host.
+    """
     if provider.network_type is NetworkType.VLAN:
         assert provider.segmentation_id is not None
         theirs = of.in_port(link_port) & of.vlan(provider.segmentation_id)
-        yield LOCAL_SWITCHING.flow(theirs, of.PopVlan(), *known, priority=3, cookie=COOKIE)
+        known: tuple[of.Action, ...] = (of.PopVlan(), of.load(NETWORK, vlan))
     else:
         theirs = of.in_port(link_port) & of.untagged()
-        yield LOCAL_SWITCHING.flow(theirs, *known, priority=3, cookie=COOKIE)
+        known = (of.load(NETWORK, vlan),)
+    yield LOCAL_SWITCHING.flow(theirs, *known, of.goto(RATE_PACKETS), priority=3, cookie=COOKIE)
+    if routed:
+        for mark, table, priority in ((ROUTED, DVR_PHYSICAL, 5), (TO_ROUTER, ARP_DVR_PHYSICAL, 6)):
+            yield LOCAL_SWITCHING.flow(
+                theirs & mark.is_(1), *known, of.goto(table), priority=priority, cookie=COOKIE
+            )
 
 
 def _deliver(receiver: Receiver, layout: ExtensionLayout) -> tuple[of.Action, ...]:

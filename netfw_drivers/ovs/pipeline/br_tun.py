@@ -285,6 +285,22 @@ def _send(towards: of.Match, number: int, ports: Iterable[int], *, priority: int
     )
 
 
+def host_flows(mac: Mac, tunnels: Iterable[tuple[NetworkType, int]]) -> Iterator[of.Flow]:
+    """Yield the flows that send to the *mac* of a host with distributed routers, by its tunnels.
+
+    That is the same on all networks: their tunnel ids are set before.
+    """
+    for kind, port in tunnels:
+        yield UNICAST.flow(
+            of.tagged() & KIND.is_(KINDS[kind]) & of.eth_dst(mac),
+            of.load(VIA, SENT),
+            of.PopVlan(),
+            of.output(port),
+            priority=2,
+            cookie=COOKIE,
+        )
+
+
 def _pass_on(vlan: int, mac: Mac) -> Iterator[of.Action]:
     """Yield the actions that send a request to *mac* too, and restore it for the answer.
 

@@ -20,6 +20,11 @@ the local port only.  Standby routers receive these copies and have no address t
 no flow changes when another host becomes active.  Reports of multicast groups, which their kernels
 send without an address, are dropped, so that no switch learns the MAC from a standby.
 
+An interface of a distributed router has the same MAC address on every host, and that one never
+leaves a host: table 62 replaces it by the MAC of this host, and tables 1 and 2 of the receiving
+host restore it.  Requests of a router for a neighbour leave as probes from the host's MAC, so that
+no instance learns that; answers to them come back through tables 3 and 4.
+
 ``br-tun`` is in `tunnel_tables`.
 
 A physical bridge replaces the local VLAN by the one of the physical network.
@@ -47,6 +52,8 @@ LEARNT = MAGIC | 0x03 << 40
 
 PORT = of.RegisterField(5, 0, 15, "number of the port that a packet left; 0: it came from outside")
 FILTERED = of.RegisterField(5, 16, 16, "1: the firewall filters what the port sends")
+ROUTED = of.RegisterField(5, 17, 17, "1: a distributed router sent it, here or on another host")
+TO_ROUTER = of.RegisterField(5, 18, 18, "1: it may answer a request of a distributed router")
 NETWORK = of.RegisterField(6, 0, 15, "local VLAN of the network")
 POLICY = of.RegisterField(7, 0, 15, "number of the set of groups that a packet is judged by")
 DIRECTION = of.RegisterField(7, 16, 16, "0: a port sends it; 1: a port receives it")
@@ -60,7 +67,7 @@ FREE_REGISTERS = tuple(range(9, 16))
 EXTENSION_TABLES = tuple(range(100, 200))
 """Tables of ``br-int`` that are given to extensions."""
 
-_FROM = (PORT, FILTERED, NETWORK)
+_FROM = (PORT, FILTERED, ROUTED, TO_ROUTER, NETWORK)
 _JUDGED = (POLICY, DIRECTION)
 
 LOCAL_SWITCHING = of.Table(
@@ -77,26 +84,30 @@ LOCAL_SWITCHING = of.Table(
 DVR_TUNNEL = of.Table(
     number=1,
     name="dvr-to-tunnel",
-    asks="(distributed routing) Which router was it on a tunnelled network?",
+    asks="(distributed routing) Which router of another host sent it, by a tunnel?",
     leads_to=("rate-packets",),
+    miss=(of.goto(58),),
 )
 DVR_PHYSICAL = of.Table(
     number=2,
     name="dvr-to-physical",
-    asks="(distributed routing) Which router was it on a physical network?",
+    asks="(distributed routing) Which router of another host sent it, by a physical network?",
     leads_to=("rate-packets",),
+    miss=(of.goto(58),),
 )
 ARP_DVR_TUNNEL = of.Table(
     number=3,
     name="arp-dvr-tunnel",
-    asks="(distributed routing) Is it ARP for a router, from a tunnel?",
-    leads_to=("rate-packets",),
+    asks="(distributed routing) Which router of this host is answered, by a tunnel?",
+    leads_to=("rate-packets", "local-output"),
+    miss=(of.goto(58),),
 )
 ARP_DVR_PHYSICAL = of.Table(
     number=4,
     name="arp-dvr-physical",
-    asks="(distributed routing) Is it ARP for a router, from a physical network?",
-    leads_to=("rate-packets",),
+    asks="(distributed routing) Which router of this host is answered, by a physical network?",
+    leads_to=("rate-packets", "local-output"),
+    miss=(of.goto(58),),
 )
 CANARY = of.Table(
     number=23, name="canary", asks="Nothing: its flow is gone when the switch has lost its flows."
@@ -234,7 +245,8 @@ DELIVER = of.Table(
 EGRESS = of.Table(
     number=62,
     name="egress",
-    asks="Which bridge leads to the network's other hosts, if it came from this one?",
+    asks="Which bridge leads to the network's other hosts, if it came from this one; and does a "
+    "distributed router send it?  Then the MAC of this host replaces the router's.",
 )
 DROPPED = of.Table(number=93, name="dropped", asks="(hook) This was refused.")
 

@@ -57,6 +57,7 @@ _CAPABILITIES = (
     SwitchCapability.POPULATION,
     SwitchCapability.FLOWS,
     SwitchCapability.IN_SWITCH,
+    SwitchCapability.DISTRIBUTED,
 )
 
 

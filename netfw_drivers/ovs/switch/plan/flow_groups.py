@@ -13,14 +13,17 @@ from functools import partial
 from attrs import define, field
 
 from netfw import flows as of
-from netfw.drivers.values.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.values.keys import ExtensionKey, HostKey, NetworkKey, PortKey
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import (
     Endpoint,
     Forwarding,
     ForwardingKey,
+    HostMac,
     LocalNetwork,
+    RouterInterface,
     SwitchKey,
+    SwitchValue,
     Tunnel,
     Wiring,
 )
@@ -30,8 +33,9 @@ from netfw.model.ids import NetworkId
 from netfw.model.segment import NetworkType, Segment
 from netfw.ovs.openflow.flow_cache import FlowGroup
 from netfw_drivers.ovs.common.local_vlans import Domain
-from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun
+from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun, distributed_routing
 from netfw_drivers.ovs.pipeline.br_int import Chunk, PlannedPort
+from netfw_drivers.ovs.pipeline.distributed_routing import RoutedSegment, plan_interfaces
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges
 from netfw_drivers.ovs.switch.plan.settings import Settings, tunnel_name
@@ -40,6 +44,7 @@ from netfw_drivers.ovs.switch.plan.state import MembersOverlay, SwitchStateOverl
 SWITCH = "switch"
 BASE = "base"
 ADDED = "added"
+ROUTER = "router"
 
 Owner = tuple[object, ...]
 """Owner of flows: `SWITCH`, then a key or `BASE`, then a part of its flows."""
@@ -48,6 +53,13 @@ Flows = Callable[[], Iterable[of.Flow]]
 
 def owner_of(key: object, *part: object) -> Owner:
     return SWITCH, key, *part
+
+
+def router_owners(key: NetworkKey, value: SwitchValue | None) -> dict[RouterInterface, Owner]:
+    """Return the owners of the flows of the router interfaces of a network."""
+    if not isinstance(value, LocalNetwork):
+        return {}
+    return {one: owner_of(key, ROUTER, one.port) for one in value.router_interfaces}
 
 
 @define
@@ -186,6 +198,54 @@ class FlowGroupBuilder:
             else:
                 self.groups.unset(bridge, owner_of(key))
 
+    def routers(self, key: NetworkKey) -> None:
+        """Set the flows of the distributed routers of a network; one group for each."""
+        network, host = self._wanted.network(key.network), self._wanted.own_mac()
+        bridge, owners = self._settings.integration, router_owners(key, network)
+        for owner in {*router_owners(key, self._wanted.before(key)).values()} - {*owners.values()}:
+            self.groups.unset(bridge, owner)
+        if owners and host is None:
+            self._draft.waiting[key] = "this host has no MAC address for its distributed routers"
+        segments = tuple(self._routed_segments(key.network))
+        for planned in plan_interfaces(frozenset(owners)):
+            source = segments, planned, host
+            make = partial(distributed_routing.interface_flows, *source)
+            self.groups.set(bridge, owners[planned.interface], source, make)
+
+    def _routed_segments(self, network: NetworkId) -> Iterator[RoutedSegment]:
+        """Yield the segments of a network that lead to other hosts."""
+        for segment in self._segments(network):
+            domain = Domain(network, segment.id)
+            vlan, uplink = self._numbers.get(domain), self._uplink(domain)
+            if vlan is not None and uplink is not None:
+                yield RoutedSegment(vlan, uplink, segment.provider.network_type.is_tunnel)
+
+    def host(self, key: HostKey) -> None:
+        """Set the flows of a host with distributed routers."""
+        host, settings = self._wanted.get(key, HostMac), self._settings
+        if host is None:
+            for bridge in settings.created_bridges:
+                self.groups.unset(bridge, owner_of(key))
+            return
+        found = (self._draft.number(link.near.name) for link in settings.bridge_links())
+        links = tuple(number for number in found if number is not None)
+        make = partial(distributed_routing.host_flows, host.mac, links, own=host.own)
+        self.groups.set(settings.integration, owner_of(key), (host.mac, links, host.own), make)
+        if settings.has_tunnels:
+            self._host_tunnels(key, host)
+
+    def _host_tunnels(self, key: HostKey, host: HostMac) -> None:
+        tunnels: list[tuple[NetworkType, int]] = []
+        for endpoint in sorted(host.endpoints, key=str):
+            number = self._tunnel_number(endpoint)
+            if number is not None:
+                tunnels.append((endpoint.type, number))
+            elif endpoint.type in self._settings.tunnel_types:
+                self._draft.waiting[key] = f"there is no tunnel to {endpoint} yet"
+        source = host.mac, tuple(tunnels)
+        make = partial(br_tun.host_flows, *source)
+        self.groups.set(self._settings.tunnel, owner_of(key), source, make)
+
     def _wait_for_bridge(self, key: SwitchKey, segment: Segment) -> None:
         """Record that *key* is cut off from other hosts while the physical bridge is missing."""
         bridge, physical = self._far_bridge(segment), segment.provider.physical_network
@@ -258,7 +318,7 @@ class FlowGroupBuilder:
             if segment.provider.network_type.is_tunnel:
                 yield self._tunnelled(key.network, segment, vlan)
             elif segment.provider.physical_network is not None:
-                yield from self._physical(segment, vlan)
+                yield from self._physical(segment, vlan, routed=bool(network.router_interfaces))
         for contribution in network.contributions:
             yield self._settings.integration, contribution, partial(list, contribution.flows)
 
@@ -272,15 +332,17 @@ class FlowGroupBuilder:
         make = partial(br_tun.network_flows, vlan, kind, number, outputs)
         return self._settings.tunnel, (vlan, kind, number, outputs), make
 
-    def _physical(self, segment: Segment, vlan: int) -> Iterator[tuple[str, object, Flows]]:
+    def _physical(
+        self, segment: Segment, vlan: int, *, routed: bool
+    ) -> Iterator[tuple[str, object, Flows]]:
         provider = segment.provider
         bridge = self._settings.mappings[provider.physical_network or ""]
         link = self._settings.physical_link(bridge)
         near, far = self._draft.number(link.near.name), self._draft.number(link.far.name)
         if near is None or far is None:
             return
-        inward = partial(br_int.network_flows, vlan, provider, near)
-        yield self._settings.integration, (vlan, provider, near), inward
+        inward = partial(br_int.network_flows, vlan, provider, near, routed=routed)
+        yield self._settings.integration, (vlan, provider, near, routed), inward
         outward = partial(br_phys.network_flows, vlan, provider, far)
         yield bridge, (vlan, provider, far), outward
 

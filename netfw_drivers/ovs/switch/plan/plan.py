@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from attrs import evolve, field, frozen
 
-from netfw.drivers.values.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.values.keys import ExtensionKey, HostKey, NetworkKey, PortKey
 from netfw.drivers.values.switch_values import (
     Endpoint,
     FloodKey,
@@ -27,13 +27,24 @@ from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
 from netfw_drivers.ovs.pipeline.tables import SPACE_MASK, SWITCH_SPACE
 from netfw_drivers.ovs.switch.plan.bridges import plan_bridges
-from netfw_drivers.ovs.switch.plan.flow_groups import ADDED, FlowGroupBuilder, Groups, owner_of
+from netfw_drivers.ovs.switch.plan.flow_groups import (
+    ADDED,
+    FlowGroupBuilder,
+    Groups,
+    owner_of,
+    router_owners,
+)
 from netfw_drivers.ovs.switch.plan.flow_requests import BridgeFlowPlan, FlowRequest
 from netfw_drivers.ovs.switch.plan.observed import EXTENSION_MARK, Observed
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
 from netfw_drivers.ovs.switch.plan.ports import Ports, recorded_keys
 from netfw_drivers.ovs.switch.plan.settings import Settings
-from netfw_drivers.ovs.switch.plan.state import MembersOverlay, SwitchStateOverlay, carried_by
+from netfw_drivers.ovs.switch.plan.state import (
+    ROUTED_NETWORKS,
+    MembersOverlay,
+    SwitchStateOverlay,
+    carried_by,
+)
 from netfw_drivers.ovs.switch.plan.tunnels import drop_tunnels, plan_listeners, plan_tunnels
 from netfw_drivers.ovs.switch.plan.validation import refusals
 from netfw_drivers.ovs.switch.plan.vlan_assignment import VlanAssignment
@@ -167,7 +178,11 @@ class _Planner:
             groups,
             self._put,
             self._drop,
-            frozenset(owner for key in self._keep for owner in _owners(key)),
+            frozenset(
+                owner
+                for key in self._keep
+                for owner in _owners(key, self._observed.state.values.get(key))
+            ),
             live,
             concerned.keys(),
             self._update.complete and not unknown_flows,
@@ -242,6 +257,10 @@ class _Planner:
                 flows.flood(flood, flood.network, flood.endpoint)
         for network in self._flooding_networks():
             flows.network(network)
+        for network in self._routed_networks():
+            flows.routers(network)
+        for host in self._entries(HostKey):
+            flows.host(host)
         return flows.groups
 
     def _endpoints(self) -> Set[Endpoint]:
@@ -270,6 +289,11 @@ class _Planner:
         for endpoint in self._endpoints():
             found |= {*_of(self._wanted.affected(carried_by(endpoint.type)), NetworkKey)}
         return self._requested_first(found, NetworkKey)
+
+    def _routed_networks(self) -> Iterable[NetworkKey]:
+        """Return the networks of the update; all with routers if the MAC of this host changes."""
+        found = self._wanted.affected(ROUTED_NETWORKS) if self._wanted.own_mac_changes() else ()
+        return self._requested_first({*_of(found, NetworkKey)}, NetworkKey)
 
     def _requested_first(self, others: Set[K], kind: type[K]) -> Iterable[K]:
         """Return the keys of the update, then *others*, in the same order in every run."""
@@ -300,11 +324,13 @@ class _Planner:
         return {EXTENSION_MARK + key.owner: "1" for key in _of(self._put, ExtensionKey)}
 
 
-def _owners(key: SwitchKey) -> Iterable[object]:
-    """Yield the owners whose flows belong to *key* alone."""
+def _owners(key: SwitchKey, value: SwitchValue | None) -> Iterable[object]:
+    """Yield the owners whose flows belong to *key* alone, which has *value* now."""
     yield owner_of(key)
     if isinstance(key, PortKey):
         yield owner_of(key, ADDED)
+    elif isinstance(key, NetworkKey):
+        yield from router_owners(key, value).values()
 
 
 def _of(keys: Iterable[SwitchKey], kind: type[K]) -> Iterable[K]:

@@ -18,6 +18,7 @@ from netfw.drivers.values.switch_values import (
     Forwarding,
     ForwardingKey,
     LocalNetwork,
+    RouterInterface,
     SwitchKey,
     SwitchValue,
     Tunnel,
@@ -43,6 +44,7 @@ from netfw_drivers.ovs.common.local_vlans import (
 )
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
+from netfw_drivers.ovs.pipeline.distributed_routing import gateway_mac
 from netfw_drivers.ovs.pipeline.tables import COOKIE
 from netfw_drivers.ovs.pipeline.tunnel_tables import FLOOD, RESPONDER
 from netfw_drivers.ovs.switch.plan.observed import (
@@ -108,9 +110,16 @@ class Ports:
         if isinstance(segment, InvalidInput):
             self._draft.refused[key] = segment
         else:
-            self._wire(key, port, wiring, segment)
+            self._wire(key, port, wiring, segment, network.router_interfaces)
 
-    def _wire(self, key: PortKey, port: Port, wiring: Wiring, segment: Segment) -> None:
+    def _wire(
+        self,
+        key: PortKey,
+        port: Port,
+        wiring: Wiring,
+        segment: Segment,
+        routers: frozenset[RouterInterface],
+    ) -> None:
         """Plan the row and the flows of the device of *key*, or what it waits for."""
         domain = Domain(wiring.network, segment.id)
         vlan = self._numbers.get(domain)
@@ -132,6 +141,9 @@ class Ports:
             filtered=wiring.filtered,
             open=_is_open(wiring),
             shared_mac=wiring.shared_mac,
+            router=any(router.port == key.port for router in routers),
+            gateway=gateway_mac(routers, wiring.addresses) if len(routers) > 1 else None,
+            tunnelled=bool(routers) and segment.provider.network_type.is_tunnel,
             live=live,
         )
         self._prepare(key, port, port_record(segment, vlan), vlan)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
 from typing import TypeVar
 
-from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.keys import HostKey, NetworkKey, PortKey
 from netfw.drivers.values.switch_values import (
     Endpoint,
     FloodKey,
     Forwarding,
     ForwardingKey,
+    HostMac,
     LocalNetwork,
     SwitchKey,
     SwitchValue,
     Tunnel,
     Wiring,
 )
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, Mac
 from netfw.model.ids import NetworkId
 from netfw.model.segment import NetworkType
 from netfw.plan.overlay import MultiMap, MultiMapOverlay, Overlay
@@ -25,6 +26,10 @@ from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.pipeline.br_int import Chunk, PlannedPort, Receiver
 
 T = TypeVar("T")
+OWN_HOST = "own host"
+"""The `users` key of the host MAC of this host."""
+ROUTED_NETWORKS = "routed networks"
+"""The `users` key of the networks with distributed routers."""
 
 
 class SwitchState:
@@ -47,9 +52,15 @@ class SwitchState:
     def users(self, used: object) -> Set[SwitchKey]:
         """Return the keys that depend on *used*.
 
-        That is a network, an endpoint, or what `mesh_of`, `carried_by` or `address_on` returns.
+        That is a network, an endpoint, what `mesh_of`, `carried_by` or `address_on` returns,
+        `OWN_HOST` or `ROUTED_NETWORKS`.
         """
         return self._users.values_of(used)
+
+    def own_mac(self) -> Mac | None:
+        """Return the MAC address of what the distributed routers of this host send, if known."""
+        values = (self.values[key] for key in self.users(OWN_HOST))
+        return min((value.mac for value in values if isinstance(value, HostMac)), default=None)
 
     def _set_users(self, key: SwitchKey, value: SwitchValue | None) -> None:
         former = self.values.get(key)
@@ -82,6 +93,10 @@ class SwitchStateOverlay(SwitchState):
     def before(self, key: SwitchKey) -> SwitchValue | None:
         """Return the value of *key* before this update."""
         return self._base.values.get(key)
+
+    def own_mac_changes(self) -> bool:
+        """Return whether this update changes the MAC address of this host."""
+        return self.own_mac() != self._base.own_mac()
 
     def affected(self, used: object) -> set[SwitchKey]:
         """Return the keys that depend on *used* before or after this update."""
@@ -217,8 +232,14 @@ def _uses(key: SwitchKey, value: SwitchValue) -> Iterator[object]:
         case NetworkKey(), LocalNetwork():
             kinds = {segment.provider.network_type for segment in value.segments}
             yield from map(carried_by, kinds)
+            if value.router_interfaces:
+                yield ROUTED_NETWORKS
         case Endpoint(), Tunnel(mesh=True):
             yield mesh_of(key.type)
+        case HostKey(), HostMac():
+            yield from value.endpoints
+            if value.own:
+                yield OWN_HOST
         case FloodKey(), _:
             yield key.network
             yield key.endpoint

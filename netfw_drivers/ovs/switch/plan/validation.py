@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 
 from netfw.drivers.support.entry_validation import entry_error
@@ -12,6 +13,7 @@ from netfw.drivers.values.switch_values import (
     Endpoint,
     HostMac,
     LocalNetwork,
+    RouterInterface,
     SwitchEntry,
     SwitchKey,
     SwitchValue,
@@ -22,6 +24,9 @@ from netfw.errors import InvalidInput, NetfwError, NotFound, NotSupported
 from netfw.model.segment import NetworkType, Segment
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
 from netfw_drivers.ovs.switch.plan.settings import Settings
+
+MAX_ROUTER_INTERFACES = 256
+"""Most distributed routers of one network."""
 
 
 def refusals(
@@ -53,7 +58,7 @@ def _problem(
         case Tunnel() if isinstance(key, Endpoint):
             problems = _tunnel(key, settings)
         case HostMac():
-            problems = (NotSupported("this switch driver knows no distributed routers yet"),)
+            problems = _host(value)
         case SwitchContribution() if isinstance(key, ExtensionKey):
             problems = _contribution_errors(key, value, layout)
     return next(iter(problems), None)
@@ -65,12 +70,35 @@ def _wiring(value: Wiring) -> Iterator[NetfwError]:
 
 
 def _network(value: LocalNetwork, settings: Settings) -> Iterator[NetfwError]:
-    if value.router_interfaces:
-        yield NotSupported("this switch driver knows no distributed routers yet")
     if not value.segments:
         yield InvalidInput({"segments": "there is none that this host can reach"})
     for segment in value.segments:
         yield from _segment(segment, settings)
+    yield from _routers(value.router_interfaces)
+
+
+def _routers(interfaces: frozenset[RouterInterface]) -> Iterator[NetfwError]:
+    """Yield what keeps distributed routers from being told apart."""
+    if len(interfaces) > MAX_ROUTER_INTERFACES:
+        text = f"a network has at most {MAX_ROUTER_INTERFACES}, not {len(interfaces)}"
+        yield InvalidInput({"router_interfaces": text})
+    named: tuple[tuple[str, list[Hashable]], ...] = (
+        ("port", [one.port for one in interfaces]),
+        ("MAC address", [one.mac for one in interfaces]),
+        ("address", [address.ip for one in interfaces for address in one.addresses]),
+    )
+    for kind, values in named:
+        twice = sorted(str(value) for value, count in Counter(values).items() if count > 1)
+        if twice:
+            yield InvalidInput({"router_interfaces": f"two have the {kind} {', '.join(twice)}"})
+
+
+def _host(value: HostMac) -> Iterator[NetfwError]:
+    kinds = [endpoint.type for endpoint in value.endpoints]
+    if value.own and kinds:
+        yield InvalidInput({"endpoints": "there is no tunnel to this host itself"})
+    if len(set(kinds)) < len(kinds):
+        yield InvalidInput({"endpoints": "a host has one of each type at most"})
 
 
 def _segment(segment: Segment, settings: Settings) -> Iterator[NetfwError]:

@@ -120,7 +120,7 @@ def test_frames_for_a_shared_mac_go_to_the_port_and_on_to_other_hosts():
         "output:11,resubmit(,62)",
     ]
     base = texts(br_int.base_flows(None, PLAIN))
-    assert "table=62, priority=2,reg5=0/0xffff actions=drop" in base  # what came from outside
+    assert "table=62, priority=20,reg5=0/0xffff actions=drop" in base  # what came from outside
 
 
 @pytest.mark.spec("L2-61")
