@@ -23,6 +23,7 @@ from netfw.errors import NetfwError
 from netfw.ovs.openflow.flow_cache import FlowCache
 from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace
 from netfw.ovs.ovsdb.operations import SetColumns, Table
+from netfw.ovs.ovsdb.values import Bridge
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
 from netfw_drivers.ovs.pipeline.tables import SPACE_MASK, SWITCH_SPACE
@@ -38,6 +39,7 @@ from netfw_drivers.ovs.switch.plan.flow_requests import BridgeFlowPlan, FlowRequ
 from netfw_drivers.ovs.switch.plan.observed import EXTENSION_MARK, Observed
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
 from netfw_drivers.ovs.switch.plan.ports import Ports, recorded_keys
+from netfw_drivers.ovs.switch.plan.routing_records import is_record, record_changes, records_of
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.state import (
     ROUTED_NETWORKS,
@@ -158,7 +160,7 @@ class _Planner:
     def outline(self) -> PlanOutline:
         self._extensions()
         numbering = self._networks()
-        records = {**self._marks(), **numbering.records}
+        records = {**self._marks(), **numbering.records, **self._routing_records()}
         plan_bridges(self._draft, self._settings, records, self._observed.links)
         plan_listeners(self._draft, self._settings)
         endpoints = _of(self._put, Endpoint)
@@ -319,6 +321,43 @@ class _Planner:
                 )
                 key = ExtensionKey(name.removeprefix(EXTENSION_MARK))
                 self._draft.prepare.append(row(change, [key]))
+
+    def _routing_records(self) -> dict[str, str]:
+        """Record hosts and router interfaces on ``br-int``; return the records of the update."""
+        wanted: dict[str, str] = {}
+        bridge = self._observed.snapshot.bridges.get(self._settings.integration)
+        for key in (*self._put, *self._drop):
+            before, after = (
+                records_of(key, value)
+                for value in (self._wanted.before(key), self._wanted.values.get(key))
+            )
+            wanted |= after
+            if bridge is not None and (before or after):
+                self._record(bridge, [key], {} if self._update.complete else before, after)
+        if bridge is not None and self._update.complete:
+            kept = (records_of(key, self._wanted.values.get(key)) for key in self._keep)
+            known = wanted.keys() | {name for records in kept for name in records}
+            left = {name for name in bridge.external_ids if is_record(name)} - known
+            self._record(bridge, (), dict.fromkeys(sorted(left), ""), {})
+        return wanted
+
+    def _record(
+        self,
+        bridge: Bridge,
+        keys: Iterable[SwitchKey],
+        before: Mapping[str, str],
+        after: Mapping[str, str],
+    ) -> None:
+        written, removed = record_changes(bridge.external_ids, before, after)
+        for change, stage in ((written, self._draft.prepare), (removed, self._draft.release)):
+            if change:
+                columns = SetColumns(
+                    table=Table.BRIDGE,
+                    record=bridge.name,
+                    keys={"external_ids": change},
+                    expect={name: bridge.external_ids.get(name) for name in change},
+                )
+                stage.append(row(columns, keys))
 
     def _marks(self) -> dict[str, str]:
         return {EXTENSION_MARK + key.owner: "1" for key in _of(self._put, ExtensionKey)}

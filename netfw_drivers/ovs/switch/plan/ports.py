@@ -61,6 +61,7 @@ from netfw_drivers.ovs.switch.plan.observed import (
     port_id_of,
 )
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, differing, row
+from netfw_drivers.ovs.switch.plan.routing_records import recorded_hosts, recorded_routers
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay
 
@@ -235,6 +236,7 @@ def recorded_keys(observed: Observed, settings: Settings) -> set[SwitchKey]:
         if endpoint is not None:
             found.add(endpoint)
     bridge = observed.snapshot.bridges.get(settings.integration)
+    found |= recorded_hosts(bridge.external_ids if bridge is not None else {}).keys()
     for name in bridge.external_ids if bridge is not None else ():
         if name.startswith(EXTENSION_MARK):
             found.add(ExtensionKey(name.removeprefix(EXTENSION_MARK)))
@@ -292,10 +294,18 @@ def recover_state(
     flows: Collection[tuple[Key, State]], observed: Observed, settings: Settings
 ) -> dict[SwitchKey, SwitchValue]:
     """Return the state of an earlier run, as far as the machine records it."""
-    found: dict[SwitchKey, SwitchValue] = {}
+    bridge = observed.snapshot.bridges.get(settings.integration)
+    ids = bridge.external_ids if bridge is not None else {}
+    found: dict[SwitchKey, SwitchValue] = {
+        key: host for key, host in recorded_hosts(ids).items() if host is not None
+    }
+    routers = recorded_routers(ids)
     for network in observed.vlans.networks:
         segments = tuple(observed.vlans.segments[domain] for domain in observed.vlans.of(network))
-        found[NetworkKey(network)] = LocalNetwork(segments=segments, mtu=0)
+        interfaces = routers.get(network, frozenset())
+        found[NetworkKey(network)] = LocalNetwork(
+            segments=segments, mtu=0, router_interfaces=interfaces
+        )
     for port in observed.snapshot.ports.values():
         endpoint = endpoint_of(port) if port.bridge == settings.tunnel else None
         if endpoint is not None:
