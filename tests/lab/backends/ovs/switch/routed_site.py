@@ -7,7 +7,8 @@ address of each.  An instance <number> has the address <number> of its network.
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+from ipaddress import ip_interface
+from typing import Any
 
 from attrs import evolve, field, frozen
 
@@ -83,6 +84,9 @@ class Router:
         return RouterInterface(port_id(number), mac(number), addresses)
 
 
+ONE_ROUTER = (Router(0, (1, 2)),)
+
+
 def subnet_addresses(net: int, number: int, prefix: int = 0) -> tuple[str, str]:
     """The addresses of host *number* on network *net*, in its subnets number *prefix*."""
     return f"10.{prefix}.{net}.{number}/24", f"fd00:{net:x}:{prefix:x}::{number:x}/64"
@@ -112,16 +116,20 @@ class RoutedSite:
         lab: Lab,
         make_host: Callable[..., SwitchHost],
         kind: str,
-        routers: Iterable[Router] = (Router(0, (1, 2)),),
+        routers: Iterable[Router],
         *,
         ipv6_underlay: bool = False,
         population: bool = False,
+        distributed: Iterable[int] | None = None,
+        **options: Any,
     ) -> None:
         self.lab, self.kind, self.routers = lab, kind, tuple(routers)
+        self._options = options
         self.population, self.ipv6_underlay = population, ipv6_underlay
         self.machines = tuple(lab.hosts.values())
         self.hosts = [self._start(make_host, index) for index in range(len(self.machines))]
-        self.distributed = set(range(len(self.hosts)))
+        everywhere = range(len(self.hosts))
+        self.distributed = set(everywhere if distributed is None else distributed)
         """Hosts with distributed routing."""
         self.placed: dict[int, Placed] = {}
         self.namespaces: dict[tuple[int, int], Instance] = {}
@@ -130,7 +138,8 @@ class RoutedSite:
     def _start(self, make_host: Callable[..., SwitchHost], index: int) -> SwitchHost:
         host = self.machines[index]
         if self.kind in TUNNELS:
-            return make_host(host, tunnel_types=[self.kind], local_ip=str(self._local_ip(index)))
+            local_ip = str(self._local_ip(index))
+            return make_host(host, tunnel_types=[self.kind], local_ip=local_ip, **self._options)
         for physical in self.physical_networks:
             bridge = f"br-{physical}"
             host.ovs.vsctl(
@@ -139,11 +148,20 @@ class RoutedSite:
             )
             host.namespaces.ip(f"link set {physical} up")
         mappings = {physical: f"br-{physical}" for physical in self.physical_networks}
-        return make_host(host, bridge_mappings=mappings)
+        return make_host(host, bridge_mappings=mappings, **self._options)
 
     @property
     def physical_networks(self) -> tuple[str, ...]:
         return tuple(self.lab.provider)
+
+    @property
+    def bridges(self) -> tuple[str, ...]:
+        """Bridges with flows."""
+        physical = (f"br-{name}" for name in self.physical_networks)
+        return ("br-int", *(["br-tun"] if self.kind in TUNNELS else physical))
+
+    def instance(self, number: int) -> Instance:
+        return self.placed[number].instance
 
     @property
     def networks(self) -> tuple[int, ...]:
@@ -181,9 +199,21 @@ class RoutedSite:
                     external_ids=ids,
                 )
             )
-            set_sysctls(instance, {k.format(device): v for k, v in _DEVICE_SYSCTLS.items()})
-            instance.configure([str(each) for each in interface.addresses])
+            self._address(instance, router, net)
         return instance
+
+    def _address(self, instance: Instance, router: Router, net: int) -> None:
+        device = instance.device = f"qr-{router.number}-{net}"
+        set_sysctls(instance, {k.format(device): v for k, v in _DEVICE_SYSCTLS.items()})
+        instance.configure([str(each) for each in router.interface(net).addresses])
+
+    def revive_routers(self, index: int) -> None:
+        """Take the devices of routers again, which vanish with the switch that has them."""
+        for router in self.routers:
+            instance = self.namespaces[index, router.number]
+            for net in router.networks:
+                instance.take(f"qr-{router.number}-{net}")
+                self._address(instance, router, net)
 
     def place(
         self,
@@ -222,6 +252,12 @@ class RoutedSite:
         )
         return instance
 
+    def place_behind(self, router: Router, index: int, net: int, number: int) -> Instance:
+        """An instance of the subnets of *router* on network *net*."""
+        gateways = [address(net, 1, version, router.prefix) for version in (4, 6)]
+        own = subnet_addresses(net, number, router.prefix)
+        return self.place(index, net, number, addresses=own, gateways=gateways)
+
     def state(self, index: int) -> dict[SwitchKey, SwitchValue]:
         """All that host *index* is to have."""
         state: dict[SwitchKey, SwitchValue] = {}
@@ -239,8 +275,7 @@ class RoutedSite:
     def _network(self, index: int, net: int) -> dict[NetworkKey, LocalNetwork]:
         provider: dict[str, object] = {"network_type": self.kind}
         if self.kind in ("flat", "vlan"):
-            several = len(self.physical_networks) > 1
-            provider["physical_network"] = self.physical_networks[net - 1 if several else 0]
+            provider["physical_network"] = self._physical_network(net)
         if self.kind not in ("flat", "local"):
             provider["segmentation_id"] = 100 + net
         found = network(net, **provider)
@@ -248,6 +283,9 @@ class RoutedSite:
             return found
         interfaces = frozenset(self.interfaces(net))
         return {key: evolve(value, router_interfaces=interfaces) for key, value in found.items()}
+
+    def _physical_network(self, net: int) -> str:
+        return self.physical_networks[net - 1 if self.kind == "flat" else 0]
 
     def interfaces(self, net: int) -> list[RouterInterface]:
         return [router.interface(net) for router in self.routers if net in router.networks]
@@ -291,9 +329,9 @@ class RoutedSite:
             outcome = self.converge(index)
             assert outcome.ok, outcome
 
-    def wire(self, index: int) -> socket.socket:
-        """A socket that has all frames that host *index* exchanges with others."""
-        device = NIC if self.kind in TUNNELS else self.physical_networks[0]
+    def wire(self, index: int, net: int) -> socket.socket:
+        """A socket that has all frames of a network that host *index* exchanges with others."""
+        device = NIC if self.kind in TUNNELS else self._physical_network(net)
         opened = self.machines[index].call(open_wire, device, 8 << 20)
         return self.stack.enter_context(opened)
 
@@ -315,6 +353,3 @@ def neighbour(instance: Instance, of: str) -> str | None:
     """The MAC address in the neighbour entry of an address."""
     words = instance.run(["ip", "neigh", "show", of]).split()
     return words[words.index("lladdr") + 1] if "lladdr" in words else None
-
-
-Interface = IPv4Interface | IPv6Interface
