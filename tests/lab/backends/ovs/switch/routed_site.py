@@ -208,11 +208,13 @@ class RoutedSite:
         instance.configure([str(each) for each in router.interface(net).addresses])
 
     def revive_routers(self, index: int) -> None:
-        """Take the devices of routers again, which vanish with the switch that has them."""
+        """Take the devices that a new switch made for the routers, in place of the former ones."""
         for router in self.routers:
             instance = self.namespaces[index, router.number]
             for net in router.networks:
-                instance.take(f"qr-{router.number}-{net}")
+                device = f"qr-{router.number}-{net}"
+                instance.attempt(["ip", "link", "del", device])
+                instance.take(device)
                 self._address(instance, router, net)
 
     def place(

@@ -1,6 +1,7 @@
 """Distributed routers: every host routes for its own instances."""
 
 import itertools
+import socket
 
 import pytest
 
@@ -47,8 +48,8 @@ def gateway(site: RoutedSite, net: int, router: int = 0) -> str:
     return site.routers[router].interface(net).mac
 
 
-def listen(site: RoutedSite, instance: Instance):
-    return site.stack.enter_context(instance.call(open_wire, instance.device, 1 << 20))
+def listen(site: RoutedSite, instance: Instance, device: str = "eth0") -> socket.socket:
+    return site.stack.enter_context(instance.call(open_wire, device, 1 << 20))
 
 
 def between(frame: Frame, one: str, other: str) -> bool:
@@ -137,6 +138,16 @@ def test_requests_of_routers_do_not_change_what_instances_know_of_their_gateway(
         assert neighbour(b, address(2, 1, version)) == gateway(pair, 2)
 
 
+@pytest.mark.parametrize("pair", ["vxlan", "vlan"], indirect=True)
+def test_routers_know_that_instances_of_other_hosts_are_reachable(pair):
+    """An answer to all, as it arrives, would leave that open."""
+    remembers_for_long(pair)
+    for version in VERSIONS:
+        reaches(pair.instance(10), address(2, 20, version))
+        reachable = ["ip", "neigh", "show", address(2, 20, version), "nud", "reachable"]
+        wait_until(lambda command=reachable: pair.namespaces[0, 0].run(command), "an answer")
+
+
 def remembers_for_long(site: RoutedSite) -> None:
     """Let routers believe a neighbour until it announces something else."""
     for (_, number), router in site.namespaces.items():
@@ -156,15 +167,17 @@ def test_an_address_of_an_allowed_pair_moves_by_its_announcement(make_site, kind
     guests = [site.place(host, 1, 10 + host) for host in (0, 1)]
     site.bring()
     length = 32 if version == 4 else 128
-    for holder, other in itertools.islice(itertools.permutations((0, 1)), 2):
+    for holder, other in itertools.permutations((0, 1)):
         device = f"{vip}/{length} dev eth0"
         holders[other].attempt(["ip", "addr", "del", *device.split()])
         holders[holder].namespaces.ip(f"addr replace {device}")
         wire = listen(site, holders[holder])
-        for frame in announcement(Mac(mac(20 + holder)), as_address(vip)):
-            wire.send(frame)
-        for guest, index in ((guests[0], 0), (guests[1], 1)):
-            reaches(guest, vip)
+        frames = announcement(Mac(mac(20 + holder)), as_address(vip))
+        for index, guest in enumerate(guests):
+            resend_until(
+                lambda wire=wire, frames=frames: [wire.send(frame) for frame in frames],
+                lambda guest=guest: guest.ping(vip, count=1).received,
+            )
             assert neighbour(site.namespaces[index, 0], vip) == mac(20 + holder)
 
 
@@ -197,19 +210,99 @@ def test_nobody_outside_can_send_to_a_router(make_site):
     site = make_site("vxlan", distributed=[0])
     a, stranger = site.place(0, 1, 10, open=True), site.place(1, 1, 11, open=True)
     site.bring()
-    router = site.namespaces[0, 0]
-    ear, near = (listen(site, one) for one in (router, a))
-    wire = listen(site, stranger)
-    for number in range(3):
-        wire.send(make(gateway(site, 1), mac(11), number))
-    seen: list[Frame] = []
+    at_router = listen(site, site.namespaces[0, 0], "qr-0-1")
+    at_instance, wire = listen(site, a), listen(site, stranger)
+    numbers = itertools.count()
 
-    def arrived(ear=near) -> bool:
-        return any(one.kind == TEST for one in map(parse, received(ear)))
+    def send() -> None:
+        for to in (gateway(site, 1), mac(10)):
+            wire.send(make(to, mac(11), next(numbers)))
 
-    resend_until(lambda: wire.send(make(mac(10), mac(11), 99)), arrived)
-    seen += [one for one in map(parse, received(ear)) if one.kind == TEST]
-    assert not seen
+    def arrived() -> list[Frame]:
+        return [one for one in map(parse, received(at_instance)) if one.kind == TEST]
+
+    for _ in range(3):  # the last ones follow others that had arrived in full
+        resend_until(send, arrived)
+    assert not [one for one in map(parse, received(at_router)) if one.kind == TEST]
+    local = listen(site, a)
+    resend_until(
+        lambda: local.send(make(gateway(site, 1), mac(10), next(numbers))),
+        lambda: [one for one in map(parse, received(at_router)) if one.kind == TEST],
+    )
+
+
+def announcements(site: RoutedSite) -> list[bytes]:
+    """Frames by which the router on network 1 tells where it is."""
+    own = Mac(gateway(site, 1))
+    found = [
+        frame
+        for version in VERSIONS
+        for frame in announcement(own, as_address(address(1, 1, version)))
+    ]
+    advertised = found[-1]
+    kind = 14 + 40  # of the ICMPv6 message
+    return [*found, advertised[:kind] + bytes([134]) + advertised[kind + 1 :]]
+
+
+@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+def test_what_a_router_announces_stays_on_its_host(make_site, kind):
+    site = make_site(kind)
+    ears = [listen(site, site.place(host, 1, 10 + host)) for host in (0, 1)]
+    site.bring()
+    wire, router = site.wire(0, 1), listen(site, site.namespaces[0, 0], "qr-0-1")
+    numbers = itertools.count()
+    seen: list[list[Frame]] = [[], [], []]
+
+    def send() -> int:
+        number = next(numbers)
+        for frame in (*announcements(site), make(ALL, gateway(site, 1), number)):
+            router.send(frame)
+        return number
+
+    def copies(frames: list[Frame], number: int) -> list[str]:
+        content = parse(make(ALL, ALL, number)).payload
+        return [one.source for one in frames if (one.kind, one.payload) == (TEST, content)]
+
+    def heard(number: int) -> bool:
+        for frames, ear in zip(seen, (*ears, wire), strict=True):
+            frames.extend(map(parse, received(ear)))
+        return all(copies(frames, number) for frames in seen)
+
+    sent: list[int] = []
+    resend_until(lambda: sent.append(send()), lambda: any(map(heard, sent)))
+    number = send()
+    wait_until(lambda: heard(number), "a frame of the router")
+    last = send()
+    wait_until(lambda: heard(last), "a frame of the router")
+    near, far, between_hosts = seen
+    contents = [parse(frame).payload for frame in announcements(site)]
+    assert all(content in [one.payload for one in near] for content in contents)
+    assert not [one for one in (*far, *between_hosts) if one.payload in contents]
+    # Once from this host, and not again from the other one.
+    assert copies(between_hosts, number) == [host_mac(0)]
+    assert copies(far, number) == [gateway(site, 1)]
+    assert len(copies(near, number)) == 1
+
+
+@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+def test_frames_for_a_router_stay_on_a_host_on_which_it_is_not_yet(make_site, kind):
+    site = make_site(kind)
+    ear = listen(site, site.place(1, 1, 11))
+    sender = listen(site, site.place(0, 1, 10))
+    site.machines[0].ovs.vsctl("del-port", "qr-0-1")
+    for index in (0, 1):
+        assert not site.converge(index).failed
+    wire = site.wire(0, 1)
+    numbers = itertools.count()
+
+    def send() -> None:
+        for to in (gateway(site, 1), mac(11)):
+            sender.send(make(to, mac(10), next(numbers)))
+
+    for _ in range(3):  # the last ones follow others that had arrived in full
+        resend_until(send, lambda: [one for one in map(parse, received(ear)) if one.kind == TEST])
+    receivers = {one.to for one in map(parse, received(wire)) if one.kind == TEST}
+    assert receivers == {mac(11)}
 
 
 SEVERAL = (Router(0, (1, 2)), Router(1, (1, 3), 1), Router(2, (1, 4), 2))
