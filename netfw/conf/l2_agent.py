@@ -43,7 +43,9 @@ L2 = (
     cfg.BoolOpt(
         "enable_distributed_routing",
         default=False,
-        help="Take part in distributed routing.  Over tunnels it needs l2_population.",
+        help="Take part in distributed routing: have an instance of each distributed router that "
+        "ports of this host use, and a MAC address of this host for what they send to other hosts, "
+        "which the source allocates.  Over tunnels it needs l2_population.",
     ),
     cfg.BoolOpt(
         "prevent_arp_spoofing",

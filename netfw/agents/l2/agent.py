@@ -18,12 +18,13 @@ from netfw.agents.common.agent import (
 from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.extension_calls import ExtensionChanged
 from netfw.agents.common.replica import ReplicaDelta
-from netfw.agents.l2.convergence import ConvergencePass
+from netfw.agents.l2.convergence import ConvergencePass, merge_outcomes
 from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.extensions import PortExtensions
 from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
 from netfw.agents.l2.firewall_migration import RetiredFirewalls
 from netfw.agents.l2.host_context import L2HostContext
+from netfw.agents.l2.host_mac_request import HostMacRequest
 from netfw.agents.l2.operator_warnings import collect_warnings
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.agents.l2.state_report import (
@@ -37,6 +38,7 @@ from netfw.agents.l2.status_reports import L2StatusReporter
 from netfw.drivers.base import Capability
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver
 from netfw.drivers.l2_extension import L2Extension
+from netfw.drivers.state_source import StateSource
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.values.events import Event, KeysChanged, Sink
 from netfw.drivers.values.keys import ExtensionKey, PortKey
@@ -54,7 +56,7 @@ class L2Agent(HostAgent[L2Key]):
 
     The caller closes the drivers.  Drivers in *retired* filtered this host before: their filters
     are removed once the ports are wired.  With *is_local* the agent checks that tunnels start at an
-    address of this host.
+    address of this host.  Distributed routing needs *source*, which has a MAC address for the host.
 
     :raises ConfigError: the settings contradict each other or what the switch can do.
     """
@@ -68,6 +70,7 @@ class L2Agent(HostAgent[L2Key]):
         retired: Sequence[FirewallDriver] = (),
         extensions: Sequence[L2Extension] = (),
         is_local: Callable[[IpAddress], bool] | None = None,
+        source: StateSource | None = None,
     ) -> None:
         validate_config(
             settings, switch.describe(), None if firewall is None else firewall.describe()
@@ -82,6 +85,8 @@ class L2Agent(HostAgent[L2Key]):
         self._convergence = ConvergencePass(switch, firewall)
         self._retired = RetiredFirewalls(retired)
         self._desired: DesiredState | None = None
+        self._sink: Sink = lambda event: None
+        self._mac = HostMacRequest(settings.host, source if settings.distributed else None)
         self._pending: set[PortId] = set()
         self._wired: set[PortId] = set()
 
@@ -91,6 +96,7 @@ class L2Agent(HostAgent[L2Key]):
         return Subscription(self._settings.host, services)
 
     def watch(self, sink: Sink) -> None:
+        self._sink = sink
         self._switch.watch(sink)
         if self._firewall is not None:
             self._firewall.watch(sink)
@@ -123,6 +129,7 @@ class L2Agent(HostAgent[L2Key]):
             population=self._settings.population,
             forwarding=SwitchCapability.POPULATION in self._switch.describe().capabilities,
             arp_responder=self._settings.arp_responder,
+            distributed=self._settings.distributed,
             guard=self._settings.guard and not self._firewall_can(FirewallCapability.SPOOF_GUARD),
             filtered=self._firewall_can(FirewallCapability.FILTERING, FirewallCapability.IN_SWITCH),
         )
@@ -132,12 +139,13 @@ class L2Agent(HostAgent[L2Key]):
         return view
 
     def apply_delta(self, change: ReplicaDelta) -> frozenset[L2Key]:
-        desired = self._ready()
+        desired, keys = self._ready(), frozenset[L2Key]()
         if change.complete:
             desired.reset()
             self._statuses.touch(desired.switch.devices)
+            keys |= self._mac.repeat()
         desired.apply(change.changes)
-        return self._take_changes()
+        return self._take_changes() | keys
 
     def rescan(self) -> frozenset[L2Key]:
         desired = self._ready()
@@ -174,7 +182,21 @@ class L2Agent(HostAgent[L2Key]):
         if task.complete and not ports.failed:
             self._retired.remove()
         self._pending -= {key.port for key in (*ports.done, *ports.failed, *ports.waiting)}
-        return ConvergeResult(outcome=outcome, counts=counts)
+        return ConvergeResult(outcome=self._request_mac(outcome, task), counts=counts)
+
+    def _request_mac(self, outcome: Outcome[L2Key], task: ConvergeRequest[L2Key]) -> Outcome[L2Key]:
+        """Request the MAC address of this host, if it is due, and have the changes converged.
+
+        The pass is over by then: nothing waits for the source.
+        """
+        if not (task.complete or self._mac.key in task.keys) or not self._mac.is_due:
+            return outcome
+        result = self._mac.send()
+        if self._mac.answer is not None:
+            self._ready().set_host_mac(self._mac.answer)
+        if changed := self._take_changes():
+            self._sink(KeysChanged("this host has its MAC address", changed))
+        return merge_outcomes([outcome, result])
 
     def everything(self) -> Iterator[DriverUpdate]:
         """Yield the complete update of each driver, for a dry run."""
@@ -217,6 +239,7 @@ class L2Agent(HostAgent[L2Key]):
             extensions=self._extensions.owners,
             firewall=None if self._firewall is None else self._firewall.describe(),
             counts=self.counts(),
+            routing_mac=self._ready().switch.host_mac,
             start=start,
         )
 

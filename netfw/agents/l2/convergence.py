@@ -80,7 +80,7 @@ class ConvergencePass:
             for key, value in put.items()
             if isinstance(key, PortKey) and isinstance(value, Wiring)
         }
-        return _merge(results), admissions
+        return merge_outcomes(results), admissions
 
     def _wire(
         self, put: Values, drop: frozenset[SwitchKey] = frozenset(), *, complete: bool = False
@@ -137,7 +137,7 @@ class ConvergencePass:
                 if key in outcome.done and key in put:
                     self._filtered[key] = put[key]
         refused = cast(Outcome[L2Key], Outcome(failed=supported.refused))
-        return _merge([cast(Outcome[L2Key], outcome), refused])
+        return merge_outcomes([cast(Outcome[L2Key], outcome), refused])
 
 
 def _guard(wiring: Wiring, value: FirewallValue | None) -> frozenset[AllowedSource] | None:
@@ -174,7 +174,7 @@ def _wiring_errors(switch: DesiredSwitch, put: Values) -> Outcome[L2Key]:
     return Outcome(failed=failed)
 
 
-def _merge(outcomes: Iterable[Outcome[L2Key]]) -> Outcome[L2Key]:
+def merge_outcomes(outcomes: Iterable[Outcome[L2Key]]) -> Outcome[L2Key]:
     """Merge the outcomes of all steps; the worst result of each key counts."""
     done: set[L2Key] = set()
     failed: dict[L2Key, NetfwError] = {}

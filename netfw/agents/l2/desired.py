@@ -18,6 +18,7 @@ from netfw.drivers.firewall import FirewallKey
 from netfw.drivers.values.keys import ExtensionKey, PortKey
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import SwitchKey, SwitchValue, Wiring
+from netfw.model.address import Mac
 from netfw.model.ids import PortId
 
 L2Key = SwitchKey | FirewallKey | ExtensionCallKey[PortId]
@@ -43,11 +44,19 @@ class DesiredState:
         self.extensions, self.base = extensions, base
         self.switch = DesiredSwitch(view, index)
         self.firewall = DesiredFirewall(index) if firewall else None
+        self._host_mac: Mac | None = None
+
+    def set_host_mac(self, mac: Mac) -> None:
+        """Set the MAC address that the source has for this host, for distributed routing."""
+        self._host_mac = mac
+        self.switch.set_host_mac(mac)
 
     def reset(self) -> None:
         """Discard all values, before every resource is applied; keep the plugged devices."""
-        devices = self.switch.devices
+        devices, mac = self.switch.devices, self._host_mac
         self.switch = DesiredSwitch(self.switch.view, self._index)
+        if mac is not None:
+            self.switch.set_host_mac(mac)
         self.firewall = None if self.firewall is None else DesiredFirewall(self._index)
         for port, device in devices.items():
             self.switch.plug(port, device)

@@ -1,7 +1,8 @@
 """The desired state of the firewall of this host.  Pure: values in, values out.
 
-It holds the ports of this host, the groups they are in, and the members of the groups that those
-refer to.  It is updated incrementally: a member of a large group costs one member.
+It holds the ports of this host, the groups that they and prepared ports are in, and the members of
+the groups that those refer to.  It is updated incrementally: a member of a large group costs one
+member.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class DesiredFirewall:
     def __init__(self, index: L2ResourceIndex) -> None:
         self._index = index
         self._users: dict[SecurityGroupId, set[PortId]] = {}
+        self._uses: dict[PortId, frozenset[SecurityGroupId]] = {}
         self._referrers: dict[Remote, set[SecurityGroupId]] = {}
         self._refers: dict[SecurityGroupId, frozenset[Remote]] = {}
         self._members: dict[Remote, dict[Member, set[Ref]]] = {}
@@ -72,19 +74,29 @@ class DesiredFirewall:
     def filter(self, id: PortId, port: Port | None, device: SwitchDevice | None) -> None:
         """Filter a port of this host that goes live on *device*; ``None``: it is dead or gone."""
         key = PortKey(id)
-        former = self._values.get(key)
         value = None if port is None or device is None else make_filtered_port(port, device)
         if value is None:
             self._drop(key)
         else:
             self._put((key, value))
-        before = former.groups if isinstance(former, FilteredPort) else frozenset()
-        after = frozenset() if value is None else value.groups
-        for group in before - after:
+        prepared = self._index.port(id)
+        if value is not None:
+            self._use(id, value.groups)
+        elif prepared is not None and self._index.is_prepared(prepared):
+            self._use(id, prepared.security_groups)  # its own filter comes when it is activated
+        else:
+            self._use(id, frozenset())
+
+    def _use(self, id: PortId, groups: frozenset[SecurityGroupId]) -> None:
+        """Record the groups that a port of this host needs."""
+        former = self._uses.pop(id, frozenset())
+        if groups:
+            self._uses[id] = groups
+        for group in former - groups:
             _discard(self._users, group, id)
-        for group in after - before:
+        for group in groups - former:
             self._users.setdefault(group, set()).add(id)
-        for group in before ^ after:
+        for group in former ^ groups:
             self._update_group(group)
 
     def _update_group(self, id: SecurityGroupId) -> None:

@@ -1,18 +1,25 @@
 """The desired state of the switch of this host.  Pure: values in, values out.
 
 It is updated incrementally: a changed port costs that port, a network its ports on this host, an
-agent the networks that its host shares with this one.  The result does not depend on the order of
-changes: it equals the state computed from all resources at once.
+agent the networks that its host shares with this one, an interface of a distributed router the
+networks of the router.  The result does not depend on the order of changes: it equals the state
+computed from all resources at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import cast
 
 from netfw.agents.common.changed_values import ChangedValues
 from netfw.agents.common.resource_index import ResourceChange
+from netfw.agents.l2.distributed_routers import (
+    DistributedRouters,
+    is_interface,
+    make_router_interfaces,
+)
 from netfw.agents.l2.host_context import L2HostContext
+from netfw.agents.l2.host_macs import HostMacs
 from netfw.agents.l2.mixed_networks import MixedNetworks
 from netfw.agents.l2.port_wiring import WiringDecision, decide_wiring, is_unfiltered
 from netfw.agents.l2.resource_index import L2ResourceIndex, ports_of
@@ -21,13 +28,15 @@ from netfw.drivers.l2_extension import ExtendedPort
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.switch_values import (
     Admission,
+    Endpoint,
     LocalNetwork,
+    RouterInterface,
     SwitchDevice,
     SwitchEntry,
     SwitchKey,
     SwitchValue,
 )
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, Mac
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId, NetworkId, PortId
 from netfw.model.network import Network
@@ -58,7 +67,9 @@ class DesiredSwitch:
         self._unbound: set[PortId] = set()
         self._untrusted: set[PortId] = set()
         self._mixed = MixedNetworks()
-        self._peers = OverlayPeers(view, self._put, self._drop)
+        self._routers = DistributedRouters(view.host)
+        self._peers = OverlayPeers(view, self._put, self._drop, self._joined)
+        self._macs = HostMacs(view.host, self._peers.host_endpoints, self._put, self._drop)
 
     @property
     def values(self) -> Mapping[SwitchKey, SwitchValue]:
@@ -69,13 +80,22 @@ class DesiredSwitch:
         """Return the wiring of a port; ``None``: it is not plugged, or not on this host."""
         return self._decisions.get(port)
 
-    def port(self, port: PortId) -> Port | None:
-        """Return the port, if it is on this host."""
-        return self._index.home_port(port)
+    def port(self, id: PortId) -> Port | None:
+        """Return the port, if it is on this host: bound to it, or plugged and expected here."""
+        port = self._index.home_port(id)
+        if port is not None or id not in self._devices:
+            return port
+        port = self._index.visiting_port(id)
+        return port if port is not None and self._is_expected(port) else None
+
+    def reported_port(self, id: PortId) -> Port | None:
+        """Return the port, if this host reports its status: others do for prepared ones."""
+        port = self._index.home_port(id) or self._index.visiting_port(id)
+        return None if port is None or self._index.is_prepared(port) else port
 
     def ports(self) -> frozenset[PortId]:
         """Return every port that is on this host, plugged or not."""
-        return frozenset(self._index.all_home_ports())
+        return frozenset((*self._index.all_home_ports(), *self._decisions))
 
     def device(self, port: PortId) -> SwitchDevice | None:
         """Return the device of a port, if it is plugged."""
@@ -106,6 +126,18 @@ class DesiredSwitch:
         """The tunnel addresses of this host that the source advertises."""
         return self._peers.own_addresses()
 
+    @property
+    def host_mac(self) -> Mac | None:
+        """The MAC address of this host for distributed routing; ``None``: it has none."""
+        return self._macs.own if self.view.distributed else None
+
+    def set_host_mac(self, mac: Mac) -> None:
+        """Set the MAC address of this host, which it takes part in distributed routing with."""
+        former = self.host_mac
+        self._macs.set_own(mac)
+        if former is None:
+            self._update_routing()
+
     def wired(self, network: NetworkId) -> frozenset[PortId]:
         """Return the ports of this host that need the network."""
         return frozenset(self._wired.get(network, ()))
@@ -135,19 +167,25 @@ class DesiredSwitch:
         """Update the values after *changes*, which the index already holds."""
         ports: set[PortId] = set()
         networks: set[NetworkId] = set()
+        routed: set[NetworkId] = set()
+        was_routing = self.host_mac is not None
         for change in changes:
             ports |= self._users.get(change.key, set())
             for resource in (change.before, change.after):
                 if resource is not None:
                     self._concerned(resource, ports, networks)
-            self._update_peers(change.key, change.after)
+            routed |= self._update_peers(change)
         for network in networks:
             self._reachable.pop(network, None)
-            ports |= self._index.home_ports(network)
+            ports |= self._index.home_ports(network) | self._index.visiting_ports(network)
         for port in ports:
             self._update_port(port)
-        for network in networks:
+        for network in networks | routed:
             self._update_network(network)
+        for network in routed:
+            self._peers.update_floods(network)
+        if was_routing is not (self.host_mac is not None):
+            self._update_routing()
 
     def plug(self, id: PortId, device: SwitchDevice | None) -> None:
         """Set the device that is plugged for a port; ``None``: there is none."""
@@ -170,12 +208,43 @@ class DesiredSwitch:
             case Trunk():
                 ports.update(ports_of(resource))
 
-    def _update_peers(self, key: Ref, resource: Resource | None) -> None:
+    def _update_peers(self, change: ResourceChange) -> set[NetworkId]:
+        """Update other hosts and routers; return the networks that this may concern."""
+        key = change.key
         if key.kind is Kind.AGENT:
-            self._peers.agent(AgentId(key.id), cast(Agent | None, resource))
-        elif key.kind is Kind.PORT:
-            port = cast(Port | None, resource)
-            self._peers.port(PortId(key.id), port)
+            agent = cast(Agent | None, change.after)
+            self._peers.agent(AgentId(key.id), agent)
+            if self.view.distributed:
+                self._macs.agent(AgentId(key.id), agent)
+        if key.kind is not Kind.PORT:
+            return set()
+        ports = cast(tuple[Port | None, Port | None], (change.before, change.after))
+        self._peers.port(PortId(key.id), ports[1])
+        concerned = {
+            port.network_id for port in ports if port is not None and self._index.is_prepared(port)
+        }
+        if self.view.distributed:
+            concerned |= self._routers.update(PortId(key.id), ports[1])
+        return concerned
+
+    def _update_routing(self) -> None:
+        """Update what depends on whether this host takes part in distributed routing."""
+        for network in self._routers.networks():
+            for port in self._index.visiting_ports(network):
+                if port in self._devices:
+                    self._update_port(port)
+            self._update_network(network)
+        for network in self._routers.networks():
+            self._peers.update_floods(network)
+
+    def _joined(self, network: NetworkId) -> Iterator[NetworkId]:
+        if self.host_mac is None:
+            return iter((network,))
+        return self._routers.joined(network)
+
+    def _is_expected(self, port: Port) -> bool:
+        """Return whether a port may be plugged on this host without being bound to it."""
+        return self._index.is_prepared(port) or (self.view.distributed and is_interface(port))
 
     def _update_port(self, id: PortId) -> None:
         self._touched.add(id)
@@ -214,8 +283,21 @@ class DesiredSwitch:
         if network is not None and not segments:
             segments = self._index.segments(network)  # for the reason
         return decide_wiring(
-            port, network, segments, self._index.subnets(port.network_id), self.view
+            port,
+            network,
+            segments,
+            self._index.subnets(port.network_id),
+            self.view,
+            excluded=self._exclusion(port),
         )
+
+    def _exclusion(self, port: Port) -> str:
+        """Return why a port that is plugged here is dead on this host, whatever its own state."""
+        if self._index.is_prepared(port):
+            return "it is prepared on this host, but not activated here"
+        if is_interface(port) and self.view.distributed and self.host_mac is None:
+            return "this host has no MAC address for distributed routing yet"
+        return ""
 
     def _reachable_segments(self, id: NetworkId) -> tuple[Segment, ...]:
         """Return the segments of a network that this host can take part in."""
@@ -241,22 +323,39 @@ class DesiredSwitch:
             self._uses[id] = refs
 
     def _update_network(self, id: NetworkId) -> None:
-        network = self._index.network(id)
-        if network is None or id not in self._wired:
+        network, segments = self._index.network(id), self._reachable_segments(id)
+        if network is None or not (id in self._wired or (segments and self._is_expecting(network))):
             self._drop(NetworkKey(id))
             self._peers.network(id, None)
             return
-        segments = self._reachable_segments(id)
-        self._put((NetworkKey(id), LocalNetwork(segments=segments, mtu=network.mtu)))
+        interfaces = frozenset[RouterInterface]()
+        if self.host_mac is not None:
+            interfaces = make_router_interfaces(
+                self._routers.interfaces(id), self._index.subnets(id)
+            )
+        value = LocalNetwork(segments=segments, mtu=network.mtu, router_interfaces=interfaces)
+        self._put((NetworkKey(id), value))
         types = (segment.provider.network_type for segment in segments)
         self._peers.network(id, next((type for type in types if type.is_tunnel), None))
 
+    def _is_expecting(self, network: Network) -> bool:
+        """Return whether this host needs a network before a port of it is plugged."""
+        is_routed = self.host_mac is not None and self._routers.needs(network.id)
+        return network.admin_up and (is_routed or self._index.has_prepared_ports(network.id))
+
     def _put(self, entry: SwitchEntry) -> None:
         key, value = entry
-        self._values.set(key, value)
+        self._set(key, value)
 
     def _drop(self, key: SwitchKey) -> None:
-        self._values.set(key, None)
+        self._set(key, None)
+
+    def _set(self, key: SwitchKey, value: SwitchValue | None) -> None:
+        is_new = (value is None) is (key in self._values)
+        self._values.set(key, value)
+        if is_new and isinstance(key, Endpoint) and self.view.distributed:
+            for host in self._peers.hosts_at(key):
+                self._macs.update(host)
 
 
 def _network(decision: WiringDecision | None) -> NetworkId | None:

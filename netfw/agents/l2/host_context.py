@@ -24,6 +24,8 @@ class L2HostContext:
     forwarding: bool = False
     """The switch takes forwarding entries, with population or without."""
     arp_responder: bool = False
+    distributed: bool = False
+    """The host takes part in distributed routing, once it has its MAC address for that."""
     guard: bool = False
     """The switch guards ports against spoofing."""
     filtered: bool = False

@@ -37,14 +37,17 @@ def decide_wiring(
     segments: Iterable[Segment],
     subnets: Mapping[SubnetId, Subnet],
     view: L2HostContext,
+    *,
+    excluded: str = "",
 ) -> WiringDecision:
-    """Decide the wiring of *port*, which is on this host and plugged.
+    """Decide the wiring of *port*, which is plugged on this host.
 
     *segments* are those of its network that this host reaches, or all if it reaches none.
+    *excluded* is a reason of this host why the port is dead.
     """
     every = tuple(segments)
     reachable = tuple(filter(view.reaches, every))
-    reason = _dead_reason(port, network)
+    reason = excluded or _dead_reason(port, network)
     is_error = not reason and not reachable
     if is_error:
         ways = " or ".join(map(view.unreachable_reason, every)) or "it has none"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from netfw.agents.common.resource_index import ResourceIndex
+from netfw.agents.l2.distributed_routers import is_interface
 from netfw.agents.l2.host_context import segments_of
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SubnetId
 from netfw.model.network import Network
@@ -20,7 +21,9 @@ from netfw.model.trunk import Trunk
 class L2ResourceIndex(ResourceIndex):
     """Resources as an L2 agent looks them up.
 
-    Home ports are those on *host*: bound to it, or on several hosts that it is one of.
+    Home ports are those on *host*: bound to it, or on several hosts that it is one of.  Visiting
+    ports may be plugged there as well: ports that it is prepared for, and the interfaces of
+    distributed routers.
     """
 
     def __init__(self, host: str) -> None:
@@ -28,6 +31,12 @@ class L2ResourceIndex(ResourceIndex):
         self._host = host
         self._home_ports = self.declare(
             Port, lambda port: (port.network_id,) if port.binding.is_on(host) else ()
+        )
+        self._visiting_ports = self.declare(
+            Port, lambda port: (port.network_id,) if self._is_visiting(port) else ()
+        )
+        self._prepared_ports = self.declare(
+            Port, lambda port: (port.network_id,) if self.is_prepared(port) else ()
         )
         self._segments = self.declare(Segment, lambda segment: (segment.network_id,))
         self._subnets = self.declare(Subnet, lambda subnet: (subnet.network_id,))
@@ -47,6 +56,27 @@ class L2ResourceIndex(ResourceIndex):
         """Yield every port that is on this host, plugged or not."""
         for network in self._home_ports:
             yield from self.home_ports(network)
+
+    def visiting_port(self, id: PortId) -> Port | None:
+        """Return the port, if it may be plugged on this host without being bound to it."""
+        port = self.port(id)
+        return port if port is not None and self._is_visiting(port) else None
+
+    def visiting_ports(self, network: NetworkId) -> frozenset[PortId]:
+        """Return the visiting ports of a network."""
+        return frozenset(PortId(key.id) for key in self._visiting_ports.refs(network))
+
+    def has_prepared_ports(self, network: NetworkId) -> bool:
+        """Return whether this host is prepared for a port of a network."""
+        return bool(self._prepared_ports.refs(network))
+
+    def is_prepared(self, port: Port) -> bool:
+        """Return whether this host is prepared for a port, which is active elsewhere or nowhere."""
+        return self._host in port.binding.prepared_hosts and not port.binding.is_on(self._host)
+
+    def _is_visiting(self, port: Port) -> bool:
+        is_visiting = is_interface(port) or self.is_prepared(port)
+        return is_visiting and not port.binding.is_on(self._host)
 
     def subnets(self, network: NetworkId) -> dict[SubnetId, Subnet]:
         """Return the subnets of a network by id."""

@@ -13,7 +13,7 @@ from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.switch import SwitchCapability
 from netfw.drivers.values.reports import Heartbeat
 from netfw.errors import ConfigError
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, Mac
 
 RESOURCE_VERSIONS: Mapping[str, int] = {}
 
@@ -99,9 +99,13 @@ def make_state_report(
     extensions: tuple[str, ...],
     firewall: DriverInfo[Capability] | None,
     counts: Mapping[str, int],
+    routing_mac: Mac | None = None,
     start: bool,
 ) -> Heartbeat:
-    """Build the state report, with the keys that servers and operators know."""
+    """Build the state report, with the keys that servers and operators know.
+
+    *routing_mac* is the MAC address of this host for distributed routing.
+    """
     facts = view.facts
     addresses = sorted({str(endpoint.address) for endpoint in facts.endpoints})
     declared = frozenset() if firewall is None else firewall.capabilities
@@ -112,7 +116,8 @@ def make_state_report(
         "l2_population": settings.population,
         "arp_responder_enabled": settings.arp_responder,
         "enable_distributed_routing": settings.distributed,
-        "in_distributed_mode": settings.distributed,
+        "in_distributed_mode": routing_mac is not None,
+        "routing_mac": routing_mac,
         "extensions": list(extensions),
         "datapath_type": facts.datapath_type,
         "integration_bridge": facts.bridge,

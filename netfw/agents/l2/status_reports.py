@@ -12,6 +12,7 @@ from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.drivers.values.switch_values import Admission
 from netfw.model.common_fields import Status
+from netfw.model.device_owner import is_distributed
 from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import ref
@@ -69,7 +70,7 @@ class L2StatusReporter:
         reports = []
         self._unsent -= ready
         for id in sorted(ready):
-            port = desired.port(id)
+            port = desired.reported_port(id)
             report = None if port is None else self._report(port, desired)
             if report is None:
                 self._sent.pop(id, None)
@@ -80,8 +81,9 @@ class L2StatusReporter:
 
     def _report(self, port: Port, desired: DesiredSwitch) -> StatusReport | None:
         result = self._result(port.id, desired)
-        if result is None:
-            return None
+        is_absent = desired.device(port.id) is None and port.id not in self._sent
+        if result is None or (is_absent and is_distributed(port.device_owner)):
+            return None  # other hosts have the interface of a distributed router, too
         return StatusReport(
             ref=ref(port),
             revision=port.revision,

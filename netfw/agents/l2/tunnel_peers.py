@@ -6,11 +6,15 @@ of other hosts: a tunnel exists while traffic can be sent through it.
 A port on several hosts has the endpoints of all of them.  On a host that has such a port itself,
 the entry is there without population too: the MAC would never be learned on the host of the active
 router, and every frame for it would be flooded.
+
+A host that is prepared for a port gets floods of its network, but no frames for its MAC address:
+when the port is activated there, only the endpoint of its forwarding changes.  A network that
+distributed routers connect to others floods to the hosts of those, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from netfw.agents.l2.address_pairs import AddressPairIndex, PairChange, addresses_within
@@ -37,6 +41,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 Put = Callable[[SwitchEntry], None]
 Drop = Callable[[SwitchKey], None]
+Joined = Callable[[NetworkId], Iterator[NetworkId]]
+"""Yields a network, then the networks that distributed routers connect it to."""
 
 
 def endpoints_of(agent: Agent, view: L2HostContext) -> frozenset[Endpoint]:
@@ -56,8 +62,8 @@ def endpoints_of(agent: Agent, view: L2HostContext) -> frozenset[Endpoint]:
 class OverlayPeers:
     """The desired tunnels, floods and forwardings, updated incrementally."""
 
-    def __init__(self, view: L2HostContext, put: Put, drop: Drop) -> None:
-        self._view, self._put, self._drop = view, put, drop
+    def __init__(self, view: L2HostContext, put: Put, drop: Drop, joined: Joined) -> None:
+        self._view, self._put, self._drop, self._joined = view, put, drop, joined
         self._agents: dict[AgentId, Agent] = {}
         self._own: dict[AgentId, IpAddress] = {}
         self._offers: dict[Endpoint, set[AgentId]] = {}
@@ -67,7 +73,7 @@ class OverlayPeers:
         self._networks_on: dict[str, set[NetworkId]] = {}
         self._ports: dict[PortId, Port] = {}
         self._macs: dict[ForwardingKey, set[PortId]] = {}
-        self._floods: dict[tuple[NetworkId, str], FloodKey] = {}
+        self._floods: dict[NetworkId, dict[str, FloodKey]] = {}
         self._flooders: dict[FloodKey, set[str]] = {}
         self._users: dict[Endpoint, set[FloodKey]] = {}
         self._pairs = AddressPairIndex()
@@ -86,8 +92,8 @@ class OverlayPeers:
         after = frozenset[Endpoint]() if agent is None else endpoints_of(agent, self._view)
         if former is not None:
             for endpoint in before:
-                _discard(self._offers, endpoint, id)
-                _discard(self._by_host[former.host], endpoint, id)
+                discard_from(self._offers, endpoint, id)
+                discard_from(self._by_host[former.host], endpoint, id)
         if agent is not None:
             for endpoint in after:
                 self._offers.setdefault(endpoint, set()).add(id)
@@ -105,17 +111,19 @@ class OverlayPeers:
         """Update a port of any host; ``None``: it is gone."""
         changes = self._pairs.update(id, port) if self._view.arp_responder else ()
         former = self._ports.pop(id, None)
+        reachable = None if port is None else reachable_port(port, self._view)
+        concerned = [each for each in (former, reachable) if each is not None]
+        places = {(each.network_id, host) for each in concerned for host in self._flooded(each)}
+        before = set(filter(self._has_ports, places))
         if former is not None:
             self._unlink(former)
-        reachable = None if port is None else reachable_port(port, self._view)
         if reachable is not None:
             self._ports[id] = reachable
             self._link(reachable)
-        for each in (former, reachable):
-            if each is not None:
-                for host in self._hosts(each):
-                    self._flood(each.network_id, host)
-                self._forward(_key(each))
+        for place in before ^ set(filter(self._has_ports, places)):
+            self._flood_joined(*place)
+        for each in concerned:
+            self._forward(_key(each))
         for change in changes:
             self._forward_all(self._answered_ports(change))
 
@@ -127,9 +135,40 @@ class OverlayPeers:
             del self._here[id]
         else:
             self._here[id] = type
-        for host, ports in self._there.get(id, {}).items():
-            self._flood(id, host)
+        self.update_floods(id)
+        for ports in self._there.get(id, {}).values():
             self._forward_all(ports)
+
+    def update_floods(self, network: NetworkId) -> None:
+        """Update the floods of a network, which distributed routers connect to others."""
+        hosts = set(self._floods.get(network, ()))
+        if network in self._here:
+            hosts.update(
+                host for each in self._joined(network) for host in self._there.get(each, ())
+            )
+        for host in hosts:
+            self._flood(network, host)
+
+    def host_endpoints(self, host: str) -> frozenset[Endpoint]:
+        """Return the endpoints of *host* that have a tunnel; of each type, the newest."""
+        offers = self._by_host.get(host, {})
+        newest = {
+            end.type: end for end in sorted(offers, key=lambda end: self._newest(offers[end]))
+        }
+        return frozenset(filter(self._has_tunnel, newest.values()))
+
+    def hosts_at(self, endpoint: Endpoint) -> frozenset[str]:
+        """Return the hosts whose agents offer *endpoint*."""
+        return frozenset(self._agents[id].host for id in self._offers.get(endpoint, ()))
+
+    def _flooded(self, port: Port) -> frozenset[str]:
+        """Return the other hosts that have the port, or are prepared for it."""
+        return (port.binding.all_hosts | port.binding.prepared_hosts) - {self._view.host}
+
+    def _has_ports(self, place: tuple[NetworkId, str]) -> bool:
+        """Return whether a host has ports of a network, or is prepared for some."""
+        network, host = place
+        return host in self._there.get(network, ())
 
     def _hosts(self, port: Port) -> frozenset[str]:
         """Return the other hosts that have the port."""
@@ -137,7 +176,7 @@ class OverlayPeers:
 
     def _link(self, port: Port) -> None:
         network = port.network_id
-        for host in self._hosts(port):
+        for host in self._flooded(port):
             self._there.setdefault(network, {}).setdefault(host, set()).add(port.id)
             self._networks_on.setdefault(host, set()).add(network)
         # A replicated interface is on the host of the active router; without all of its hosts,
@@ -153,22 +192,22 @@ class OverlayPeers:
     def _unlink(self, port: Port) -> None:
         network = port.network_id
         hosts = self._there[network]
-        for host in self._hosts(port):
-            _discard(hosts, host, port.id)
+        for host in self._flooded(port):
+            discard_from(hosts, host, port.id)
             if host not in hosts:
-                _discard(self._networks_on, host, network)
+                discard_from(self._networks_on, host, network)
         if not hosts:
             del self._there[network]
-        _discard(self._macs, _key(port), port.id)
+        discard_from(self._macs, _key(port), port.id)
         owners = self._owners.get(network, {})
         for fixed in port.fixed_ips:
-            _discard(owners, fixed.address, port.id)
+            discard_from(owners, fixed.address, port.id)
         if not owners:
             self._owners.pop(network, None)
 
     def _host(self, host: str) -> None:
         for network in self._networks_on.get(host, ()):
-            self._flood(network, host)
+            self._flood_joined(network, host)
             self._forward_all(self._there[network][host])
 
     def _endpoint(self, host: str, network: NetworkId) -> Endpoint | None:
@@ -181,22 +220,28 @@ class OverlayPeers:
     def _newest(self, ids: Iterable[AgentId]) -> tuple[int, AgentId]:
         return max((self._agents[id].revision, id) for id in ids)
 
+    def _flood_joined(self, network: NetworkId, host: str) -> None:
+        """Update the floods to *host* of a network, and of those that routers connect it to."""
+        for each in set(self._joined(network)):
+            self._flood(each, host)
+
     def _flood(self, network: NetworkId, host: str) -> None:
         if not self._view.population:
             return
-        endpoint = None
-        if host in self._there.get(network, {}):
-            endpoint = self._endpoint(host, network)
+        endpoint = self._endpoint(host, network)
+        if endpoint is not None and not self._is_flooded(network, host):
+            endpoint = None
         wanted = None if endpoint is None else FloodKey(network, endpoint)
-        former = self._floods.pop((network, host), None)
+        floods = self._floods.setdefault(network, {})
+        former = floods.pop(host, None)
         if wanted is not None:
-            self._floods[network, host] = wanted
+            floods[host] = wanted
             self._flooders.setdefault(wanted, set()).add(host)
             self._users.setdefault(wanted.endpoint, set()).add(wanted)
         if former is not None and former != wanted:
-            _discard(self._flooders, former, host)
+            discard_from(self._flooders, former, host)
             if former not in self._flooders:
-                _discard(self._users, former.endpoint, former)
+                discard_from(self._users, former.endpoint, former)
         for key in {former, wanted} - {None}:
             assert key is not None
             if key in self._flooders:
@@ -204,6 +249,12 @@ class OverlayPeers:
             else:
                 self._drop(key)
             self._tunnel(key.endpoint)
+        if not floods:
+            del self._floods[network]
+
+    def _is_flooded(self, network: NetworkId, host: str) -> bool:
+        """Return whether *host* has a port of a network, or of one that routers connect it to."""
+        return any(self._has_ports((each, host)) for each in self._joined(network))
 
     def _forward_all(self, ports: Iterable[PortId]) -> None:
         for key in {_key(self._ports[id]) for id in ports}:
@@ -241,17 +292,20 @@ class OverlayPeers:
         return {id for each in addresses_within(change.prefix, owners) for id in owners[each]}
 
     def _tunnel(self, endpoint: Endpoint) -> None:
-        offers = self._offers.get(endpoint)
-        if not offers or (self._view.population and endpoint not in self._users):
+        if not self._has_tunnel(endpoint):
             self._drop(endpoint)
             return
-        host = self._agents[self._newest(offers)[1]].host
+        host = self._agents[self._newest(self._offers[endpoint])[1]].host
         self._put((endpoint, Tunnel(host, mesh=not self._view.population)))
+
+    def _has_tunnel(self, endpoint: Endpoint) -> bool:
+        is_used = not self._view.population or endpoint in self._users
+        return is_used and endpoint in self._offers
 
 
 def reachable_port(port: Port, view: L2HostContext) -> Port | None:
-    """Return *port* if it is on another host and the switch gets an entry for it."""
-    elsewhere = port.binding.all_hosts - {view.host}
+    """Return *port* if another host has it, or is prepared for it, and the switch gets entries."""
+    elsewhere = (port.binding.all_hosts | port.binding.prepared_hosts) - {view.host}
     if not elsewhere or not port.admin_up or is_distributed(port.device_owner):
         return None
     shared_here = view.forwarding and port.binding.is_on(view.host)
@@ -262,7 +316,7 @@ def _key(port: Port) -> ForwardingKey:
     return ForwardingKey(port.network_id, port.mac)
 
 
-def _discard(index: dict[K, set[V]], key: K, value: V) -> None:
+def discard_from(index: dict[K, set[V]], key: K, value: V) -> None:
     """Remove *value* from the set under *key*; delete an empty set."""
     members = index.get(key)
     if members is not None:

@@ -79,6 +79,7 @@ class L2AgentComponents(ConfiguredComponents):
             retired=self.retired,
             extensions=self.extensions,
             is_local=is_local,
+            source=self.source,
         )
 
     def __str__(self) -> str:

@@ -55,6 +55,7 @@ def test_the_heartbeat_says_what_the_host_offers():
         "arp_responder_enabled": True,
         "enable_distributed_routing": False,
         "in_distributed_mode": False,
+        "routing_mac": None,
         "extensions": ["marker"],
         "datapath_type": "netdev",
         "integration_bridge": "br-int",
