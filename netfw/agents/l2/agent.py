@@ -143,6 +143,7 @@ class L2Agent(HostAgent[L2Key]):
         if change.complete:
             desired.reset()
             self._statuses.touch(desired.switch.devices)
+        if change.snapshot:
             keys |= self._mac.repeat()
         desired.apply(change.changes)
         return self._take_changes() | keys

@@ -44,7 +44,7 @@ class HostMacs:
         former = self._agents.pop(id, None)
         if former is not None:
             discard_from(self._by_host, former.host, id)
-        if agent is not None and agent.routing_mac is not None:
+        if agent is not None:
             self._agents[id] = agent
             self._by_host.setdefault(agent.host, set()).add(id)
         for host in {each.host for each in (former, agent) if each is not None}:
@@ -64,5 +64,7 @@ class HostMacs:
     def _reported(self, host: str) -> Mac | None:
         """Return the MAC address that the agent of *host* reported; of several, the newest."""
         agents = (self._agents[id] for id in self._by_host.get(host, ()))
-        newest = max(agents, key=lambda agent: (agent.revision, agent.id), default=None)
-        return None if newest is None else newest.routing_mac
+        reported = (
+            (agent.revision, agent.id, mac) for agent in agents if (mac := agent.routing_mac)
+        )
+        return max(reported, default=(0, None, None))[2]

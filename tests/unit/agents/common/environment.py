@@ -5,6 +5,7 @@ import threading
 from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.common.retry_queue import RetryBackoff
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
+from netfw.drivers.values.agent_requests import EnsureHostMac
 from netfw.drivers.values.reports import ReportResult
 from netfw.errors import BackendUnavailable
 from netfw.state.memory_source import MemorySource
@@ -28,10 +29,16 @@ class FakeClock:
 class ShyAnswers(MemorySource):
     """A source in memory that can be away."""
 
+    def __init__(self, *items):
+        super().__init__(*items)
+        self.sent = []
+
     away = False
     pulls = 0
     reporting = 0
     """How often reports were sent, successfully or not."""
+    host_mac = None
+    """The MAC address that it has for every host, or why it has none."""
     considered_dead = False
     """Whether who reports next is told that he was."""
 
@@ -48,9 +55,18 @@ class ShyAnswers(MemorySource):
         self._answers()
         return super().changes(subscription, since)
 
+    def request(self, request):
+        if not isinstance(request, EnsureHostMac):
+            return super().request(request)
+        self._answers()
+        if isinstance(self.host_mac, Exception):
+            raise self.host_mac
+        return self.host_mac
+
     def report(self, reports):
         self.reporting += 1
         self._answers()
+        self.sent.extend(reports)
         super().report(reports)
         dead, self.considered_dead = self.considered_dead, False
         return ReportResult(resync=dead)
@@ -59,9 +75,11 @@ class ShyAnswers(MemorySource):
 class L2AgentEnvironment:
     """An agent on a switch in memory; ``turn`` lets it do what is due."""
 
-    def __init__(self, *items, firewall=None, extensions=(), timing=None, **settings):
+    def __init__(
+        self, *items, firewall=None, extensions=(), timing=None, switch=FakeSwitch, **settings
+    ):
         self.source = ShyAnswers(*items)
-        self.switch = FakeSwitch(FACTS)
+        self.switch = switch(FACTS)
         self.machine = self.switch.machine
         self.clock = FakeClock()
         self.reports = []
@@ -74,7 +92,7 @@ class L2AgentEnvironment:
         self.machine.sinks.clear()
         self.work = L2Agent(
             L2AgentConfig(host=HERE, **settings), self.switch,
-            firewall=firewall, retired=retired, extensions=extensions,
+            firewall=firewall, retired=retired, extensions=extensions, source=self.source,
         )  # fmt: skip
         self.loop = Loop(
             self.source, self.work, lambda: self.timing,

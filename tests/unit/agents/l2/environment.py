@@ -26,6 +26,7 @@ from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import ref
 from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.subnet import Subnet
 
 HERE, THERE, ELSEWHERE = "here", "there", "elsewhere"
 VXLAN = NetworkType.VXLAN
@@ -62,7 +63,11 @@ def segment(of, type=VXLAN, number=None, physical=None):
     return Segment(id=SegmentId(uuid(50 + of.id.int)), network_id=of.id, provider=provider)
 
 
-def port(number, of, host=HERE, hosts=(), **kwargs):
+def subnet(of, number, cidr):
+    return Subnet(id=SubnetId(uuid(number)), network_id=of.id, cidr=cidr)
+
+
+def port(number, of, host=HERE, hosts=(), prepared=(), **kwargs):
     fixed = FixedIp(subnet_id=SubnetId(uuid(70)), address=ip_address(f"10.0.0.{number}"))
     given = {
         "fixed_ips": (fixed,),
@@ -74,19 +79,21 @@ def port(number, of, host=HERE, hosts=(), **kwargs):
     return Port(
         id=PortId(uuid(100 + number)),
         network_id=of.id,
-        binding=Binding(host=host, hosts=hosts),
+        binding=Binding(host=host, hosts=hosts, prepared_hosts=prepared),
         **given,
     )
 
 
-def agent(host, address, types=("vxlan",), number=80, revision=1):
+def agent(host, address, types=("vxlan",), number=80, revision=1, **configurations):
     return Agent(
         id=AgentId(uuid(number)),
         agent_type="Open vSwitch agent",
         binary="netfw-ovs-agent",
         host=host,
         revision=revision,
-        configurations=JsonDocument({"tunneling_ip": address, "tunnel_types": list(types)}),
+        configurations=JsonDocument(
+            {"tunneling_ip": address, "tunnel_types": list(types), **configurations}
+        ),
     )
 
 

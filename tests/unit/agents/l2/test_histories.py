@@ -11,13 +11,14 @@ from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.values.switch_values import SwitchDevice
+from netfw.model.address import Mac
 from netfw.model.ids import (
     AddressGroupId,
     QosPolicyId,
     SecurityGroupId,
     SecurityGroupRuleId,
 )
-from netfw.model.port import AddressPair
+from netfw.model.port import AddressPair, FixedIp
 from netfw.model.qos import QosPolicy
 from netfw.model.resource import ref
 from netfw.model.security_group import AddressGroup, Direction, SecurityGroup, SecurityGroupRule
@@ -34,23 +35,26 @@ from tests.unit.agents.l2.environment import (  # fmt: skip
     agent,
     port,
     segment,
+    subnet,
     uuid,
 )
 
 HOSTS = (HERE, THERE, ELSEWHERE, "")
+SUBNETS = [subnet(NET, 70, "10.0.0.0/24"), subnet(OTHER, 71, "10.1.0.0/24")]
 GROUPS = [SecurityGroup(id=SecurityGroupId(uuid(number))) for number in (40, 41)]
 OFFICE = AddressGroup(id=AddressGroupId(uuid(42)))
 
 
 def ports():
     return st.builds(
-        lambda number, of, host, hosts, mac, up, owner, groups, pairs: port(
-            number, of, host, hosts, mac=f"fa:16:3e:00:00:{mac:02x}", admin_up=up,
-            device_owner=owner, port_security=True,
+        lambda number, of, host, hosts, prepared, mac, up, owner, groups, pairs: port(
+            number, of, host, hosts, prepared, mac=f"fa:16:3e:00:00:{mac:02x}", admin_up=up,
+            device_owner=owner, port_security=True, fixed_ips=(fixed_ip(number, of),),
             security_groups=frozenset(group.id for group in groups),
             allowed_address_pairs=tuple(AddressPair(prefix=prefix) for prefix in pairs),
         ),
         st.integers(1, 4), st.sampled_from((NET, OTHER)), st.sampled_from(HOSTS),
+        st.just(()) | st.sets(st.sampled_from(HOSTS[:3])),
         st.just(()) | st.sets(st.sampled_from(HOSTS[:3])), st.integers(1, 3), st.booleans(),
         st.sampled_from(("", "network:dhcp", "network:ha_router_replicated_interface")),
         st.sets(st.sampled_from(GROUPS)),
@@ -58,13 +62,30 @@ def ports():
     )  # fmt: skip
 
 
+def fixed_ip(number, of):
+    subnet = SUBNETS[of is OTHER]
+    return FixedIp(subnet_id=subnet.id, address=subnet.cidr[number])
+
+
+def interfaces():
+    """Interfaces of two distributed routers, in place of ports with the same number."""
+    return st.builds(
+        lambda number, of, router: port(
+            number, of, "", device_owner="network:router_interface_distributed",
+            device_id=router, fixed_ips=(fixed_ip(number, of),),
+        ),
+        st.integers(3, 6), st.sampled_from((NET, OTHER)), st.sampled_from(("", "one", "two")),
+    )  # fmt: skip
+
+
 def agents():
     return st.builds(
-        lambda host, address, number, types, revision: agent(
-            host, f"192.0.2.{address}", types, number, revision
+        lambda host, address, number, types, revision, mac: agent(
+            host, f"192.0.2.{address}", types, number, revision, routing_mac=mac
         ),
         st.sampled_from(HOSTS[:3]), st.integers(1, 3), st.integers(80, 82),
         st.lists(st.sampled_from(("vxlan", "gre", "geneve")), unique=True), st.integers(1, 3),
+        st.sampled_from((None, "fa:16:3f:00:00:01", "fa:16:3f:00:00:02")),
     )  # fmt: skip
 
 
@@ -87,12 +108,12 @@ def others():
     return st.sampled_from([
         NET, OTHER, evolve(NET, mtu=9000), evolve(NET, admin_up=False), SEGMENT, OTHER_SEGMENT,
         vlan, far, policy, evolve(NET, qos_policy_id=policy.id), *GROUPS,
-        evolve(GROUPS[0], stateful=False),
+        evolve(GROUPS[0], stateful=False), *SUBNETS,
         OFFICE, evolve(OFFICE, addresses=frozenset({ip_network("10.9.0.0/24")})),
     ])  # fmt: skip
 
 
-resources = ports() | agents() | rules() | others()
+resources = ports() | interfaces() | agents() | rules() | others()
 devices = st.none() | st.builds(
     lambda name, ancillary: SwitchDevice(name=name, ofport=1, ancillary=ancillary),
     st.sampled_from(("tap1", "tap2")), st.booleans(),
@@ -101,15 +122,16 @@ steps = st.one_of(
     st.tuples(st.just("put"), st.lists(resources, max_size=4)),
     st.tuples(st.just("put"), st.lists(resources, max_size=4)),
     st.tuples(st.just("drop"), st.lists(resources.map(ref), max_size=2)),
-    st.tuples(st.just("plug"), st.tuples(st.integers(1, 4), devices)),
-    st.tuples(st.just("plug"), st.tuples(st.integers(1, 4), devices)),
+    st.tuples(st.just("plug"), st.tuples(st.integers(1, 6), devices)),
+    st.tuples(st.just("plug"), st.tuples(st.integers(1, 6), devices)),
+    st.tuples(st.just("answer"), st.sampled_from(("fa:16:3f:00:00:03", "fa:16:3f:00:00:04"))),
 )
 views = st.builds(
-    lambda population, forwarding, responder, guard, filtered: L2HostContext(
+    lambda population, forwarding, responder, distributed, guard, filtered: L2HostContext(
         host=HERE, facts=FACTS, population=population, forwarding=population or forwarding,
-        arp_responder=responder, guard=guard, filtered=filtered,
+        arp_responder=responder, distributed=distributed, guard=guard, filtered=filtered,
     ),
-    st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans(),
+    st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans(),
 )  # fmt: skip
 
 
@@ -120,7 +142,7 @@ class DesiredStateEnvironment:
         self.index = L2ResourceIndex(HERE)
         self.desired = DesiredSwitch(view, self.index)
         self.filters = DesiredFirewall(self.index)
-        self.resources, self.devices = {}, {}
+        self.resources, self.devices, self.host_mac = {}, {}, None
         self.told, self.told_filters, self.shown = {}, {}, {}
 
     def play(self, step):
@@ -133,6 +155,9 @@ class DesiredStateEnvironment:
             for key in what:
                 self.resources.pop(key, None)
             self.learn(dict.fromkeys(what))
+        elif kind == "answer":
+            self.host_mac = Mac(what)
+            self.desired.set_host_mac(self.host_mac)
         else:
             number, device = what
             self.devices[port(number, NET).id] = device
@@ -172,6 +197,11 @@ CROWD = [
     NET, SEGMENT, OTHER, OTHER_SEGMENT, *GROUPS, RULE, OFFICE,
     port(1, NET, HERE, **IN_GROUPS), port(2, NET, THERE, **IN_GROUPS), port(3, OTHER, ELSEWHERE),
     agent(THERE, "192.0.2.2"), agent(ELSEWHERE, "192.0.2.3", number=81),
+    *SUBNETS, *(
+        port(number, of, "", device_owner="network:router_interface_distributed",
+             device_id="one", fixed_ips=(fixed_ip(number, of),))
+        for number, of in ((5, NET), (6, OTHER))
+    ),
 ]  # fmt: skip
 PLUGGED = ("plug", (1, SwitchDevice(name="tap1", ofport=1)))
 beginnings = st.sampled_from([[], [("put", CROWD), PLUGGED], [PLUGGED, ("put", CROWD)]])
@@ -186,6 +216,8 @@ def test_a_history_ends_where_its_end_begins(view, beginning, history):
     fresh.play(("put", list(lived.resources.values())))
     for id, device in lived.devices.items():
         fresh.desired.plug(id, device)
+    if lived.host_mac:
+        fresh.desired.set_host_mac(lived.host_mac)
     fresh.follow()
     assert lived.desired.values == fresh.desired.values
     assert lived.filters.values == fresh.filters.values
