@@ -99,7 +99,6 @@ class DistributedRouters:
         if interface is not None:
             self._link(interface)
         for router in routers:
-            changed.update(self._networks(router))
             self._place(router)
         return frozenset(changed)
 
