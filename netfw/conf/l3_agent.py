@@ -36,8 +36,18 @@ L3 = (
     cfg.StrOpt(
         "agent_mode",
         default="legacy",
-        choices=["legacy"],
-        help="Which routers this host can run: legacy, whole routers.",
+        choices=["legacy", "dvr", "dvr_snat", "dvr_no_external"],
+        help="What this host runs of routers.  legacy: whole routers, no part of distributed "
+        "ones.  dvr: of distributed routers, what the instances of this host need, with their "
+        "floating IPs.  dvr_snat: the same, the central parts of distributed routers, and whole "
+        "routers.  dvr_no_external: as dvr, for hosts without external networks: floating IPs are "
+        "at the central parts.  All but legacy need a router driver with distributed routers.",
+    ),
+    cfg.BoolOpt(
+        "enable_inat_enat",
+        default=False,
+        help="Floating IPs are translated outside this host, by another system: this host has no "
+        "floating IP, port forwarding or agent gateway port, and reports none.",
     ),
     cfg.BoolOpt(
         "handle_internal_only_routers",

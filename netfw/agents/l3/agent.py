@@ -1,7 +1,8 @@
 """L3Agent: runs the routers that are assigned to this host, by a router driver.
 
-It joins the modules that decide (`desired`, `router_state`) with the one that acts (`executor`); a
-job is about one router and its floating IPs.
+It joins the modules that decide (`desired`, `router_state`, `distributed_router_state`) with the
+ones that act (`executor`, `agent_gateway_executor`); a job is about one router and its floating
+IPs, or about the agent gateway to one external network.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from netfw.agents.common.job_agent import JobAgent
 from netfw.agents.common.job_executor import SweepResult
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter
-from netfw.agents.l3.desired import Desired, L3Key, L3Value
-from netfw.agents.l3.executor import L3JobExecutor, ha_of, read_role
+from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
+from netfw.agents.l3.desired import Desired, L3Group, L3Key, L3Value
+from netfw.agents.l3.executor import L3JobExecutor, read_role
 from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.role_reporter import RoleReporter
-from netfw.agents.l3.router_state import Absent, L3HostContext
+from netfw.agents.l3.router_parts import Absent, L3HostContext
+from netfw.agents.l3.router_state import ha_of
 from netfw.agents.l3.state_report import L3AgentConfig, make_state_report, validate_config
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.l3_extension import L3Extension
@@ -36,9 +39,9 @@ from netfw.drivers.support.router_directory import RouterDirectory
 from netfw.drivers.values.agent_requests import EnabledServices
 from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.events import Event, KeysChanged, Sink
-from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.reports import Heartbeat, Report
-from netfw.drivers.values.router_values import RoleChanged, RouterDriverValue
+from netfw.drivers.values.router_values import RoleChanged, RouterDriverValue, RouterState
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import (
     BackendUnavailable,
@@ -68,13 +71,13 @@ class InitializedMark:
 MARK = InitializedMark()
 
 
-class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
+class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
     """The work of an L3 agent, for :class:`~netfw.agents.common.loop.Loop`.
 
     :raises ConfigError: the settings contradict each other.
     """
 
-    KEY_TYPES: ClassVar[tuple[type[Any], ...]] = (RouterKey, FloatingIpKey)
+    KEY_TYPES: ClassVar[tuple[type[Any], ...]] = (RouterKey, FloatingIpKey, AgentGatewayKey)
     _settings: L3AgentConfig
     _executor: L3JobExecutor
     _desired: Desired
@@ -91,7 +94,7 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         directory: RouterDirectory | None = None,
         clock: Clock | None = None,
     ) -> None:
-        validate_config(settings, has_metadata=metadata is not None)
+        validate_config(settings, driver.describe(), has_metadata=metadata is not None)
         self.binary = settings.binary
         self._source, self._driver, self._interface = source, driver, interface
         self._context = L3HostContext(
@@ -102,6 +105,8 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
             gateway_external_network_id=settings.gateway_external_network_id,
             supports_ha=RouterCapability.HA in driver.describe().capabilities,
             ha_priority=settings.ha_vrrp_priority,
+            agent_mode=settings.agent_mode,
+            enable_inat_enat=settings.enable_inat_enat,
         )
         routers = RouterDirectory() if directory is None else directory
         routers.attach(driver)
@@ -115,7 +120,15 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         statuses: StatusReporter[L3Key] = StatusReporter(settings.host, Service.L3, self._status_of)
         self._clock = clock or SystemClock()
         self._roles = RoleReporter(settings.host, settings.ha_role_report_interval, settings.boot)
-        executor = L3JobExecutor(driver, metadata, routers.publish, self._record_role)
+        gateways = AgentGatewayExecutor(settings.host, source, driver)
+        executor = L3JobExecutor(
+            driver,
+            gateways,
+            metadata,
+            publish=routers.publish,
+            record_role=self._record_role,
+            left_out=self._left_out,
+        )
         super().__init__(settings, executor, self.make_desired(), statuses)
 
     @property
@@ -228,11 +241,12 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
             "interfaces": self._desired.interfaces,
             "ex_gw_ports": self._desired.gateways,
             "floating_ips": self._count_served(FloatingIpKey),
+            "agent_gateways": self._count_served(AgentGatewayKey),
             "ha_routers": self._desired.ha_routers,
             "active_ha_routers": self._roles.count(HaRole.ACTIVE),
         }
 
-    def _count_served(self, key_type: type[RouterKey | FloatingIpKey]) -> int:
+    def _count_served(self, key_type: type[RouterKey | FloatingIpKey | AgentGatewayKey]) -> int:
         served = self._jobs.served(key_type)
         return len(served) - sum(key in served for key in self._desired.absent)
 
@@ -250,10 +264,17 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         now = self._clock.now()
         if state is None:
             self._roles.record_absent(router, now)
-        elif ha_of(state) is not None:
+        elif isinstance(state, RouterState) and ha_of(state) is not None:
             self._roles.record_status(router, partial(read_role, self._driver, router), now)
         else:
             self._roles.discard(router)
+
+    def _left_out(self, router: RouterId) -> str:
+        return self._desired.left_out(router)
+
+    def _is_known(self, key: L3Key) -> bool:
+        # The removal of an agent gateway goes on by an event, when it is served no longer.
+        return isinstance(key, AgentGatewayKey) or super()._is_known(key)
 
     def _mark_initialized(self, task: ConvergeRequest[Hashable]) -> Outcome[Hashable]:
         """Mark on the dataplane that every router was converged once, or failed."""

@@ -1,7 +1,8 @@
-"""The desired routers and floating IPs of this host.  Pure."""
+"""The desired routers, floating IPs and agent gateways of this host.  Pure."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
@@ -11,39 +12,55 @@ from netfw.agents.common.changed_values import ChangedValues
 from netfw.agents.common.extension_calls import ExtensionCallKey
 from netfw.agents.common.grouped_state import GroupedState
 from netfw.agents.common.resource_index import ResourceChange
+from netfw.agents.l3.agent_gateway import (
+    AgentGatewaySpec,
+    UnusedAgentGateway,
+    make_agent_gateway,
+)
+from netfw.agents.l3.distributed_router_state import (
+    DistributedRouter,
+    is_central_here,
+    make_distributed_router,
+)
 from netfw.agents.l3.extensions import RouterExtensions
-from netfw.agents.l3.resource_index import L3ResourceIndex, router_of
+from netfw.agents.l3.resource_index import L3ResourceIndex, is_agent_gateway, router_of
+from netfw.agents.l3.router_parts import Absent, L3HostContext
 from netfw.agents.l3.router_state import (
-    Absent,
     ContributedFloatingIp,
-    L3HostContext,
+    find_part,
+    gateway_of,
     gateway_port_of,
+    ha_of,
     make_floating_ip,
-    make_router_state,
+    make_full_router,
 )
 from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import RouterContribution
-from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import (
     FloatingIpNat,
     RouterDriverKey,
     RouterDriverValue,
+    RouterPart,
     RouterState,
 )
 from netfw.model.address import IpAddress
 from netfw.model.floating_ip import FloatingIp, PortForwarding
-from netfw.model.ids import FloatingIpId, RouterId
+from netfw.model.ids import FloatingIpId, NetworkId, RouterId
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.resource import Resource
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
 
 L3Key = RouterDriverKey
-L3Value = RouterDriverValue | ContributedFloatingIp | Absent
+L3Value = RouterDriverValue | ContributedFloatingIp | AgentGatewaySpec | UnusedAgentGateway | Absent
+L3Group = RouterId | AgentGatewayKey
+"""A router with its floating IPs, or an agent gateway."""
 
 
-class Desired(GroupedState[RouterId, L3Key, L3Value]):
-    """The desired value of each router and floating IP.
+class Desired(GroupedState[L3Group, L3Key, L3Value]):
+    """The desired value of each router, floating IP and agent gateway.
 
     One more floating IP costs itself, and the calls of extensions for its router.
     """
@@ -66,8 +83,14 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         """Floating IPs whose router has another gateway, or other contributions, than before."""
         self._touched: set[L3Key] = set()
         self._calls: set[ExtensionCallKey[RouterId]] = set()
+        self._left_out: dict[RouterId, str] = {}
+        """Why the central parts of distributed routers are not to be here."""
+        self._local_nats: defaultdict[NetworkId, set[L3Key]] = defaultdict(set)
+        """Floating IPs at local parts of routers, by external network."""
+        self._gateways: set[NetworkId] = set()
+        """External networks whose agent gateways are to be updated."""
         self.absent: set[L3Key] = set()
-        """Routers and floating IPs of the source that are not to be on this host."""
+        """Keys of the source that are not to be on this host."""
         self.interfaces = self.gateways = self.ha_routers = 0
         """Numbers of interfaces and gateways of all routers, and of highly available routers."""
 
@@ -82,10 +105,14 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
                         self._touched.add(RouterKey(resource.id))
                     case Port():
                         routers |= _present(router_of(resource))
+                        if is_agent_gateway(resource):
+                            self._gateways.add(resource.network_id)
                     case Network():
                         routers |= self._index.routers_on(resource.id)
+                        self._gateways.add(resource.id)
                     case Subnet():
                         routers |= self._index.routers_on(resource.network_id)
+                        self._gateways.add(resource.network_id)
                     case FloatingIp():
                         routers |= _present(resource.router_id)
                         floating_ips.add(resource.id)
@@ -97,6 +124,7 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
                 floating_ips.update(each.id for each in self._index.floating_ips(router))
         for floating_ip in floating_ips:
             self._update_floating_ip(floating_ip)
+        self._update_gateways()
 
     def take_changed(self) -> frozenset[L3Key]:
         again, self._again = frozenset(self._again), set()
@@ -131,9 +159,11 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
     def value(self, key: L3Key) -> L3Value | None:
         return self._values.get(key)
 
-    def group(self, key: L3Key, value: L3Value | None) -> RouterId | None:
+    def group(self, key: L3Key, value: L3Value | None) -> L3Group | None:
         if isinstance(key, RouterKey):
             return key.router
+        if isinstance(key, AgentGatewayKey):
+            return key
         if isinstance(value, FloatingIpNat | ContributedFloatingIp):
             return value.router
         floating = self._floating_ip(key)
@@ -153,10 +183,20 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
                 yield key
 
     def ha_router(self, id: RouterId) -> Router | None:
-        """Return a highly available router that the source has on this host."""
+        """Return a highly available router in whose election this host should take part."""
         router = self._index.router(id)
-        is_ha = router is not None and router.ha and RouterKey(id) in self._values
-        return router if is_ha else None
+        if router is None or not router.ha or RouterKey(id) not in self._values:
+            return None
+        if router.distributed and not is_central_here(router, self._index, self._context):
+            return None
+        return router
+
+    def left_out(self, router: RouterId) -> str:
+        """Return why the central part of a router is not to be here; empty: nothing is left out.
+
+        May be called by any thread.
+        """
+        return self._left_out.get(router, "")
 
     def reported(self, key: L3Key) -> Router | FloatingIp | None:
         if isinstance(key, RouterKey):
@@ -173,23 +213,44 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
 
     def _update_router(self, id: RouterId) -> bool:
         """Update a router; return whether its floating IPs have to be updated with it."""
-        router = self._index.router(id)
-        made = None if router is None else make_router_state(router, self._index, self._context)
+        router, former = self._index.router(id), self._states.pop(id, None)
+        if router is None:
+            self._left_out.pop(id, None)
+        made = None if router is None else self._make_router(router)
         state = made if isinstance(made, RouterState) else None
-        former = self._states.pop(id, None)
         self._count(former, -1)
         self._count(state, 1)
         view = None
         if state is not None and router is not None:
             self._states[id] = state
-            related = tuple(self._index.related(id))
-            view = ExtendedRouter(router=router, state=state, related=related)
+            view = ExtendedRouter(router=router, state=state, related=self._related(id, state))
         self._calls |= self._extensions.update(id, view)
         self._set_router(id, made)
-        moved = former is not None and gateway_port_of(former) != gateway_port_of(state)
+        if former is None or state is None:
+            return former is not state or isinstance(made, Absent)
+        moved = gateway_port_of(former) != gateway_port_of(state)
         if moved:
             self._again |= set(self.dependents(RouterKey(id)))
-        return moved or (former is None) != (state is None) or isinstance(made, Absent)
+        return moved or former.parts != state.parts
+
+    def _make_router(self, router: Router) -> RouterState | Absent | None:
+        former = self._left_out.pop(router.id, "")
+        if not router.distributed:
+            return make_full_router(router, self._index, self._context)
+        made = make_distributed_router(router, self._index, self._context)
+        if not isinstance(made, DistributedRouter):
+            return made
+        if made.left_out:
+            self._left_out[router.id] = made.left_out
+        if made.left_out != former:
+            self._again.add(RouterKey(router.id))
+        return made.state
+
+    def _related(self, id: RouterId, state: RouterState) -> tuple[Resource, ...]:
+        def is_here(floating: FloatingIp) -> bool:
+            return find_part(floating, state, self._context) is not None
+
+        return tuple(self._index.related(id, is_here))
 
     def _set_router(self, id: RouterId, made: RouterState | Absent | None) -> None:
         self._contributed.pop(id, None)
@@ -210,24 +271,51 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         if floating is not None and floating.router_id is not None:
             router = self._values.get(RouterKey(floating.router_id))
             if isinstance(router, Absent):
-                value = Absent(reason=router.reason)
+                value = None if self._is_elsewhere(floating) else Absent(reason=router.reason)
             elif isinstance(router, RouterState):  # None: the router is not this host's
-                value = make_floating_ip(floating, router, self._contributed[floating.router_id])
+                contributed = self._contributed[floating.router_id]
+                value = make_floating_ip(floating, router, contributed, self._context)
         self._set(FloatingIpKey(id), value)
 
+    def _is_elsewhere(self, floating: FloatingIp) -> bool:
+        """Return whether another host translates a floating IP."""
+        if self._context.enable_inat_enat:
+            return True
+        router = None if floating.router_id is None else self._index.router(floating.router_id)
+        is_distributed = router is not None and router.distributed
+        return is_distributed and floating.host not in (None, self._context.host)
+
+    def _update_gateways(self) -> None:
+        """Update the agent gateways that have other ports, networks or floating IPs than before."""
+        networks, self._gateways = self._gateways, set()
+        for network in networks:
+            is_used = bool(self._local_nats.get(network))
+            made = make_agent_gateway(network, self._index, self._context, is_used=is_used)
+            self._set(AgentGatewayKey(network), made)
+
     def _set(self, key: L3Key, value: L3Value | None) -> None:
+        former = self._values.get(key)
         self._values.set(key, value)
-        (self.absent.add if isinstance(value, Absent) else self.absent.discard)(key)
+        is_absent = isinstance(value, Absent | UnusedAgentGateway)
+        (self.absent.add if is_absent else self.absent.discard)(key)
+        for nat in (former, value):
+            if isinstance(nat, FloatingIpNat) and nat.part is RouterPart.LOCAL:
+                nats = self._local_nats[nat.external_network]
+                (nats.add if nat is value else nats.discard)(key)
+                self._gateways.add(nat.external_network)
 
     def _routers_of(self, forwarding: PortForwarding) -> frozenset[RouterId]:
         floating = self._index.floating_ip(forwarding.floating_ip_id)
         return frozenset() if floating is None else _present(floating.router_id)
 
     def _count(self, state: RouterState | None, sign: int) -> None:
-        if state is not None and state.full is not None:
-            self.interfaces += sign * len(state.full.interfaces)
-            self.gateways += sign * (state.full.gateway is not None)
-            self.ha_routers += sign * (state.full.ha is not None)
+        """Count interfaces, gateways and HA of a router; ports of central parts are no interfaces,
+        since the local parts have an interface on the same subnets."""
+        if state is not None:
+            part = state.full or state.local
+            self.interfaces += sign * (0 if part is None else len(part.interfaces))
+            self.gateways += sign * (gateway_of(state) is not None)
+            self.ha_routers += sign * (ha_of(state) is not None)
 
 
 def _contributed_addresses(router: RouterState) -> frozenset[IpAddress]:

@@ -1,4 +1,4 @@
-"""Executor of jobs: converges one router at a time with the drivers of the host.
+"""Executor of jobs: converges one router or agent gateway at a time with the drivers of the host.
 
 A router is there before its metadata proxy starts in its namespace, and the proxy is removed before
 the router.  An error of the proxy degrades the router, never its floating IPs.  A floating IP of
@@ -8,7 +8,7 @@ rules are in force.  What is in force and not wired waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
@@ -21,9 +21,12 @@ from netfw.agents.common.job_executor import (
     with_waiting,
 )
 from netfw.agents.common.jobs import Job
+from netfw.agents.l3.agent_gateway import AgentGatewaySpec
+from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
 from netfw.agents.l3.contributed_rules import ContributedRules
-from netfw.agents.l3.desired import L3Key, L3Value
-from netfw.agents.l3.router_state import Absent, ContributedFloatingIp
+from netfw.agents.l3.desired import L3Group, L3Key, L3Value
+from netfw.agents.l3.router_parts import Absent
+from netfw.agents.l3.router_state import ContributedFloatingIp, ha_of
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
@@ -33,9 +36,10 @@ from netfw.drivers.support.router_directory import (
     RouterListener,
     RouterPhase,
 )
-from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.events import Sink
+from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import (
-    HighAvailability,
+    FloatingIpNat,
     RouterDriverValue,
     RouterPart,
     RouterState,
@@ -48,24 +52,31 @@ from netfw.plan import Outcome, Update
 
 ALL_ADDRESSES: Final = (IPv4Address("0.0.0.0"), IPv6Address("::"))
 NOT_WIRED: Final = "the switch has not admitted the gateway of its router yet"
-L3Job = Job[RouterId, L3Key, L3Value]
+NO_PORT: Final = "the agent requests its port from the source"
+L3Job = Job[L3Group, L3Key, L3Value]
 RoleRecorder = Callable[[RouterId, RouterDriverValue | None], None]
 """Records the role of a router after a job; ``None``: the router is not on this host."""
 
 
-class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
-    """Executes jobs, each for one router and some of its floating IPs."""
+class L3JobExecutor(JobExecutor[L3Group, L3Key, L3Value]):
+    """Executes jobs, each for one router and some of its floating IPs, or for an agent gateway.
+
+    *left_out* returns why the central part of a distributed router is left out.
+    """
 
     def __init__(
         self,
         driver: RouterDriver,
+        gateways: AgentGatewayExecutor,
         metadata: MetadataDriver | None = None,
+        *,
         publish: RouterListener = lambda event: None,
         record_role: RoleRecorder = lambda router, state: None,
+        left_out: Callable[[RouterId], str] = lambda router: "",
     ) -> None:
         super().__init__(*((driver,) if metadata is None else (driver, metadata)))
         self._driver, self._metadata, self._publish = driver, metadata, publish
-        self._record_role = record_role
+        self._gateways, self._record_role, self._left_out = gateways, record_role, left_out
         self._created: set[RouterKey] = set()
         """Routers that were converged since the agent started."""
         self._failed: dict[RouterKey, Mapping[L3Key, NetfwError]] = {}
@@ -74,20 +85,26 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         self._unchanged: dict[RouterKey, frozenset[FloatingIpKey]] = {}
         """Floating IPs of refused routers whose desired rules are in force."""
 
+    def watch(self, sink: Sink) -> None:
+        super().watch(sink)
+        self._gateways.watch(sink)
+
     def execute_job(self, job: L3Job) -> Outcome[L3Key]:
-        """Execute *job*, with the events before and after it."""
-        key, action = RouterKey(job.group), self._action(job)
+        """Execute *job*; if it is for a router, with the events before and after it."""
+        if isinstance(job.group, AgentGatewayKey):
+            return self._gateways.execute(job, job.group)
+        key = RouterKey(job.group)
+        action = self._action(job, key)
         if action in (RouterAction.UPDATE, RouterAction.DELETE):
-            self._publish(RouterEvent(router=job.group, action=action, phase=RouterPhase.BEFORE))
-        outcome = self._converge(job)
+            self._publish(RouterEvent(router=key.router, action=action, phase=RouterPhase.BEFORE))
+        outcome = self._converge(job, key)
         if action is not None and key not in self._failed.get(key, {}):
             (self._created.discard if action is RouterAction.DELETE else self._created.add)(key)
-            self._publish(RouterEvent(router=job.group, action=action, phase=RouterPhase.AFTER))
+            self._publish(RouterEvent(router=key.router, action=action, phase=RouterPhase.AFTER))
         return outcome
 
-    def _action(self, job: L3Job) -> RouterAction | None:
+    def _action(self, job: L3Job, key: RouterKey) -> RouterAction | None:
         """Return what *job* does to its router; ``None``: the router is not there."""
-        key = RouterKey(job.group)
         if key in job.put and not isinstance(job.put[key], Absent):
             return RouterAction.UPDATE if key in self._created else RouterAction.CREATE
         if key not in self._created:
@@ -95,21 +112,33 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         named = key in job.put or key in job.drop
         return RouterAction.DELETE if named else RouterAction.UPDATE
 
-    def _converge(self, job: L3Job) -> Outcome[L3Key]:
-        key, put = RouterKey(job.group), _present(job.put)
+    def _converge(self, job: L3Job, key: RouterKey) -> Outcome[L3Key]:
+        put = _present(job.put)
         absent = job.put.keys() - put.keys()
         state = put.get(key)
         if key in job.drop or key in absent:
             self._drop_proxy(key)
-        outcome = converge_isolated(self._driver, Update(put=put, drop=job.drop | absent))
+
+        def converge(put: Mapping[L3Key, RouterDriverValue]) -> Outcome[L3Key]:
+            return converge_isolated(self._driver, Update(put=put, drop=job.drop | absent))
+
+        outcome = self._gateways.converge_users(put, converge)
         self._record(key, state, outcome)
         if state is not None or key in outcome.done:
-            self._record_role(job.group, state)
+            self._record_role(key.router, state)
         if isinstance(state, RouterState) and _is_in_force(key, outcome):
             try:
                 self._converge_proxy(key, state)
             except NetfwError as exc:
                 outcome = with_failed(outcome, key, exc)
+        outcome = self._with_absent(job, key, absent, outcome)
+        outcome = self._await_wiring(job, key, outcome)
+        return self._with_left_out(key, state, outcome)
+
+    def _with_absent(
+        self, job: L3Job, key: RouterKey, absent: Iterable[L3Key], outcome: Outcome[L3Key]
+    ) -> Outcome[L3Key]:
+        """Return *outcome*, with keys that are not the driver's among those that fail or wait."""
         for each in absent:
             value = job.put[each]
             failed = self._failed.get(key, {})
@@ -122,14 +151,25 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
                 outcome = with_failed(outcome, each, NotSupported(value.reason))
             if isinstance(value, Absent) and value.waits and each in outcome.done:
                 outcome = with_waiting(outcome, each, value.reason)
-        return self._await_wiring(job, outcome)
+        return outcome
 
-    def _await_wiring(self, job: L3Job, outcome: Outcome[L3Key]) -> Outcome[L3Key]:
+    def _with_left_out(
+        self, key: RouterKey, state: RouterDriverValue | None, outcome: Outcome[L3Key]
+    ) -> Outcome[L3Key]:
+        """Return *outcome*, with a router whose central part is left out among those that fail."""
+        reason = "" if state is None else self._left_out(key.router)
+        if not reason or key not in outcome.done:
+            return outcome
+        return with_failed(outcome, key, PartlyInvalid({"central part": reason}))
+
+    def _await_wiring(
+        self, job: L3Job, router: RouterKey, outcome: Outcome[L3Key]
+    ) -> Outcome[L3Key]:
         """Return *outcome*, with what the switch has not admitted among those that wait.
 
         For floating IPs, the driver's outcome says so already.
         """
-        unwired = self._driver.unwired_ports(job.group) if job.put else frozenset()
+        unwired = self._driver.unwired_ports(router.router) if job.put else frozenset()
         for key in outcome.done & job.put.keys() if unwired else ():
             match job.put[key]:
                 case RouterState():
@@ -183,7 +223,8 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             )
             failed |= sweep_driver(self._metadata, proxies)
         proxied = {key for key in failed if isinstance(key, RouterKey)}
-        failed |= sweep_driver(self._driver, frozenset(present) | proxied)
+        gateways = {key for key, value in values.items() if isinstance(value, AgentGatewaySpec)}
+        failed |= sweep_driver(self._driver, frozenset(present) | proxied | gateways)
         if first:
             found = (key for key in self._driver.present() if isinstance(key, FloatingIpKey))
             put: dict[L3Key, RouterDriverValue] = {k: present[k] for k in found if k in present}
@@ -192,7 +233,7 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
 
     def everything(self, values: Mapping[L3Key, L3Value]) -> Iterator[DriverUpdate]:
         """Yield the complete update of each driver, for a dry run."""
-        present = _present(values)
+        present, keep = _present(values), set[L3Key]()
         refused = {
             key: NotSupported(value.reason)
             for key, value in values.items()
@@ -203,10 +244,16 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             for key, value in values.items()
             if isinstance(value, Absent) and value.waits
         }
+        for key, value in values.items():
+            if isinstance(value, AgentGatewaySpec) and value.own is not None:
+                present[key] = value.value(value.own)
+            elif isinstance(value, AgentGatewaySpec):
+                waiting[key] = NO_PORT
+                keep.add(key)
         yield DriverUpdate(
             "router",
             self._driver,
-            Update(put=present, complete=True),
+            Update(put=present, complete=True, keep=frozenset(keep)),
             refused,
             waiting=waiting,
             notes=self._ha_notes(present),
@@ -225,7 +272,7 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         """Return virtual router id and role of each highly available router."""
         notes: dict[L3Key, str] = {}
         for key, value in present.items():
-            ha = ha_of(value)
+            ha = ha_of(value) if isinstance(value, RouterState) else None
             if isinstance(key, RouterKey) and ha is not None:
                 is_here = self._is_present(key)
                 role = read_role(self._driver, key.router) if is_here else "not here yet"
@@ -248,7 +295,8 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             converge_isolated(self._metadata, dropped).raise_failed()
 
     def _make_proxy(self, key: RouterKey, state: RouterState) -> MetadataProxy:
-        namespace = self._driver.namespace_of(key.router, RouterPart.FULL)
+        part = RouterPart.FULL if state.full is not None else RouterPart.LOCAL
+        namespace = self._driver.namespace_of(key.router, part)
         if namespace is None or state.metadata_port is None:
             name = self._driver.describe().name
             raise NotSupported(
@@ -277,19 +325,16 @@ def _is_in_force(key: L3Key, outcome: Outcome[L3Key]) -> bool:
 
 
 def _present(values: Mapping[L3Key, L3Value]) -> dict[L3Key, RouterDriverValue]:
-    """Return the values of the router driver."""
+    """Return the routers and floating IPs of the router driver."""
     return {
         key: value
         for key, value in values.items()
-        if not isinstance(value, Absent | ContributedFloatingIp)
+        if isinstance(value, RouterState | FloatingIpNat)
     }
 
 
-def ha_of(value: RouterDriverValue | None) -> HighAvailability | None:
-    """Return the settings of a highly available router."""
-    return value.full.ha if isinstance(value, RouterState) and value.full is not None else None
-
-
 def _runs(value: RouterDriverValue) -> bool:
-    """Return whether a router has a metadata proxy."""
-    return isinstance(value, RouterState) and value.metadata_port is not None
+    """Return whether a router has a metadata proxy; one without instances here has none."""
+    if not isinstance(value, RouterState) or value.metadata_port is None:
+        return False
+    return value.full is not None or value.local is not None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from typing import cast
 from uuid import UUID
 
 from netfw.agents.common.resource_index import ResourceIndex
-from netfw.model.device_owner import is_router_port
+from netfw.model.device_owner import DeviceOwner, is_router_port
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.ids import FloatingIpId, NetworkId, RouterId
 from netfw.model.port import Port
@@ -26,6 +26,11 @@ def router_of(port: Port) -> RouterId | None:
         return None  # not attached to a router yet
 
 
+def is_agent_gateway(port: Port) -> bool:
+    """Return whether *port* is the port of a host on an external network."""
+    return port.device_owner == DeviceOwner.FLOATING_IP_AGENT_GATEWAY
+
+
 class L3ResourceIndex(ResourceIndex):
     """Resources as an L3 agent looks them up.
 
@@ -38,6 +43,9 @@ class L3ResourceIndex(ResourceIndex):
         self._ports = self.declare(Port, lambda port: _known(router_of(port)))
         self._networks = self.declare(
             Port, lambda port: () if router_of(port) is None else (port.network_id,)
+        )
+        self._agent_gateways = self.declare(
+            Port, lambda port: (port.network_id,) if is_agent_gateway(port) else ()
         )
         self._floating_ips = self.declare(FloatingIp, lambda floating: _known(floating.router_id))
         self._forwardings = self.declare(PortForwarding, lambda each: (each.floating_ip_id,))
@@ -58,6 +66,11 @@ class L3ResourceIndex(ResourceIndex):
         """Return the ports of a router, in order of id."""
         return tuple(cast(Port, each) for each in self._sorted(self._ports.refs(router)))
 
+    def agent_gateway_ports(self, network: NetworkId) -> tuple[Port, ...]:
+        """Return the ports of agent gateways on a network, in order of id."""
+        refs = self._agent_gateways.refs(network)
+        return tuple(cast(Port, each) for each in self._sorted(refs))
+
     def routers_on(self, network: NetworkId) -> frozenset[RouterId]:
         """Return the routers that have a port on a network."""
         ports = (cast(Port, self[key]) for key in self._networks.refs(network))
@@ -68,9 +81,14 @@ class L3ResourceIndex(ResourceIndex):
         refs = self._floating_ips.refs(router)
         return tuple(cast(FloatingIp, each) for each in self._sorted(refs))
 
-    def related(self, router: RouterId) -> Iterator[Resource]:
-        """Yield the floating IPs of a router and their port forwardings, in order of id."""
-        for floating in self.floating_ips(router):
+    def related(
+        self, router: RouterId, is_here: Callable[[FloatingIp], bool]
+    ) -> Iterator[Resource]:
+        """Yield the floating IPs of a router, and their port forwardings, in order of id.
+
+        Those that are not on this host are left out.
+        """
+        for floating in filter(is_here, self.floating_ips(router)):
             yield floating
             if refs := self._forwardings.refs(floating.id):
                 yield from self._sorted(refs)

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 
 from netfw.agents.common.heartbeat import make_heartbeat
 from netfw.agents.common.job_agent import JobAgentConfig
+from netfw.agents.l3.agent_mode import AgentMode
 from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.router import RouterCapability
 from netfw.drivers.values.reports import Heartbeat
 from netfw.drivers.values.router_values import HA_PRIORITY, METADATA_PORT
 from netfw.errors import ConfigError
@@ -18,8 +20,6 @@ from netfw.model.ids import NetworkId
 
 ROLE_REPORT_INTERVAL = 2.0
 """Seconds in which roles are collected, where the driver has no advertisement interval."""
-LEGACY = "legacy"
-"""The agent mode of hosts that run whole routers."""
 
 
 @frozen(kw_only=True)
@@ -28,7 +28,9 @@ class L3AgentConfig(JobAgentConfig):
 
     threads: int = 8
     """Number of routers that are converged in parallel."""
-    agent_mode: str = LEGACY
+    agent_mode: AgentMode = field(default=AgentMode.LEGACY, converter=AgentMode)
+    enable_inat_enat: bool = False
+    """Floating IPs are translated elsewhere: this host has none."""
     handle_internal_only_routers: bool = True
     gateway_external_network_id: NetworkId | None = None
     ipv6_gateway: IPv6Address | None = None
@@ -45,7 +47,9 @@ class L3AgentConfig(JobAgentConfig):
     agent_type: str = "L3 agent"
 
 
-def validate_config(settings: L3AgentConfig, *, has_metadata: bool) -> None:
+def validate_config(
+    settings: L3AgentConfig, driver: DriverInfo[Capability], *, has_metadata: bool
+) -> None:
     """Validate the settings.
 
     :raises ConfigError: a sentence that says what to change.
@@ -56,10 +60,11 @@ def validate_config(settings: L3AgentConfig, *, has_metadata: bool) -> None:
             f"ipv6_gateway: {gateway} is not a link-local address: routers of external networks "
             "are named by their address of fe80::/10"
         )
-    if settings.agent_mode != LEGACY:
+    mode = settings.agent_mode
+    if mode.runs_local_parts and RouterCapability.DISTRIBUTED not in driver.capabilities:
         raise ConfigError(
-            f"agent_mode: {settings.agent_mode!r} is not possible: this agent runs whole routers "
-            f"only, set it to {LEGACY}"
+            f"agent_mode: {mode.value!r} is not possible: the router driver {driver.name!r} has no "
+            f"distributed routers; set it to {AgentMode.LEGACY}, or choose another router_driver"
         )
     if settings.enable_metadata_proxy and not has_metadata:
         raise ConfigError(
@@ -78,7 +83,8 @@ def make_state_report(
     """Build the state report, with the keys that servers and operators know."""
     only = settings.gateway_external_network_id
     configurations: dict[str, object] = {
-        "agent_mode": settings.agent_mode,
+        "agent_mode": settings.agent_mode.value,
+        "enable_inat_enat": settings.enable_inat_enat,
         "handle_internal_only_routers": settings.handle_internal_only_routers,
         "gateway_external_network_id": "" if only is None else str(only),
         "interface_driver": settings.interface_driver,

@@ -101,6 +101,7 @@ class L3AgentComponents(ConfiguredComponents):
             host=self._conf.host,
             threads=options.num_sync_threads,
             agent_mode=options.agent_mode,
+            enable_inat_enat=options.enable_inat_enat,
             handle_internal_only_routers=options.handle_internal_only_routers,
             gateway_external_network_id=_network(options.gateway_external_network_id),
             ipv6_gateway=_ipv6_address(options.ipv6_gateway),

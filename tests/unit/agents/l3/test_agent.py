@@ -50,7 +50,7 @@ def test_assigned_routers_are_on_the_machine_with_their_floating_ips(environment
     found = environment(ONE, router(3), assigned(router(3), THERE))
     assert found.ready().counts == {
         "routers": 2, "interfaces": 2, "ex_gw_ports": 1, "floating_ips": 1,
-        "ha_routers": 0, "active_ha_routers": 0,
+        "agent_gateways": 0, "ha_routers": 0, "active_ha_routers": 0,
     }  # fmt: skip
     assert found.router.routers().keys() == {EDGE.id, INNER.id}
     assert found.router.floating_ips().keys() == {ONE.id}
@@ -86,7 +86,7 @@ def test_statuses_of_routers_and_floating_ips_are_reported_with_reasons(environm
     found.source.put(evolve(EDGE, admin_up=False, revision=2))
     assert found.ready().counts == {
         "routers": 1, "interfaces": 1, "ex_gw_ports": 0, "floating_ips": 0,
-        "ha_routers": 0, "active_ha_routers": 0,
+        "agent_gateways": 0, "ha_routers": 0, "active_ha_routers": 0,
     }  # fmt: skip
     assert found.report(EDGE) == found.report(ONE) == ("DOWN", DOWN)
     assert found.machine.present.keys() == {RouterKey(INNER.id)}
@@ -321,7 +321,6 @@ def test_source_that_offers_no_list_of_services_is_tolerated(environment):
     ("settings", "words"),
     [
         ({"ipv6_gateway": ip_address("2001:db8::1")}, "ipv6_gateway: 2001:db8::1 is not"),
-        ({"agent_mode": "dvr"}, "agent_mode: 'dvr'"),
         ({}, "enable_metadata_proxy needs a metadata_driver"),
     ],
 )

@@ -8,12 +8,14 @@ import pytest
 from attrs import evolve
 
 from netfw.agents.common.jobs import Job
+from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
 from netfw.agents.l3.executor import L3JobExecutor
 from netfw.agents.l3.router_state import ContributedFloatingIp
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.errors import NetfwError, OperationRefused, PartlyInvalid
 from netfw.plan import Outcome
+from netfw.state.memory_source import MemorySource
 from netfw.testing.conformance.router.factories import make_site
 from netfw.testing.fakes.router import FakeRouter
 
@@ -36,6 +38,10 @@ class Refusing(FakeRouter):
         failed = self.failed if SITE.key in update.put else {}
         outcome = super().converge(update.without(failed))
         return evolve(outcome, failed=failed)
+
+
+def make_executor(driver: FakeRouter) -> L3JobExecutor:
+    return L3JobExecutor(driver, AgentGatewayExecutor("here", MemorySource(), driver))
 
 
 def job(
@@ -69,7 +75,7 @@ def test_contributed_floating_ips_fail_with_their_rules_or_their_router(
     failed: dict[Any, NetfwError], expected: set[FloatingIpKey]
 ) -> None:
     driver = Refusing(failed)
-    executor = L3JobExecutor(driver)
+    executor = make_executor(driver)
     assert executor.execute(job(ONE, TWO)).failed.keys() - {SITE.key} == expected
     later = executor.execute(job(ONE, TWO, router=False))
     assert later.failed.keys() == expected, "a later job without the router"
@@ -81,7 +87,7 @@ def test_contributed_floating_ips_fail_with_their_rules_or_their_router(
 @pytest.mark.spec("L3-30")
 def test_a_refused_router_leaves_floating_ips_whose_rules_are_in_force() -> None:
     driver = Refusing({})
-    executor = L3JobExecutor(driver)
+    executor = make_executor(driver)
     assert executor.execute(job(ONE, rules={ONE: "1"})).ok
     driver.failed = {SITE.key: REFUSED}
     new_rule = {None: "9"}
@@ -98,7 +104,7 @@ def test_a_refused_router_leaves_floating_ips_whose_rules_are_in_force() -> None
 def test_rules_that_are_not_in_force_fail_with_a_refused_router(*, gone: bool) -> None:
     """Rules that were refused before, or those of a router that another program removed."""
     driver = Refusing({} if gone else {ONE: REFUSED})
-    executor = L3JobExecutor(driver)
+    executor = make_executor(driver)
     first = executor.execute(job(ONE, rules={ONE: "1"}))
     assert first.failed.keys() == (set() if gone else {ONE})
     driver.failed = {SITE.key: REFUSED}
@@ -110,7 +116,7 @@ def test_rules_that_are_not_in_force_fail_with_a_refused_router(*, gone: bool) -
 
 def test_a_dropped_router_has_no_rules_in_force() -> None:
     driver = Refusing({})
-    executor = L3JobExecutor(driver)
+    executor = make_executor(driver)
     assert executor.execute(job(ONE, rules={ONE: "1"})).ok
     assert executor.execute(Job(group=SITE.router, put={}, drop=frozenset({SITE.key}))).ok
     driver.machine.present[SITE.key] = SITE.state  # another program's, say

@@ -8,7 +8,7 @@ from attrs import evolve
 from netfw.agents.l3.desired import Desired
 from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex
-from netfw.agents.l3.router_state import Absent, L3HostContext
+from netfw.agents.l3.router_parts import Absent, L3HostContext
 from netfw.cli.commands.plan import plans_in_turn
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.values.events import KeysChanged

@@ -9,7 +9,8 @@ from attrs import evolve
 from netfw.agents.l3.desired import Desired
 from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex
-from netfw.agents.l3.router_state import NOT_CONTRIBUTED, Absent, L3HostContext
+from netfw.agents.l3.router_parts import Absent, L3HostContext
+from netfw.agents.l3.router_state import NOT_CONTRIBUTED
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterState
 from netfw.model.binding import Binding

@@ -65,7 +65,7 @@ def test_impossible_configuration_is_refused_with_a_sentence(tmp_path, agent, wo
 
 def test_wrong_configuration_ends_the_program_with_status_2(tmp_path, capsys):
     path = tmp_path / "agent.conf"
-    path.write_text("[agent]\nagent_mode = dvr\n")
+    path.write_text("[agent]\nagent_mode = other\n")
     assert main(["--config-file", str(path)]) == 2
     assert "agent_mode" in capsys.readouterr().err
 

@@ -1,0 +1,136 @@
+"""The desired state of the parts of one distributed router on this host.  Pure.
+
+The source delivers such a router to the hosts that have, or prepare for, a port on one of its
+subnets, and to those that its central part is assigned to.  The bindings of the gateway and of the
+ports of the central part tell which these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from attrs import frozen
+
+from netfw.agents.l3.resource_index import L3ResourceIndex
+from netfw.agents.l3.router_parts import (
+    ADMIN_DOWN,
+    NO_HA,
+    Absent,
+    L3HostContext,
+    find_gateway_port,
+    has_ipv6,
+    make_gateway,
+    make_ha,
+    make_interfaces,
+    make_router_port,
+)
+from netfw.drivers.values.router_values import CentralRouter, LocalRouter, RouterState
+from netfw.model.address import IpAddress
+from netfw.model.device_owner import DeviceOwner
+from netfw.model.ids import SubnetId
+from netfw.model.port import Port
+from netfw.model.router import Router
+
+LEGACY_MODE = "the router is distributed, and agent_mode of this host is legacy"
+
+
+@frozen(kw_only=True)
+class DistributedRouter:
+    """The parts of a distributed router that are to be on this host."""
+
+    state: RouterState
+    left_out: str = ""
+    """Why its central part, which is assigned to this host, is not to be here."""
+
+
+def make_distributed_router(
+    router: Router, index: L3ResourceIndex, context: L3HostContext
+) -> DistributedRouter | Absent | None:
+    """Return the desired parts of *router*, without contributions; ``None``: not this host's."""
+    ports = [port for port in index.ports(router.id) if port.admin_up]
+    is_assigned = _has_central_part(ports, context)
+    if not context.agent_mode.runs_local_parts and not is_assigned:
+        return None  # delivered since an instance of this host is on one of its subnets
+    if not router.admin_up:
+        return Absent(reason=ADMIN_DOWN)
+    if not context.agent_mode.runs_local_parts:
+        return Absent(reason=LEGACY_MODE, refused=True)
+    central = _make_central(router, ports, index, context) if is_assigned else None
+    return DistributedRouter(
+        state=RouterState(
+            local=_make_local(router, ports, index, context),
+            central=central if isinstance(central, CentralRouter) else None,
+            routes=router.routes,
+            metadata_port=context.metadata_port,
+        ),
+        left_out=central.reason if isinstance(central, Absent) else "",
+    )
+
+
+def is_central_here(router: Router, index: L3ResourceIndex, context: L3HostContext) -> bool:
+    """Return whether this host runs, or should run, the central part of *router*."""
+    ports = (port for port in index.ports(router.id) if port.admin_up)
+    return context.agent_mode.runs_central_parts and _has_central_part(ports, context)
+
+
+def _has_central_part(ports: Iterable[Port], context: L3HostContext) -> bool:
+    """Return whether the gateway or a port of the central part is bound to this host."""
+    owners = (DeviceOwner.ROUTER_GATEWAY, DeviceOwner.ROUTER_CENTRALIZED_SNAT)
+    central = (port for port in ports if port.device_owner in owners)
+    return any(port.binding.is_on(context.host) for port in central)
+
+
+def _make_local(
+    router: Router, ports: Sequence[Port], index: L3ResourceIndex, context: L3HostContext
+) -> LocalRouter:
+    network = None if router.gateway is None else router.gateway.network_id
+    if not context.has_agent_gateways or context.gateway_problem(network) is not None:
+        network = None
+    return LocalRouter(
+        interfaces=make_interfaces(ports, index),
+        snat_addresses={} if router.gateway is None else _snat_addresses(ports),
+        external_network=network,
+    )
+
+
+def _snat_addresses(ports: Iterable[Port]) -> dict[SubnetId, IpAddress]:
+    """Return the address of the central part on each subnet."""
+    addresses: dict[SubnetId, IpAddress] = {}
+    for port in _central_ports(ports):
+        for fixed in port.fixed_ips:
+            addresses.setdefault(fixed.subnet_id, fixed.address)
+    return addresses
+
+
+def _central_ports(ports: Iterable[Port]) -> list[Port]:
+    return [port for port in ports if port.device_owner == DeviceOwner.ROUTER_CENTRALIZED_SNAT]
+
+
+def _make_central(
+    router: Router, ports: Sequence[Port], index: L3ResourceIndex, context: L3HostContext
+) -> CentralRouter | Absent | None:
+    """Return the central part, or why this host cannot have it; ``None``: it has no gateway."""
+    gateway_port = find_gateway_port(ports)
+    if router.gateway is None or gateway_port is None:
+        return None
+    problem = _central_problem(router, context)
+    if problem is not None:
+        return Absent(reason=problem, refused=True)
+    ha = make_ha(router, ports, index, context) if router.ha else None
+    if isinstance(ha, Absent):
+        return ha
+    described = (make_router_port(port, index) for port in _central_ports(ports))
+    own = tuple(port for port in described if port is not None)
+    snat, ipv6 = router.gateway.enable_snat, has_ipv6(own)
+    gateway = make_gateway(snat, gateway_port, index, context, ipv6)
+    return None if gateway is None else CentralRouter(ports=own, gateway=gateway, ha=ha)
+
+
+def _central_problem(router: Router, context: L3HostContext) -> str | None:
+    """Return why this host cannot have the central part of *router*; ``None``: it can."""
+    if not context.agent_mode.runs_central_parts:
+        mode = context.agent_mode
+        return f"it is assigned to this host, whose agent_mode is {mode}; it needs dvr_snat"
+    if router.ha and not context.supports_ha:
+        return NO_HA
+    return context.gateway_problem(None if router.gateway is None else router.gateway.network_id)
