@@ -1,6 +1,7 @@
 """A distributed router and a source that makes ports of agent gateways, for tests."""
 
 import threading
+from contextlib import contextmanager
 from uuid import UUID
 
 from attrs import evolve
@@ -33,6 +34,7 @@ from tests.unit.agents.l3.environment import (
     RED,
     RED_SUBNET,
     THERE,
+    L3Environment,
     floating_ip,
     router_port,
 )
@@ -103,6 +105,7 @@ class GatewaySource(RecordingSource):
         """Closed by a test: requests for ports take long."""
         self.gate.set()
         self.requested = threading.Event()
+        self.refuses = False
 
     def request(self, request):
         if not isinstance(request, EnsureGatewayPort | ReleaseGatewayPort):
@@ -110,7 +113,7 @@ class GatewaySource(RecordingSource):
         self.asked.append(request)
         self.requested.set()
         assert self.gate.wait(60), "a test forgot to open the gate"
-        if self.away:
+        if self.refuses:
             raise BackendUnavailable("the source does not answer")
         port = agent_gateway_port(request.host)
         if isinstance(request, ReleaseGatewayPort):
@@ -118,3 +121,19 @@ class GatewaySource(RecordingSource):
             return None
         self.put(port)
         return port
+
+
+@contextmanager
+def distributed_environments():
+    """Yield a function that makes environments with the resources of a source; end their agents."""
+    made = []
+
+    def make(*items, **options):
+        source = GatewaySource(*items)
+        made.append(L3Environment(source=source, **{"agent_mode": "dvr", **options}))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.source.gate.set()
+        each.agent.close()
