@@ -212,6 +212,8 @@ def test_floating_ip_is_not_added_to_a_gateway_that_is_being_removed():
     assert users.begin_removal(OUTSIDE.id)
     assert users.acquire({ONE: OUTSIDE.id}) == {ONE}
     users.end_removal(OUTSIDE.id)
+    assert users.begin_removal(OUTSIDE.id), "the floating IP waits, and does not use it"
+    users.end_removal(OUTSIDE.id)
     assert users.record_gateway(OUTSIDE.id) == {ONE}
     assert users.acquire({ONE: OUTSIDE.id}) == set()
     users.record_in_force(ONE)

@@ -38,6 +38,8 @@ from tests.unit.agents.l3.distributed import (
 )
 from tests.unit.agents.l3.environment import (
     BLUE_SUBNET,
+    EDGE,
+    EDGE_BLUE,
     HA_NETWORK,
     HA_SUBNET,
     HERE,
@@ -207,6 +209,14 @@ def test_floating_ip_that_moves_to_another_host_leaves_this_one():
     assert nat(found, LOCAL_ONE).part is LOCAL_PART
     learn(found, [evolve(LOCAL_ONE, host=THERE, revision=2)])
     assert found.all_keys() == {RouterKey(DVR.id)}
+
+
+def test_floating_ip_follows_the_part_of_a_converted_router_with_the_same_gateway():
+    plain = (EDGE, EDGE_BLUE, OUT_HERE)
+    found = desired(*CENTRAL, CENTRAL_ONE, *plain, agent_mode="dvr_snat")
+    assert nat(found, CENTRAL_ONE).part is RouterPart.FULL
+    learn(found, [evolve(DVR, revision=3), DVR_BLUE])
+    assert nat(found, CENTRAL_ONE).part is CENTRAL_PART
 
 
 def test_floating_ip_of_a_network_that_this_host_does_not_have_is_refused():
