@@ -93,6 +93,12 @@ PLUGINS = (
         help="Routers are highly available where the request does not say so; only administrators "
         "may say.  See max_l3_agents_per_router.",
     ),
+    cfg.BoolOpt(
+        "router_distributed",
+        default=False,
+        help="Routers are distributed where the request does not say so; only administrators may "
+        "say.  Their central part needs an L3 agent whose agent_mode is dvr_snat.",
+    ),
     cfg.StrOpt(
         "l3_ha_net_cidr",
         default="169.254.192.0/18",

@@ -39,6 +39,8 @@ class Settings:
     """Whether plain routers are moved from dead L3 agents, which may still forward."""
     l3_ha: bool = False
     """Whether a router is highly available if the request does not say."""
+    router_distributed: bool = False
+    """Whether a router is distributed if the request does not say."""
     l3_ha_net_cidr: str = "169.254.192.0/18"
     """IPv4 prefix of HA networks."""
     l3_ha_network_type: NetworkType | None = None

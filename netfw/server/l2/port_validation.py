@@ -49,6 +49,10 @@ _ADVICE: Final[Mapping[str, str]] = {
         "delete the router, set its ha to false, or remove it from the L3 agent of the host"
     ),
     DeviceOwner.ROUTER_GATEWAY: "clear the gateway of the router",
+    DeviceOwner.ROUTER_CENTRALIZED_SNAT: (
+        "the server creates and deletes such ports for the central parts of distributed routers: "
+        "clear the gateway of the router, or remove its interface on the subnet"
+    ),
     DeviceOwner.FLOATING_IP: "delete the floating IP",
 }
 

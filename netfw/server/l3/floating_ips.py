@@ -25,6 +25,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.floating_ip_hosts import find_host
 from netfw.server.l3.forwarded_ports import find_port_forwardings, forwards, render_forwarded
 from netfw.server.l3.inside_ports import (
     choose_fixed_ip,
@@ -214,7 +215,7 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
         return floating
     if floating.port_id is not None:
         unit.tx.statuses.delete([ref(floating)])
-    return evolve(after, status=Status.DOWN)
+    return evolve(after, host=find_host(unit, router, port, fixed.address), status=Status.DOWN)
 
 
 def _check_unassociated(unit: UnitOfWork, floating: FloatingIp, port: Port, fixed: FixedIp) -> None:

@@ -101,7 +101,14 @@ def _lock_floating_ips_of(unit: UnitOfWork, port: Port) -> list[FloatingIp]:
 
 def disassociate(floating: FloatingIp) -> FloatingIp:
     """Return *floating* without an association."""
-    return evolve(floating, port_id=None, fixed_address=None, router_id=None, status=Status.DOWN)
+    return evolve(
+        floating,
+        port_id=None,
+        fixed_address=None,
+        router_id=None,
+        host=None,
+        status=Status.DOWN,
+    )
 
 
 def _check_attachment(unit: UnitOfWork, before: Port, after: Port | None) -> None:

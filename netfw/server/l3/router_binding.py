@@ -1,22 +1,27 @@
 """Binding of router ports to the hosts of their routers.
 
-A plain router is on one host with all its ports. Of a distributed router, the gateway is on the
-host of the central part, and interfaces are on every host. The ports of a highly available router
-are on all its hosts at once, and bound to the active one as soon as it is known; beside them, each
-host has an HA port of its own.
+A plain router is on one host with all its ports. Of a distributed router, the gateway and the ports
+of the central part are on the host of that part, and interfaces are on every host. The ports of a
+highly available router are on all its hosts at once, and bound to the active one as soon as it is
+known; beside them, each host has an HA port of its own.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
 from attrs import evolve
 
 from netfw.drivers.server.change import Change
+from netfw.drivers.server.query import Query
 from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
-from netfw.model.device_owner import DeviceOwner, is_router_attachment
+from netfw.model.device_owner import (
+    DeviceOwner,
+    is_distributed,
+    is_router_attachment,
+)
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
@@ -24,9 +29,12 @@ from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.vrids import VridStore
-from netfw.server.l3.ha_networks import acquire_vrid, find_ha_ports, update_ha_ports
+from netfw.server.l3.ha_networks import acquire_vrid, update_ha_ports
 from netfw.server.l3.router_ports import change_port, kind_of, read_router_ports, router_of
 from netfw.server.scheduling.rescheduler import run_each_as_server
+
+LEFT_OWNERS: Final = (DeviceOwner.ROUTER_HA_INTERFACE.value, DeviceOwner.ROUTER_GATEWAY.value)
+"""Owners of the ports by which the routers of a host are found after its agent is deleted."""
 
 
 def follow_agents(unit: UnitOfWork, target: Ref) -> None:
@@ -56,9 +64,14 @@ def follow_changes(unit: UnitOfWork, change: Change) -> None:
 
 
 def _leave_host(unit: UnitOfWork, host: str) -> None:
-    """Run the hooks of the highly available routers that were on *host*, whose agent is gone."""
-    on_host = find_ha_ports(unit.tx, **{"binding:host_id": host})
-    routers = {router for port in on_host if (router := router_of(port)) is not None}
+    """Run the hooks of the highly available and distributed routers that were on *host*, whose
+    agent is gone."""
+    filters = {"binding:host_id": (host,), "device_owner": LEFT_OWNERS}
+    rows = unit.tx.resources.find(Kind.PORT, Query(filters=filters))
+    named = {router_of(cast(Port, row.resource())) for row in rows}
+    refs = {Ref(Kind.ROUTER, id) for id in named if id is not None}
+    found = unit.tx.resources.present(refs) if refs else ()
+    routers = [row.ref.id for row in found if row.body["ha"] or row.body["distributed"]]
     for id in unit.tx.statuses.get_for_update(Kind.ROUTER, routers):
         for hook in unit.context.reassignment_hooks:
             hook(unit, Ref(Kind.ROUTER, id))
@@ -112,13 +125,13 @@ def _bind(unit: UnitOfWork, target: Ref) -> None:
 
 
 def plan_binding(router: Router, port: Port, hosts: frozenset[str], active: str) -> dict[str, Any]:
-    """Return the attributes by which the binding of an interface or gateway changes.
+    """Return the attributes by which the binding of a port of *router* changes.
 
     *hosts*: those of the router; *active*: the one that is known to be active, or empty.
     """
     binding = port.binding
     host, several = binding.host, frozenset[str]()
-    if router.distributed and port.device_owner != DeviceOwner.ROUTER_GATEWAY:
+    if is_distributed(port.device_owner):
         host = ""  # it is on every host
     elif router.ha:
         several = hosts

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from netfw.drivers.server.query import Body, Query
 from netfw.model.address import IpAddress
-from netfw.model.device_owner import ROUTER_ATTACHMENTS, DeviceOwner
+from netfw.model.device_owner import ROUTER_ATTACHMENTS, DeviceOwner, is_router_interface
 from netfw.model.ids import PortId, SubnetId
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref
@@ -21,6 +21,8 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.ports import PortHandler
 
 NAMED_IN_TEXTS: Final = 3
+BOUND_WITH_ROUTER: Final = (*ROUTER_ATTACHMENTS, DeviceOwner.ROUTER_CENTRALIZED_SNAT.value)
+"""Owners of the ports that are bound where the router, or its central part, is."""
 
 
 def kind_of(router: Router) -> tuple[bool, bool]:
@@ -43,11 +45,15 @@ class RouterPorts:
 
     gateway: Port | None
     interfaces: tuple[Port, ...]
+    central: tuple[Port, ...]
+    """Ports of the central part of a distributed router."""
     subnets: Mapping[SubnetId, Subnet]
+    """Subnets of the interfaces and of the gateway."""
 
     @property
     def ports(self) -> tuple[Port, ...]:
-        return self.interfaces if self.gateway is None else (*self.interfaces, self.gateway)
+        inside = (*self.interfaces, *self.central)
+        return inside if self.gateway is None else (*inside, self.gateway)
 
     @property
     def addresses(self) -> frozenset[IpAddress]:
@@ -64,15 +70,28 @@ class RouterPorts:
 
 def read_router_ports(reader: Reader, router: UUID) -> RouterPorts:
     """Read the ports of a router, in two statements."""
-    filters = {"device_id": (str(router),), "device_owner": ROUTER_ATTACHMENTS}
+    filters = {"device_id": (str(router),), "device_owner": BOUND_WITH_ROUTER}
     rows = reader.resources.find(Kind.PORT, Query(filters=filters))
     ports = [cast(Port, row.resource()) for row in rows]
     gateways = [port for port in ports if port.device_owner == DeviceOwner.ROUTER_GATEWAY]
+    interfaces = tuple(port for port in ports if is_router_interface(port.device_owner))
+    attached = (*interfaces, *gateways)
     return RouterPorts(
         gateway=gateways[0] if gateways else None,
-        interfaces=tuple(port for port in ports if port.device_owner != DeviceOwner.ROUTER_GATEWAY),
-        subnets=subnets_of(reader, (fixed for port in ports for fixed in port.fixed_ips)),
+        interfaces=interfaces,
+        central=tuple(
+            port for port in ports if port.device_owner == DeviceOwner.ROUTER_CENTRALIZED_SNAT
+        ),
+        subnets=subnets_of(reader, (fixed for port in attached for fixed in port.fixed_ips)),
     )
+
+
+def get_router_for_update(unit: UnitOfWork, id: UUID) -> Router:
+    """Return a router, locked.
+
+    :raises NotFound: it does not exist.
+    """
+    return cast(Router, unit.tx.resources.get(Kind.ROUTER, id, lock=True).resource())
 
 
 def router_of(port: Port) -> UUID | None:

@@ -17,7 +17,7 @@ from attrs import frozen
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import Report, ReportResult, RoleReport
-from netfw.model.device_owner import ROUTER_ATTACHMENTS, is_distributed
+from netfw.model.device_owner import is_distributed
 from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
@@ -31,13 +31,13 @@ from netfw.server.db.agents.router_roles import HostRole, RoleKey, RouterRoleRow
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.resources.rows import Row
 from netfw.server.l3.role_decision import decide_active_host, find_active_hosts
-from netfw.server.l3.router_ports import bind_ports, router_of
+from netfw.server.l3.router_ports import BOUND_WITH_ROUTER, bind_ports, router_of
 from netfw.server.l3.router_status import hosts_of_routers
 from netfw.server.l3.split_detection import SplitDetector
 from netfw.server.scheduling.assignments import AgentAssignments
 
 NOBODY: Final[Mapping[UUID, str]] = MappingProxyType({})
-BOUND: Final = tuple(owner for owner in ROUTER_ATTACHMENTS if not is_distributed(owner))
+BOUND: Final = tuple(owner for owner in BOUND_WITH_ROUTER if not is_distributed(owner))
 """Owners of the ports that are bound to the active host."""
 AT_ONCE: Final = 100
 """Roles in one transaction."""

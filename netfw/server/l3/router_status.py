@@ -50,7 +50,7 @@ class L3Statuses:
     """Records reports on routers and floating IPs, and sets the statuses that follow from them.
 
     Only reports of the present revision count, and only from hosts that serve the resource: those
-    of the router, and for a floating IP of a distributed router that of its port.
+    of the router, or the one host that a floating IP of a distributed router is at.
     """
 
     context: ServerContext
@@ -220,14 +220,14 @@ def _counts(report: StatusReport, rows: Mapping[UUID, Row], hosts: Hosts) -> boo
 def _recompute(unit: UnitOfWork, rows: Mapping[UUID, Row], hosts: Hosts, dead: Set[str]) -> int:
     """Set the statuses of *rows*, which are of one kind; return how many changed."""
     known = unit.tx.statuses.of(row.ref for row in rows.values())
-    unserved = [id for id, row in rows.items() if row.kind is Kind.ROUTER and not hosts[id]]
-    needed = find_routers_with_ports(unit.tx, unserved)
+    needing = _needing_hosts(
+        unit, [row for id, row in rows.items() if row.kind is Kind.ROUTER and not hosts[id]]
+    )
     changed: dict[UUID, Status] = {}
     for id, row in rows.items():
         reports = {report.host: report.status for report in known.get(row.ref, ())}
         if row.kind is Kind.ROUTER:
-            has_ports = id in needed and not row.body["distributed"]
-            status = decide_router_status(hosts[id], dead, reports, has_ports=has_ports)
+            status = decide_router_status(hosts[id], dead, reports, needs_host=id in needing)
         else:
             status = decide_floating_ip_status(hosts[id], dead, reports)
         if status.value != row.body["status"]:
@@ -237,6 +237,21 @@ def _recompute(unit: UnitOfWork, rows: Mapping[UUID, Row], hosts: Hosts, dead: S
         if (written := unit.tx.resources.written.get(rows[id].ref)) is not None:
             unit.tx.resources.written[rows[id].ref] = {**written, "status": status.value}
     return len(changed)
+
+
+def _needing_hosts(unit: UnitOfWork, rows: Sequence[Row]) -> Set[UUID]:
+    """Return those of the routers *rows* that work on no host unless one is assigned.
+
+    They have ports. A distributed router works without, unless it has a gateway: each host creates
+    its own part with the first instance there, and only the central part is assigned.
+    """
+    with_ports = find_routers_with_ports(unit.tx, [row.ref.id for row in rows])
+    return {
+        row.ref.id
+        for row in rows
+        if row.ref.id in with_ports
+        and (row.body.get("external_gateway_info") or not row.body["distributed"])
+    }
 
 
 def _delete_former_reports(unit: UnitOfWork, rows: Mapping[UUID, Row], hosts: Hosts) -> None:
@@ -257,11 +272,9 @@ def _serving_hosts(unit: UnitOfWork, kind: Kind, rows: Mapping[UUID, Row]) -> Ho
         return hosts_of_routers(unit, rows)
     routers = {id: UUID(row.body["router_id"]) for id, row in rows.items() if row.body["router_id"]}
     assigned = hosts_of_routers(unit, set(routers.values()))
-    local = _hosts_of_ports(unit, routers, rows)
-    return {
-        id: (assigned[routers[id]] if id in routers else frozenset()) | local.get(id, frozenset())
-        for id in rows
-    }
+    hosts = {id: assigned[routers[id]] if id in routers else frozenset() for id in rows}
+    local = {id: row.body["host"] for id, row in rows.items() if row.body.get("host")}
+    return {id: frozenset({local[id]}) if id in local else hosts[id] for id in rows}
 
 
 def hosts_of_routers(unit: UnitOfWork, ids: Collection[UUID]) -> Hosts:
@@ -272,24 +285,6 @@ def hosts_of_routers(unit: UnitOfWork, ids: Collection[UUID]) -> Hosts:
         if each.service is Service.L3:
             hosts[each.ref.id].add(each.host)
     return {id: frozenset(some) for id, some in hosts.items()}
-
-
-def _hosts_of_ports(
-    unit: UnitOfWork, routers: Mapping[UUID, UUID], rows: Mapping[UUID, Row]
-) -> Hosts:
-    """Return the hosts of the ports of floating IPs whose routers are distributed."""
-    found = unit.tx.resources.present(_router_refs(set(routers.values()))) if routers else ()
-    distributed = {row.ref.id for row in found if row.body["distributed"]}
-    ports = {
-        id: Ref(Kind.PORT, UUID(rows[id].body["port_id"]))
-        for id, router in routers.items()
-        if router in distributed and rows[id].body["port_id"]
-    }
-    hosts = {
-        row.ref: row.body["binding:host_id"]
-        for row in (unit.tx.resources.present(set(ports.values())) if ports else ())
-    }
-    return {id: frozenset({hosts[port]}) for id, port in ports.items() if hosts.get(port)}
 
 
 def _silent_hosts(unit: UnitOfWork, hosts: Hosts) -> Set[str]:

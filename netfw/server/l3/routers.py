@@ -21,7 +21,7 @@ from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3 import router_roles
+from netfw.server.l3 import central_ports, floating_ip_hosts, router_roles
 from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.ha_network_checks import check_ha_network_change
 from netfw.server.l3.ha_networks import acquire_vrid, release_vrid
@@ -117,7 +117,9 @@ class RouterHandler(StoredResourceHandler[Router]):
 
     def _new(self, unit: UnitOfWork, body: Body) -> Router:
         plain = {name: value for name, value in body.items() if name not in ACTION_ATTRIBUTES}
-        attributes = {"ha": unit.context.settings.l3_ha, **plain, "id": str(uuid4())}
+        settings = unit.context.settings
+        kind = {"ha": settings.l3_ha, "distributed": settings.router_distributed}
+        attributes = {**kind, **plain, "id": str(uuid4())}
         router = cast(Router, parse(self.kind, attributes))
         _check_kind(router)
         _check_zones(unit, router)
@@ -157,7 +159,9 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
         statuses, splits = L3Statuses(context), SplitDetector(context)
         context.precommit_hooks += [
             check_port_change,
+            central_ports.follow_changes,
             follow_changes,
+            floating_ip_hosts.follow_changes,
             statuses.follow_ports,
             statuses.follow_conversions,
             router_roles.follow_changes,

@@ -11,15 +11,15 @@ PRECEDENCE = (Status.ACTIVE, Status.DEGRADED, Status.ERROR, Status.DOWN)
 
 
 def decide_router_status(
-    hosts: Set[str], dead: Set[str], reports: Mapping[str, Status], *, has_ports: bool
+    hosts: Set[str], dead: Set[str], reports: Mapping[str, Status], *, needs_host: bool
 ) -> Status:
     """Return the status of a router by the *reports* of the *hosts* that serve it.
 
-    A router is in BUILD until the first report. Without a host it is DOWN, unless it has no ports
-    either, so that no host is needed yet.
+    A router is in BUILD until the first report. Without a host it is DOWN if it needs one. Of a
+    distributed router, *hosts* are those of its central part.
     """
     if not hosts:
-        return Status.DOWN if has_ports else Status.ACTIVE
+        return Status.DOWN if needs_host else Status.ACTIVE
     waiting = Status.DOWN if hosts <= dead else Status.BUILD
     return _reported_status(hosts - dead, reports) or waiting
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from attrs import frozen
 
@@ -11,9 +12,16 @@ from netfw.drivers.values.router_values import MAX_HA_PEERS
 from netfw.model.agent import Agent
 from netfw.model.router import Router
 
-LEGACY, CENTRAL, EDGE = "legacy", "dvr_snat", "dvr"
-"""Modes of L3 agents: centralized routers; those and the central part of distributed ones; the
-distributed part alone."""
+LEGACY: Final = "legacy"
+"""Mode of L3 agents that have plain and highly available routers."""
+DVR_SNAT: Final = "dvr_snat"
+"""Mode of those that also have distributed routers, with their central parts."""
+DVR: Final = "dvr"
+"""Mode of those that have the local parts of distributed routers, with floating IPs."""
+DVR_NO_EXTERNAL: Final = "dvr_no_external"
+"""Mode of those that have the local parts without floating IPs: their host has no external
+network."""
+MODES: Final = (LEGACY, DVR, DVR_SNAT, DVR_NO_EXTERNAL)
 
 MAX_HA_HOSTS = MAX_HA_PEERS + 1
 """Maximum of hosts that a highly available router can be on."""
@@ -68,13 +76,24 @@ def mode_of(agent: Agent) -> str:
 
 
 def ineligibility(agent: Agent, router: Router) -> str:
-    """Return why an L3 agent cannot have *router*; empty: it can."""
+    """Return why an L3 agent cannot have *router*, or its central part; empty: it can."""
     mode = mode_of(agent)
-    if router.distributed and mode != CENTRAL:
-        return f"router {router.id} is distributed, and its mode is {mode}, not {CENTRAL}"
-    if not router.distributed and mode not in (LEGACY, CENTRAL):
-        return f"router {router.id} is on one host, and its mode is {mode}"
+    if mode not in MODES:
+        return f"its mode {mode[:64]!r} is unknown: it is none of {', '.join(MODES)}"
+    if router.distributed and mode != DVR_SNAT:
+        return (
+            f"router {router.id} is distributed, and its central part needs an agent whose mode is "
+            f"{DVR_SNAT}, not {mode}"
+        )
+    if not router.distributed and mode not in (LEGACY, DVR_SNAT):
+        return f"router {router.id} is not distributed, and its mode is {mode}"
     return ""
+
+
+def serves_floating_ips(agent: Agent) -> bool:
+    """Return whether an L3 agent translates the floating IPs of instances on its host."""
+    content = agent.configurations.content()
+    return mode_of(agent) in (DVR, DVR_SNAT) and not content.get("enable_inat_enat")
 
 
 def wanted_agents(router: Router, most: int, there_are: int) -> int:

@@ -25,7 +25,13 @@ from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.agents.excluded_hosts import ExcludedHosts
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.scheduling.assignments import AgentAssignments
-from netfw.server.scheduling.choice import ineligibility, wanted_agents
+from netfw.server.scheduling.choice import (
+    DVR_SNAT,
+    LEGACY,
+    ineligibility,
+    mode_of,
+    wanted_agents,
+)
 from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_each_as_server
 
 LOG = logging.getLogger(__name__)
@@ -60,8 +66,14 @@ class RouterScheduler:
         match change.before, change.after:
             case Router() as router, None:
                 self.assignments.unassign(unit, ref(router))
-            case Router(ha=was), Router() as router if was != router.ha:
+            case Router(ha=ha, distributed=distributed), Router() as router if (
+                ha,
+                distributed,
+            ) != (router.ha, router.distributed):
                 self._convert(unit, router)
+            case Router() as before, Router(distributed=True, gateway=None) as router:
+                if _had_gateway(before):  # and with it goes the central part
+                    self.assignments.unassign(unit, ref(router))
             case before, Router() as router:
                 if router.gateway is not None and not _had_gateway(before):
                     self._schedule(unit, router.id)
@@ -74,13 +86,15 @@ class RouterScheduler:
                 pass
 
     def reconcile(self) -> int:
-        """Remove routers from hosts without an agent, move plain ones from dead agents, if
-        configured, and assign more agents to routers with ports that have too few.
+        """Remove routers from hosts without an agent, or whose agent got another mode, move plain
+        ones from dead agents, if configured, and assign more agents to routers with ports that have
+        too few.
 
         Each router is a transaction of its own. Return how many changed.
         """
         left = self.context.read(self.assignments.without_agent)
         changed = self._run_each(self._leave, sorted({each.ref.id for each in left}))
+        changed += self._run_each(self._replace, self.context.read(self._misplaced))
         changed += self._run_each(self._move, self._abandoned())
         if self.context.read(
             lambda view: any(each.alive for each in self.assignments.agents(view))
@@ -100,14 +114,49 @@ class RouterScheduler:
         )
 
     def _convert(self, unit: UnitOfWork, router: Router) -> None:
-        """Assign the agents of a router that became highly available or plain."""
-        if not router.ha:
-            hosts = self.assignments.hosts(unit.tx, ref(router))
-            if len(hosts) > 1:
-                kept = self._host_of_plain(unit, router, hosts)
-                self.assignments.unassign(unit, ref(router), *hosts - {kept})
+        """Assign the agents of a router that became one of another kind."""
+        hosts = self._leave_unfit_hosts(unit, router)
+        if not router.ha and len(hosts) > 1:
+            kept = self._host_of_plain(unit, router, hosts)
+            self.assignments.unassign(unit, ref(router), *hosts - {kept})
         if find_routers_with_ports(unit.tx, [router.id]):
             self._schedule(unit, router.id)
+
+    def _leave_unfit_hosts(self, unit: UnitOfWork, router: Router) -> frozenset[str]:
+        """Remove *router* from hosts whose agents cannot have it; return the others."""
+        hosts = self.assignments.hosts(unit.tx, ref(router))
+        unfit = hosts
+        if _needs_agent(router):
+            known = self.assignments.agents(unit.tx) if hosts else ()
+            unfit = hosts & {agent.host for agent in known if ineligibility(agent, router)}
+        if unfit:
+            self.assignments.unassign(unit, ref(router), *unfit)
+        return hosts - unfit
+
+    def _misplaced(self, view: ReadSnapshot) -> tuple[UUID, ...]:
+        """Return the routers on hosts whose agents cannot have them any more."""
+        modes = {agent.host: mode_of(agent) for agent in self.assignments.agents(view)}
+        if all(mode == DVR_SNAT for mode in modes.values()):
+            return ()
+        query = Query(filters={"distributed": (True,)})
+        distributed = {row.ref.id for row in view.resources.find(Kind.ROUTER, query)}
+        found = {
+            each.ref.id
+            for each in AssignmentRows(view.connection).at(Service.L3)
+            if (mode := modes.get(each.host, DVR_SNAT)) != DVR_SNAT
+            and (mode != LEGACY or each.ref.id in distributed)
+        }
+        return tuple(sorted(found))
+
+    def _replace(self, unit: UnitOfWork, id: UUID) -> bool:
+        """Move a router from agents that cannot have it to others, if there are any."""
+        router = _locked(unit, id)
+        before = self.assignments.hosts(unit.tx, ref(router))
+        if self._leave_unfit_hosts(unit, router) == before:
+            return False
+        LOG.warning("router %s: removed from L3 agents whose mode does not fit it any more", id)
+        self._schedule(unit, id)
+        return True
 
     def _host_of_plain(self, unit: UnitOfWork, router: Router, hosts: frozenset[str]) -> str:
         """Return the one of *hosts* that keeps *router*: one with a live agent, the active one, if
@@ -134,9 +183,7 @@ class RouterScheduler:
         if not self.assignments.any(unit.tx):
             return ()
         router = _locked(unit, id)
-        if router.distributed and router.gateway is None:
-            return ()
-        return self.schedule(unit, router)
+        return self.schedule(unit, router) if _needs_agent(router) else ()
 
     def _waiting(self, view: ReadSnapshot) -> tuple[UUID, ...]:
         """Return the routers with ports that have fewer agents than they could."""
@@ -151,6 +198,8 @@ class RouterScheduler:
             if has[row.ref.id] and not row.body["ha"]:
                 continue
             router = cast(Router, row.resource())
+            if not _needs_agent(router):
+                continue
             fitting = sum(
                 not ineligibility(agent, router) and agent.host not in excluded.get(router.id, ())
                 for agent in alive
@@ -211,6 +260,11 @@ def find_routers_with_ports(reader: Reader, ids: Collection[UUID]) -> frozenset[
         for row in reader.resources.find(Kind.PORT, query)
         if is_router_attachment(row.body["device_owner"])
     )
+
+
+def _needs_agent(router: Router) -> bool:
+    """Return whether *router* is assigned to agents at all: it has a central part, or no other."""
+    return not router.distributed or router.gateway is not None
 
 
 def _had_gateway(before: object) -> bool:

@@ -35,9 +35,9 @@ def test_the_best_report_of_live_hosts_is_the_status(
     hosts: str, dead: str, reports: dict[str, Status], router: Status, floating_ip: Status
 ) -> None:
     serving, silent = frozenset(hosts), frozenset(dead)
-    assert decide_router_status(serving, silent, reports, has_ports=True) is router
+    assert decide_router_status(serving, silent, reports, needs_host=True) is router
     assert decide_floating_ip_status(serving, silent, reports) is floating_ip
 
 
 def test_a_router_without_ports_needs_no_host() -> None:
-    assert decide_router_status(frozenset(), frozenset(), {}, has_ports=False) is ACTIVE
+    assert decide_router_status(frozenset(), frozenset(), {}, needs_host=False) is ACTIVE

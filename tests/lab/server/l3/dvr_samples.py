@@ -1,0 +1,46 @@
+"""Distributed routers, and what the database has of them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from uuid import UUID
+
+from netfw.drivers.server.query import Query, RequestContext
+from netfw.model.device_owner import DeviceOwner
+from netfw.model.floating_ip import FloatingIp
+from netfw.model.port import Port
+from netfw.model.resource import Kind
+from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
+
+SNAT = DeviceOwner.ROUTER_CENTRALIZED_SNAT.value
+GATEWAY = DeviceOwner.ROUTER_GATEWAY.value
+
+
+def dvr_router(core: Layer3, who: RequestContext = ANNA, **body: Any) -> str:
+    """A distributed router of a project."""
+    return core.router(ADMIN, project_id=who.project_id, distributed=True, **body)
+
+
+def ports_with(core: Layer3, router: str, owner: str) -> list[Port]:
+    """The ports of a router with this owner, with what the API does not show."""
+    query = Query(filters={"device_id": (router,), "device_owner": (owner,)})
+    rows = core.context.read(lambda view: view.resources.find(Kind.PORT, query))
+    return [cast(Port, row.resource()) for row in rows]
+
+
+def central_subnets(core: Layer3, router: str) -> list[list[str]]:
+    """The subnets of each port of the central part, in order."""
+    ports = ports_with(core, router, SNAT)
+    return sorted(sorted(str(fixed.subnet_id) for fixed in port.fixed_ips) for port in ports)
+
+
+def central_hosts(core: Layer3, router: str) -> set[tuple[str, frozenset[str]]]:
+    """Where the central part is bound, by its gateway and its other ports."""
+    ports = [*ports_with(core, router, SNAT), *ports_with(core, router, GATEWAY)]
+    return {(port.binding.host, port.binding.hosts) for port in ports}
+
+
+def floating_ip(core: Layer3, id: str) -> FloatingIp:
+    """A floating IP with what the API does not show."""
+    row = core.context.read(lambda view: view.resources.get(Kind.FLOATING_IP, UUID(id)))
+    return cast(FloatingIp, row.resource())
