@@ -24,7 +24,7 @@ from netfw.drivers.server.query import Query
 from netfw.model.address import IpAddress, IpNetwork
 from netfw.model.agent import Agent
 from netfw.model.common_fields import Status
-from netfw.model.device_owner import DeviceOwner
+from netfw.model.device_owner import DeviceOwner, is_trusted
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
@@ -129,13 +129,18 @@ def update_hosts(unit: UnitOfWork, ids: Collection[UUID]) -> None:
 
 
 def _follow_port(unit: UnitOfWork, before: Port | None, after: Port | None) -> None:
-    if before is not None and after is not None and before.binding.host != after.binding.host:
+    if before is not None and after is not None and _moved(before, after):
         update_hosts(unit, _find(unit, port_id=[after.id]))
     former, present = _pairs_of(before), _pairs_of(after)
     if former == present:
         return
     (network,) = {each.network_id for each in (before, after) if each is not None}
     _follow_pairs(unit, network, former ^ present)
+
+
+def _moved(before: Port, after: Port) -> bool:
+    """Return whether a port that can have floating IPs is on another host."""
+    return before.binding.host != after.binding.host and not is_trusted(after.device_owner)
 
 
 def _pairs_of(port: Port | None) -> frozenset[IpNetwork]:

@@ -77,7 +77,7 @@ def test_ports_follow_a_router_that_gets_another_agent(core: Layer3) -> None:
     core.delete("router", router)
 
 
-def test_only_the_gateway_of_a_distributed_router_is_somewhere(core: Layer3) -> None:
+def test_only_the_central_part_of_a_distributed_router_is_somewhere(core: Layer3) -> None:
     l3_agent(core, "one", mode="dvr_snat")
     outside, _ = core.outside()
     _, subnet = core.inside()
@@ -87,4 +87,5 @@ def test_only_the_gateway_of_a_distributed_router_is_somewhere(core: Layer3) -> 
     assert hosts(core, router) == {
         "network:router_interface_distributed": "",
         "network:router_gateway": "one",
+        "network:router_centralized_snat": "one",
     }

@@ -10,104 +10,15 @@ from sqlalchemy import event
 
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
 from netfw.server.db import Database
-from netfw.server.db.agents.assignments import AssignmentRows
-from netfw.server.scheduling.assignments import AgentAssignments
 from netfw.testing.lab.wait import wait_until
-from tests.lab.server.l3.environment import ADMIN, Layer3
-from tests.server.core.agent_samples import beat, grow_old
+from tests.lab.server.l3.environment import ADMIN
+from tests.lab.server.l3.status_samples import ACTIVE, DOWN, ERROR, KINDS, Site
 
 pytestmark = pytest.mark.spec("API-18", "RPC-03", "L3-10")
 
 L3_AGENT = "L3 agent"
-KINDS = {"router": Kind.ROUTER, "floatingip": Kind.FLOATING_IP}
-ACTIVE, DOWN, ERROR = Status.ACTIVE, Status.DOWN, Status.ERROR
-
-
-class Site:
-    """A router with a floating IP whose port is on ``vm``, and an L3 agent on ``a``."""
-
-    def __init__(
-        self, database: Database, *hosts: str, distributed: bool = False, **options: Any
-    ) -> None:
-        self.options = {"failover_grace": 0.0, **options}
-        self.core = Layer3(database, **self.options)
-        self.beat(*hosts)
-        outside, _ = self.core.outside()
-        network, self.subnet = self.core.inside()
-        self.router = self.core.router(ADMIN, distributed=distributed)
-        self.core.lead_out(self.router, outside, ADMIN)
-        self.core.connect(self.router, ADMIN, subnet_id=self.subnet)
-        self.port = self.core.port(network)["id"]
-        self.core.update("port", self.port, ADMIN, **{"binding:host_id": "vm"})
-        made = self.core.create("floatingip", floating_network_id=outside, port_id=self.port)
-        self.floatingip = made["id"]
-
-    def beat(self, *hosts: str) -> None:
-        for host in hosts:
-            self.core.core.agent_services.agents([beat(host, L3_AGENT)])
-
-    def die(self, *hosts: str) -> None:
-        for host in hosts:
-            grow_old(self.core.context, host, 600)
-        self.reconcile()
-
-    def reconcile(self) -> None:
-        self.core.core.agent_services.rescheduler.reconcile()
-
-    def restart(self) -> None:
-        self.core = Layer3(self.core.context.database, **self.options)
-
-    def body(self, name: str) -> dict[str, Any]:
-        return self.core.show(name, getattr(self, name))
-
-    def statuses(self) -> tuple[str, str]:
-        return self.body("router")["status"], self.body("floatingip")["status"]
-
-    def report(
-        self, name: str, status: Status, host: str = "a", reason: str = "", older: int = 0
-    ) -> str:
-        body = self.body(name)
-        report = StatusReport(
-            ref=Ref(KINDS[name], UUID(body["id"])),
-            revision=body["revision_number"] - older,
-            host=host,
-            service=Service.L3,
-            status=status,
-            reason=reason,
-        )
-        self.core.plugin("network").handle_reports([report])
-        after = self.body(name)
-        assert after["revision_number"] == body["revision_number"]
-        return str(after["status"])
-
-    def report_both(self, status: Status, host: str = "a") -> None:
-        for name in KINDS:
-            self.report(name, status, host)
-
-    def hosts(self) -> set[str]:
-        ref = Ref(Kind.ROUTER, UUID(self.router))
-        found = self.core.context.read(lambda view: AssignmentRows(view.connection).of([ref]))
-        return {each.host for each in found}
-
-    def assign(self, *hosts: str) -> None:
-        """Have the router on exactly *hosts*."""
-        ref = Ref(Kind.ROUTER, UUID(self.router))
-        assignments = AgentAssignments(L3_AGENT, self.core.context.settings)
-
-        def change(unit: Any) -> None:
-            for host in sorted(set(hosts) - self.hosts_of(unit)):
-                assignments.assign(unit, ref, host)
-            if gone := self.hosts_of(unit) - set(hosts):
-                assignments.unassign(unit, ref, *gone)
-
-        self.core.context.run(ADMIN, change)
-
-    def hosts_of(self, unit: Any) -> set[str]:
-        found = unit.tx.assignments.of([Ref(Kind.ROUTER, UUID(self.router))])
-        return {each.host for each in found}
 
 
 @pytest.fixture
@@ -133,14 +44,6 @@ def test_only_reports_of_serving_hosts_and_of_the_present_revision_count(
     assert site.report(name, ACTIVE, "stranger") == before
     assert site.report(name, ACTIVE, "vm") == before
     assert site.report(name, ACTIVE, older=1) == before
-
-
-def test_the_host_of_the_port_serves_the_floating_ip_of_a_distributed_router(
-    file_database: Database,
-) -> None:
-    site = Site(file_database, distributed=True)
-    assert site.report("floatingip", ACTIVE, "vm") == "ACTIVE"
-    assert site.body("router")["status"] == "ACTIVE"
 
 
 @pytest.mark.parametrize("name", KINDS)
