@@ -15,6 +15,7 @@ from netfw.drivers.values.subscription import Service
 from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
+from netfw.server.agents.host_resources import release_host_resources
 from netfw.server.agents.tunnel_claims import release_tunnel_addresses
 from netfw.server.core.resource_handler import (
     Reader,
@@ -77,8 +78,8 @@ class AgentHandler(StoredResourceHandler[Agent]):
         return after
 
     def do_delete(self, unit: UnitOfWork, before: Agent) -> None:
-        """Delete *before* with its assignments; a live agent registers again with its next
-        heartbeat."""
+        """Delete *before* with its assignments and what its host has for it; a live agent registers
+        again with its next heartbeat."""
         service = SERVICES.get(before.agent_type)
         if service is not None:
             for each in AssignmentRows(unit.tx.connection).at(service, before.host):
@@ -87,6 +88,7 @@ class AgentHandler(StoredResourceHandler[Agent]):
         unit.tx.heartbeats.delete(before.id)
         unit.delete(before)
         release_tunnel_addresses(unit, before.host)
+        release_host_resources(unit, before)
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         if "alive" in query.filters:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, cast
-from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import frozen
 
@@ -17,6 +17,7 @@ from netfw.drivers.values.agent_requests import (
     EnsureHostMac,
     FindPorts,
     ReleaseDhcpPort,
+    ReleaseGatewayPort,
     Request,
     ResolveDevices,
     SetPrefix,
@@ -29,6 +30,7 @@ from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
+from netfw.server.agents.host_resources import gateway_device_id, release_gateway_ports
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -59,6 +61,7 @@ class AgentRpcHandlers:
             FindPorts: self.find_ports,
             ResolveDevices: self.resolve_devices,
             EnsureGatewayPort: self.ensure_gateway_port,
+            ReleaseGatewayPort: self.release_gateway_port,
             EnsureHostMac: self.ensure_host_mac,
             EnabledServices: lambda _: frozenset(self.services()),
             SetPrefix: _refuse_prefix,
@@ -120,13 +123,28 @@ class AgentRpcHandlers:
         :raises NotFound: there is no such network.
         :raises Conflict: it is not external, or has no address left.
         """
-        device = f"fg{uuid5(NAMESPACE_DNS, request.host)}"
+        device = gateway_device_id(request.host)
         return self._find_or_make(
             lambda reader: _first(
                 _ports(reader, request.network, DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value, device)
             ),
             lambda unit: _make_gateway_port(unit, request, device),
         )
+
+    def release_gateway_port(self, request: ReleaseGatewayPort) -> None:
+        """Delete the port of a host on an external network, if there is one."""
+        owner, device = (
+            DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value,
+            gateway_device_id(request.host),
+        )
+
+        def release(unit: UnitOfWork) -> None:
+            unit.network(request.network, lock=True)
+            release_gateway_ports(unit, request.host, network_id=str(request.network))
+
+        if self.context.read(lambda view: _ports(view, request.network, owner, device)):
+            with suppress(NotFound):  # deleted meanwhile, with its network or by itself
+                self.context.run(SERVER, release)
 
     def ensure_host_mac(self, request: EnsureHostMac) -> Mac:
         """Return the MAC address of a host; allocate it once."""

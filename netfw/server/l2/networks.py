@@ -29,6 +29,8 @@ from netfw.server.scheduling.assignments import add_zones
 LEAST_MTU = {4: 68, 6: 1280}
 """Smallest MTU that hosts of an IP version must accept."""
 MAX_MTU = 65535
+OF_AGENTS = (DeviceOwner.DHCP.value, DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value)
+"""Owners of the ports that agents request for themselves, and that do not keep a network."""
 
 
 class NetworkHandler(StoredResourceHandler[Network]):
@@ -153,7 +155,8 @@ class SegmentHandler(StoredResourceHandler[Segment]):
 
 
 def _clear_ports(unit: UnitOfWork, network: Network) -> None:
-    """Delete the ports that go with *network*: of DHCP, and of unused floating IPs.
+    """Delete the ports that go with *network*: of DHCP, of agents' gateways, and of unused floating
+    IPs.
 
     :raises Conflict: it has other ports.
     """
@@ -161,7 +164,7 @@ def _clear_ports(unit: UnitOfWork, network: Network) -> None:
     if network.external and "floatingip" in unit.context.handlers:
         unused = Query(filters={"floating_network_id": id, "port_id": (None,)})
         _delete_all(unit, "floatingip", unit.tx.resources.find(Kind.FLOATING_IP, unused))
-    own = Query(filters={"network_id": id, "device_owner": (DeviceOwner.DHCP.value,)})
+    own = Query(filters={"network_id": id, "device_owner": OF_AGENTS})
     served = unit.tx.resources.find(Kind.PORT, own)
     ports = unit.tx.resources.count(Kind.PORT, Query(filters={"network_id": id})) - len(served)
     if ports:
@@ -178,7 +181,7 @@ def _owners(unit: UnitOfWork, network: tuple[str]) -> list[str]:
     """Return the owners of some ports of a network, for a message."""
     query = Query(filters={"network_id": network}, limit=10)
     owners = {row.body["device_owner"] for row in unit.tx.resources.find(Kind.PORT, query)}
-    return sorted(owners - {"", DeviceOwner.DHCP.value})
+    return sorted(owners - {"", *OF_AGENTS})
 
 
 def _delete_all(unit: UnitOfWork, name: str, rows: Sequence[Row]) -> None:

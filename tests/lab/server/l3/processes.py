@@ -17,7 +17,7 @@ from netfw.model.router import HaRole
 from netfw.server.db import Database
 from netfw.server.security_groups.groups import default_group
 from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
-from tests.lab.server.l3.ha_samples import ha_router
+from tests.lab.server.l3.ha_samples import ha_router, l3_agent
 
 WORKERS = 4
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -216,6 +216,43 @@ def want_interfaces(url: str, cases: list[tuple[str, str]], seed: int) -> list[s
 
     with core_at(url) as core:
         return _in_threads(one)
+
+
+def want_gateways(url: str, routers: list[str], network: str, seed: int) -> list[str]:
+    """Give distributed routers a gateway, and take it from half of them again; the outcomes."""
+    mine = routers[seed::WORKERS]
+
+    def one(number: int) -> None:
+        for router in mine[number::THREADS]:
+            core.lead_out(router, network, ADMIN)
+            if number % 2:
+                core.update("router", router, ADMIN, external_gateway_info=None)
+
+    with core_at(url) as core:
+        return _in_threads(one)
+
+
+def want_moves(url: str, cases: list[dict[str, str]], seed: int) -> list[list[str]]:
+    """Associate floating IPs while their ports move, others get their addresses, and the agents of
+    hosts get other modes; the outcomes."""
+
+    def one(core: Layer3, case: dict[str, str], number: int) -> None:
+        if seed == 0:
+            core.update("floatingip", case["floating"], ADMIN, port_id=case["port"])
+        elif seed == 1:
+            host = {"binding:host_id": ("one", "two")[number % 2]}
+            core.update("port", case["port"], ADMIN, **host)
+        elif seed == 2:
+            pairs = [{"ip_address": case["address"]}] if number % 3 else []
+            core.update("port", case["other"], ADMIN, allowed_address_pairs=pairs)
+        else:
+            l3_agent(core, "one", mode=("dvr", "dvr_no_external")[number % 2])
+
+    with core_at(url) as core:
+        return [
+            [outcome(lambda: one(core, case, number))]  # noqa: B023
+            for number, case in enumerate(cases)
+        ]
 
 
 def forward(core: Layer3, floating: str, port: str, number: int) -> None:

@@ -1,0 +1,52 @@
+"""What a host has from the server for its agents: gateway ports, and its MAC address."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
+
+from sqlalchemy import delete
+
+from netfw.drivers.server.query import Query
+from netfw.drivers.values.subscription import AGENT_TYPES, Service
+from netfw.model.agent import Agent
+from netfw.model.device_owner import DeviceOwner
+from netfw.model.resource import Kind
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.schema.tables import HOST_MACS
+
+
+def gateway_device_id(host: str) -> str:
+    """Return the device id of the ports that a host has on external networks."""
+    return f"fg{uuid5(NAMESPACE_DNS, host)}"
+
+
+def release_host_resources(unit: UnitOfWork, agent: Agent) -> None:
+    """Release what the host of *agent*, which is deleted, had for it."""
+    service = AGENT_TYPES.get(agent.agent_type)
+    if service is Service.L3:
+        release_gateway_ports(unit, agent.host)
+    elif _is_l2(agent.agent_type) and not _has_l2_agent(unit, agent.host):
+        unit.tx.connection.execute(delete(HOST_MACS).where(HOST_MACS.c.host == agent.host))
+
+
+def release_gateway_ports(unit: UnitOfWork, host: str, **filters: str) -> None:
+    """Delete the ports of *host* on external networks, or those that match *filters*."""
+    wanted: dict[str, Any] = {
+        **filters,
+        "device_owner": DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value,
+        "device_id": gateway_device_id(host),
+    }
+    query = Query(filters={name: (text,) for name, text in wanted.items()})
+    for row in unit.tx.resources.find(Kind.PORT, query):
+        unit.context.handler("port").delete(unit, str(row.ref.id))
+
+
+def _is_l2(agent_type: str) -> bool:
+    """Return whether agents of this type forward; agents of vendors are L2 agents."""
+    return AGENT_TYPES.get(agent_type) in (Service.L2, None)
+
+
+def _has_l2_agent(unit: UnitOfWork, host: str) -> bool:
+    rows = unit.tx.resources.find(Kind.AGENT, Query(filters={"host": (host,)}))
+    return any(_is_l2(row.body["agent_type"]) for row in rows)
