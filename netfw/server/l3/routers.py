@@ -121,7 +121,6 @@ class RouterHandler(StoredResourceHandler[Router]):
         kind = {"ha": settings.l3_ha, "distributed": settings.router_distributed}
         attributes = {**kind, **plain, "id": str(uuid4())}
         router = cast(Router, parse(self.kind, attributes))
-        _check_kind(router)
         _check_zones(unit, router)
         (router,) = unit.insert(_with_vrid(unit, None, router))
         info = cast("Info | None", body.get(GATEWAY_INFO))
@@ -191,28 +190,15 @@ def _routes(body: Body) -> tuple[Route, ...]:
     return cast(Router, parse(Kind.ROUTER, probe)).routes
 
 
-def _check_kind(router: Router) -> None:
-    """Validate the kind of *router*: one of the kinds that L3 agents run.
-
-    :raises InvalidInput: it is highly available and distributed at once.
-    """
-    if router.ha and router.distributed:
-        text = "a router cannot be highly available and distributed at once yet: set ha to false"
-        raise InvalidInput({"distributed": f"{text}, or distributed to false"})
-
-
 def _check_conversion(before: Router, after: Router) -> None:
     """Validate a change of kind, which recreates the router: it must be down meanwhile.
 
-    :raises InvalidInput: it is up, or no L3 agent runs the new kind.
+    :raises InvalidInput: it is up.
     """
     changed = [
         each for each in ("ha", "distributed") if getattr(before, each) != getattr(after, each)
     ]
-    if not changed:
-        return
-    _check_kind(after)
-    if after.admin_up:
+    if changed and after.admin_up:
         text = "changes only while the router is down: set admin_state_up to false first"
         raise InvalidInput(dict.fromkeys(changed, text))
 

@@ -19,6 +19,7 @@ from netfw.server.scheduling.choice import (
     choose,
     ineligibility,
     max_agents,
+    serves_floating_ips,
     wanted_agents,
 )
 
@@ -96,13 +97,46 @@ def test_agents_that_are_dead_or_switched_off_are_no_candidates() -> None:
         ("dvr_snat", True, True),
         ("dvr", False, False),
         ("dvr", True, False),
+        ("dvr_no_external", False, False),
+        ("dvr_no_external", True, False),
+        ("edge", False, False),
+        ("edge", True, False),
     ],
 )
+@pytest.mark.spec("L3-60")
 def test_the_mode_of_an_agent_says_which_routers_it_can_have(
     mode: str | None, distributed: bool, can: bool
 ) -> None:
     router = Router(id=RouterId(UUID(int=2)), distributed=distributed)
     assert (not ineligibility(agent("a", configurations={"agent_mode": mode}), router)) is can
+
+
+@pytest.mark.spec("L3-60")
+def test_a_mode_that_does_not_exist_is_named_with_those_that_do() -> None:
+    router = Router(id=RouterId(UUID(int=2)))
+    reason = ineligibility(agent("a", configurations={"agent_mode": "edge"}), router)
+    assert (
+        reason == "its mode 'edge' is unknown: it is none of legacy, dvr, dvr_snat, dvr_no_external"
+    )
+
+
+@pytest.mark.spec("L3-60", "L3-68")
+@pytest.mark.parametrize(
+    ("configurations", "serves"),
+    [
+        ({}, False),
+        ({"agent_mode": "legacy"}, False),
+        ({"agent_mode": "dvr"}, True),
+        ({"agent_mode": "dvr_snat"}, True),
+        ({"agent_mode": "dvr_no_external"}, False),
+        ({"agent_mode": "dvr", "enable_inat_enat": False}, True),
+        ({"agent_mode": "dvr", "enable_inat_enat": True}, False),
+    ],
+)
+def test_which_agents_serve_the_floating_ips_of_their_hosts(
+    configurations: dict[str, Any], serves: bool
+) -> None:
+    assert serves_floating_ips(agent("a", configurations=configurations)) is serves
 
 
 def test_only_highly_available_routers_are_on_several_hosts() -> None:

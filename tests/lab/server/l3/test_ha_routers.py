@@ -127,44 +127,6 @@ def test_ports_are_bound_to_no_host_when_the_active_one_leaves(core: Layer3, way
     assert states["one"] == "unknown", "its former role is not that of the new assignment"
 
 
-@pytest.mark.spec("API-18")
-def test_router_is_not_highly_available_and_distributed_at_once(core: Layer3) -> None:
-    with pytest.raises(InvalidInput, match="at once yet: set ha to false, or distributed to"):
-        ha_router(core, distributed=True)
-    assert (core.find("router"), ha_networks(core)) == ([], [])
-    routers = {"ha": ha_router(core), "distributed": core.router(ADMIN, distributed=True)}
-    for router, missing in zip(routers.values(), ("distributed", "ha"), strict=True):
-        core.update("router", router, ADMIN, admin_state_up=False)
-        before = record(core)
-        with pytest.raises(InvalidInput, match="at once yet"):
-            core.update("router", router, ADMIN, **{missing: True})
-        assert record(core) == before
-    core.update("router", routers["ha"], ADMIN, ha=False, distributed=True)
-    core.update("router", routers["ha"], ADMIN, ha=True, distributed=False)
-
-
-@pytest.mark.spec("API-18")
-def test_distributed_router_where_routers_are_highly_available_by_default_says_so(
-    file_database: Database,
-) -> None:
-    core = Layer3(file_database, l3_ha=True)
-    with pytest.raises(InvalidInput, match="set ha to false"):
-        core.router(ADMIN, distributed=True)
-    core.router(ADMIN, distributed=True, ha=False)
-
-
-@pytest.mark.spec("API-18")
-def test_stored_router_of_both_kinds_can_be_renamed_and_converted(core: Layer3) -> None:
-    id = ha_router(core)
-    before = router_of(core, id)
-    core.context.database.transaction(
-        lambda tx: tx.resources.update(before, evolve(before, distributed=True))
-    )
-    core.update("router", id, ADMIN, name="another", admin_state_up=False)
-    core.update("router", id, ADMIN, distributed=False)
-    assert core.show("router", id)["ha"]
-
-
 @pytest.mark.spec("API-17")
 def test_plain_router_becomes_highly_available_and_back_while_it_is_down(core: Layer3) -> None:
     outside, _ = core.outside()
