@@ -28,11 +28,9 @@ from netfw.errors import (
     BackendUnavailable,
     Conflict,
     NetfwError,
-    NotFound,
     OperationRefused,
     PartlyInvalid,
 )
-from netfw.linux import netns
 from netfw.linux.fs.atomic_files import write_problem
 from netfw.linux.fs.directory_lock import DirectoryLock
 from netfw.linux.fs.permissions import exposure_problem
@@ -43,15 +41,20 @@ from netfw.linux.service_netns.steps import MakeNamespace
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
+from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
 from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep
-from netfw_drivers.linux_router.plan.ha_role import decide_role
 from netfw_drivers.linux_router.plan.marks import GrantAllocator
 from netfw_drivers.linux_router.plan.names import (
+    AGENT_GATEWAY,
+    CENTRAL_INTERFACE,
     CHAIN_OWNER,
     GATEWAY,
     HA,
     INTERFACE,
+    CentralPart,
+    PartId,
     parse_namespace,
+    part_key,
     router_namespace,
 )
 from netfw_drivers.linux_router.plan.observed import ObservedRouters
@@ -66,14 +69,17 @@ from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunne
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user, withdraw
 from netfw_drivers.linux_router.runtime.router_monitor import NOT_WIRED, RouterMonitor
+from netfw_drivers.linux_router.runtime.status import read_status
 
+PREFIXES = (INTERFACE, GATEWAY, HA, CENTRAL_INTERFACE, AGENT_GATEWAY)
+"""Prefixes of the names of devices."""
 RouterUpdate = Update[RouterDriverKey, RouterDriverValue]
 
 
 class LinuxRouterDriver(
     RouterDriver, Reconciler[RouterDriverKey, RouterDriverValue, ObservedRouters]
 ):
-    """Runs each router in a namespace of its own.
+    """Runs each router in a namespace of its own, and each part of a distributed one.
 
     Namespaces, rules and the files of radvd are its only record: rules carry the ids of floating
     IPs and address scopes as comments.  Different routers may be converged in parallel.
@@ -89,9 +95,7 @@ class LinuxRouterDriver(
         self._backend = Backend.SYSTEM if chosen == "system" else Backend(f"-{chosen}")
         tool = IptablesBinaries(self._backend)
         self._context = RouterContext(settings=settings, device_name=interface.device_name)
-        self._executor = RouterNetnsExecutor(
-            interface, CHAIN_OWNER, prefixes=(INTERFACE, GATEWAY, HA), tool=tool
-        )
+        self._executor = RouterNetnsExecutor(interface, CHAIN_OWNER, prefixes=PREFIXES, tool=tool)
         self._processes = RouterProcesses(settings, self._notify)
         self._radvd = RadvdRunner(settings, self._processes)
         self._keepalived = KeepalivedRunner(settings, self._processes)
@@ -142,34 +146,17 @@ class LinuxRouterDriver(
         return self._grants.grant(request)
 
     def namespace_of(self, router: RouterId, part: RouterPart) -> str | None:
-        return router_namespace(router) if part is RouterPart.FULL else None
+        return router_namespace(CentralPart(router) if part is RouterPart.CENTRAL else router)
 
     def status(self, router: RouterId) -> RouterStatus:
-        namespace = router_namespace(router)
-        if not netns.exists(namespace):
-            raise NotFound(f"router {router} is not on this host: there is no {namespace}")
-        found = self._executor.observe(namespace, mirrored=True)
-        devices = {
-            port: device.name
-            for port, device in self._executor.devices().items()
-            if device.name in found.links
-        }
-        return RouterStatus(
-            namespaces={RouterPart.FULL: namespace},
-            devices=devices,
-            role=decide_role(
-                found.links,
-                (each.address for each in found.addresses),
-                running=self._keepalived.is_running(router),
-            ),
-        )
+        return read_status(router, self._executor, self._keepalived)
 
     def unwired_ports(self, router: RouterId) -> frozenset[PortId]:
-        return self._monitor.unwired(router)
+        return self._monitor.unwired(router) | self._monitor.unwired(CentralPart(router))
 
     def present(self) -> frozenset[RouterDriverKey]:
         floating_ips = map(FloatingIpKey, self._observer.floating_ips())
-        return frozenset({*map(RouterKey, self._observer.routers()), *floating_ips})
+        return frozenset({*map(part_key, self._observer.routers()), *floating_ips})
 
     def observe(self, scope: RouterUpdate | None) -> ObservedRouters:
         if scope is None:
@@ -215,7 +202,7 @@ class LinuxRouterDriver(
                 self._conflicts.pop(key, None)
 
     def _converge_possible(
-        self, update: RouterUpdate, concerned: Collection[RouterId]
+        self, update: RouterUpdate, concerned: Collection[PartId]
     ) -> Outcome[RouterDriverKey]:
         """Converge; as long as the kernel refuses a route of a user, again without it."""
         possible = PossibleUpdate(update=update)
@@ -227,7 +214,7 @@ class LinuxRouterDriver(
             possible = rest
 
     def _converge(
-        self, update: RouterUpdate, concerned: Iterable[RouterId]
+        self, update: RouterUpdate, concerned: Iterable[PartId]
     ) -> Outcome[RouterDriverKey]:
         former = self._observer.locate(key for key in update if isinstance(key, FloatingIpKey))
         outcome = super().converge(update)
@@ -238,7 +225,8 @@ class LinuxRouterDriver(
         partly = (key for key, error in lost.items() if isinstance(error, PartlyInvalid))
         in_force = outcome.done | {*partly}
         self._record(update, in_force, [key.floating_ip for key in refused])
-        lost |= dict(self._supervise(in_force & update.put.keys()))
+        kept = in_force & update.put.keys()
+        lost |= dict(self._supervise(part for part in concerned if part_key(part) in kept))
         lost |= {k: e for k, e in self._unapplied(update, concerned) if _is_in_force(lost.get(k))}
         lost |= dict(self._refused_routes(update, lost))
         waiting = {**outcome.waiting, **self._resume(update, concerned)}
@@ -278,36 +266,31 @@ class LinuxRouterDriver(
     ) -> None:
         for key in update:
             if isinstance(key, RouterKey) and key in in_force:
-                value = update.put.get(key)
-                state = value if isinstance(value, RouterState) else None
-                self._observer.record(key.router, state, refused)
+                states = _part_states(key, update)
+                for part in (key.router, CentralPart(key.router)):
+                    self._observer.record(part, states.get(part), refused)
         if update.complete:
-            self._observer.forget_except(
-                key.router for key in (*update.put, *update.keep) if isinstance(key, RouterKey)
-            )
+            self._observer.forget_except(update.put.keys() | update.keep)
 
-    def _supervise(
-        self, keys: Iterable[RouterDriverKey]
-    ) -> Iterator[tuple[RouterDriverKey, NetfwError]]:
-        """Supervise the processes of *keys*; yield those for which that failed."""
-        for key in keys:
-            if isinstance(key, RouterKey):
-                try:
-                    for runner in self._daemons:
-                        runner.supervise(key.router)
-                except NetfwError as error:
-                    yield key, error
+    def _supervise(self, parts: Iterable[PartId]) -> Iterator[tuple[RouterDriverKey, NetfwError]]:
+        """Supervise the processes of *parts*; yield the routers for which that failed."""
+        for part in parts:
+            try:
+                for runner in self._daemons:
+                    runner.supervise(part)
+            except NetfwError as error:
+                yield part_key(part), error
 
     def _unapplied(
-        self, update: RouterUpdate, concerned: Iterable[RouterId]
+        self, update: RouterUpdate, concerned: Iterable[PartId]
     ) -> Iterator[tuple[RouterDriverKey, NetfwError]]:
         """Yield the keys whose addresses keepalived has not applied yet."""
         for router in concerned:
             try:
                 missing = self._keepalived.missing_addresses(router)
             except BackendUnavailable as error:
-                if RouterKey(router) in update.put:
-                    yield RouterKey(router), error
+                if part_key(router) in update.put:
+                    yield part_key(router), error
                 continue
             yield from unapplied_errors(update, router, missing).items()
 
@@ -318,15 +301,15 @@ class LinuxRouterDriver(
 
         The kernel refused it, or keepalived has not read it yet.
         """
-        for key, state in update.put.items():
+        keys = (key for key in update.put if isinstance(key, RouterKey))
+        for part, state in (item for key in keys for item in _part_states(key, update).items()):
+            key = part_key(part)
             error = lost.get(key)
-            if not isinstance(key, RouterKey) or not isinstance(state, RouterState):
-                continue
             if state.full is None or state.full.ha is None or not _is_in_force(error):
                 continue
-            routes = self._context.desired(key.router, state).routes().routes.values()
+            routes = self._context.desired(part, state).routes().routes.values()
             try:
-                refused = self._keepalived.refused_routes(key.router, routes)
+                refused = self._keepalived.refused_routes(part, routes)
             except BackendUnavailable as unavailable:
                 yield key, unavailable
                 continue
@@ -335,14 +318,14 @@ class LinuxRouterDriver(
                 yield key, PartlyInvalid({**others, **left_out})
 
     def _resume(
-        self, update: RouterUpdate, concerned: Iterable[RouterId]
+        self, update: RouterUpdate, concerned: Iterable[PartId]
     ) -> dict[RouterDriverKey, str]:
         """Watch and announce the routers; return the floating IPs that wait for the switch."""
         waiting: dict[RouterDriverKey, str] = {}
-        by_router: dict[RouterId, set[RouterDriverKey]] = {}
+        by_router: dict[PartId, set[RouterDriverKey]] = {}
         for key, value in update.put.items():
             if isinstance(value, FloatingIpNat):
-                by_router.setdefault(value.router, set()).add(key)
+                by_router.setdefault(nat_part(value), set()).add(key)
         for router in concerned:
             converged = self._observer.converged(router)
             if converged is None:
@@ -369,9 +352,14 @@ def _is_in_force(error: NetfwError | None) -> bool:
     return error is None or isinstance(error, PartlyInvalid)
 
 
+def _part_states(key: RouterKey, update: RouterUpdate) -> dict[PartId, RouterState]:
+    state = update.put.get(key)
+    return part_states(key.router, state) if isinstance(state, RouterState) else {}
+
+
 def _made_routers(stage: Stage) -> Iterator[RouterDriverKey]:
     for operation in stage.operations:
         if isinstance(operation.payload, MakeNamespace):
             router = parse_namespace(operation.payload.netns)
             assert router is not None, "only namespaces of routers are planned"
-            yield RouterKey(router)
+            yield part_key(router)

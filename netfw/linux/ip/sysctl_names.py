@@ -29,5 +29,9 @@ def path_of(name: str) -> str:
 
 
 def device_parameter(family: str, device: str, parameter: str) -> str:
-    """Return the name of a parameter of one device, whatever characters its name has."""
-    return f"net/{family}/conf/{device}/{parameter}"
+    """Return the name of a parameter of one device, whatever characters its name has.
+
+    One of its neighbour table begins with ``neigh/``.
+    """
+    folder, _, name = parameter.rpartition("/")
+    return f"net/{family}/{folder or 'conf'}/{device}/{name}"

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 from netfw.linux.ip.operations import AddAddress, DelAddress, NetworkOperation
 from netfw.linux.ip.plan import plan_addresses
 from netfw.linux.ip.values import Address, FoundAddress
-from netfw.linux.router_netns.values import NetnsPort, RouterNetns
+from netfw.linux.router_netns.values import NetnsDevice, NetnsLink, NetnsPort, RouterNetns
 from netfw.linux.service_netns.device_plan import LOOPBACK, MAKES_LINK_LOCAL, is_to_be_plugged
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
 from netfw.model.address import IpAddress, IpInterface
@@ -41,9 +41,9 @@ def plan_address_changes(wanted: RouterNetns, found: ObservedNetns) -> AddressCh
     floating: list[DelAddress] = []
     new: list[NetworkOperation] = []
     old: list[NetworkOperation] = []
-    for port in wanted.ports:
+    for port in wanted.devices:
         addresses = desired = list(_addresses(port, found))
-        if is_to_be_plugged(port, found):
+        if is_to_be_made(port, found):
             new += [AddAddress(address, replace=True) for address in addresses]
             desired = []
         have = [*_present(port, found)]
@@ -63,6 +63,14 @@ def plan_address_changes(wanted: RouterNetns, found: ObservedNetns) -> AddressCh
     return AddressChanges(floating=tuple(floating), new=tuple(new), old=tuple(old), bare=bare)
 
 
+def is_to_be_made(device: NetnsDevice, found: ObservedNetns) -> bool:
+    """Return whether the device is missing, wrong, or without its other end or its switch."""
+    if isinstance(device, NetnsPort):
+        return is_to_be_plugged(device, found)
+    link = found.links.get(device.device)
+    return link is None or (isinstance(device, NetnsLink) and device.is_broken)
+
+
 def _numbered(found: ObservedNetns, removed: Iterable[DelAddress]) -> frozenset[str]:
     """Return the devices that have an IPv4 address when these are removed."""
     gone = {each.address for each in removed}
@@ -80,7 +88,7 @@ def plan_departures(found: ObservedNetns, keep: Container[str]) -> Iterator[DelA
             yield DelAddress(entry.address)
 
 
-def _present(port: NetnsPort, found: ObservedNetns) -> Iterator[FoundAddress]:
+def _present(port: NetnsDevice, found: ObservedNetns) -> Iterator[FoundAddress]:
     """Yield the addresses of a device, without virtual ones.
 
     The link-local address that the kernel made before it was told not to is one like any other.
@@ -103,7 +111,7 @@ def _is_single(interface: IpInterface) -> bool:
     return interface.network.prefixlen == interface.max_prefixlen
 
 
-def _addresses(port: NetnsPort, found: ObservedNetns) -> Iterator[Address]:
+def _addresses(port: NetnsDevice, found: ObservedNetns) -> Iterator[Address]:
     without = why_without_ipv6(port, found)
     for interface in port.addresses:
         if interface.version == 4 or without is None:

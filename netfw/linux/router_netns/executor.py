@@ -182,5 +182,5 @@ def _birth(namespace: str) -> tuple[int, int]:
 def _parameters(wanted: RouterNetns | None) -> list[str]:
     if wanted is None:
         return list(SETTINGS)
-    own = (name for port in wanted.ports for name in port.sysctls)
+    own = (name for port in wanted.devices for name in port.sysctls)
     return [*SETTINGS, *wanted.sysctls, *own]

@@ -17,9 +17,12 @@ from attrs import evolve
 from netfw.linux.ip.operations import (
     AddAddress,
     AddRoute,
+    AddVeth,
     DelAddress,
+    DelLink,
     DelRoute,
     NetworkOperation,
+    SetMtu,
     SetUp,
     needs_ipv6,
 )
@@ -39,16 +42,16 @@ from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.plan import plan_chains
 from netfw.linux.router_netns.address_plan import (
     AddressChanges,
+    is_to_be_made,
     plan_address_changes,
     plan_departures,
 )
-from netfw.linux.router_netns.values import NetnsPort, RouterNetns
+from netfw.linux.router_netns.values import NetnsDevice, NetnsLink, NetnsPort, RouterNetns
 from netfw.linux.service_netns.device_plan import (
     LOOPBACK,
     can_be_set,
     clear_devices,
     forgotten_address,
-    is_to_be_plugged,
     lacks_link_local,
     remove_namespace,
     renew_link_local,
@@ -114,7 +117,7 @@ def make_update(wanted: RouterNetns) -> Update[ChainKey, Chain]:
 
 def _stages(owner: Hashable, wanted: RouterNetns, steps: Iterable[Step]) -> tuple[Stage, ...]:
     """Make stages; changes of the network that follow each other are one, others one each."""
-    ports = {port.device: port for port in wanted.ports}
+    ports = {port.device: port for port in wanted.devices}
 
     def owner_of(step: Step) -> Hashable:
         if isinstance(step, ChangeNetwork) and isinstance(step.operation, AddAddress):
@@ -124,13 +127,18 @@ def _stages(owner: Hashable, wanted: RouterNetns, steps: Iterable[Step]) -> tupl
         return owner
 
     stages: list[Stage] = []
-    for together, group in groupby(steps, lambda step: isinstance(step, ChangeNetwork)):
+    for netns, group in groupby(steps, _changed_netns):
         operations = [_operation(owner_of(step), step) for step in group]
-        if together:
+        if netns is not None:
             stages.append(Stage(operations))
         else:
             stages += [Stage((operation,)) for operation in operations]
     return tuple(stages)
+
+
+def _changed_netns(step: Step) -> str | None:
+    """Return the namespace whose network a step changes; None if it is another step."""
+    return step.netns if isinstance(step, ChangeNetwork) else None
 
 
 def _operation(owner: Hashable, step: Step) -> Operation:
@@ -148,20 +156,34 @@ def _steps(wanted: RouterNetns, found: ObservedNetns, chain_owner: str) -> Itera
         yield RestoreTables(wanted.netns, chain_owner, tables)
     # With the rules gone, no new connection is translated to an address.
     yield from _in(wanted, changes.floating)
-    devices = {port.device for port in wanted.ports}
+    devices = {port.device for port in wanted.devices}
+    keep = devices | set(filter(wanted.keeps, found.links))
     # With a device gone, the kernel would no longer recognise a route of several hops.
     yield from _in(wanted, (each for each in _stale(wanted, found) if not _is_on(each, devices)))
     # Addresses go before their device, so that a crash in between leaves none with connections.
-    yield from _in(wanted, plan_departures(found, devices))
-    yield from clear_devices(found, keep=devices)
+    yield from _in(wanted, plan_departures(found, keep))
+    yield from clear_devices(found, keep=keep)
     found = without_lost(found)
-    plugged = [port for port in wanted.ports if is_to_be_plugged(port, found)]
-    for port in plugged:
-        yield Plug(port.port, port.attachment(wanted.netns))
-    yield from _in(wanted, _devices(wanted, found, plugged))
+    made = [each for each in wanted.devices if is_to_be_made(each, found)]
+    for each in made:
+        yield from _make(each, wanted, found)
+    yield from _in(wanted, _devices(wanted, found, made))
     yield from _in(wanted, changes.new)
-    again = {port.device for port in plugged} | changes.devices
+    again = {each.device for each in made} | changes.devices
     yield from _in(wanted, _routing(wanted, found, changes, again))
+
+
+def _make(device: NetnsDevice, wanted: RouterNetns, found: ObservedNetns) -> Iterator[Step]:
+    """Plug a port, or make a pair; a broken one is removed first, with what is left of it."""
+    if isinstance(device, NetnsPort):
+        yield Plug(device.port, device.attachment(wanted.netns))
+    elif isinstance(device, NetnsLink):
+        if device.is_broken:
+            yield ChangeNetwork(netns=device.peer_netns, operation=DelLink(device.peer))
+        name, there = device.device, device.peer_netns
+        old = [DelLink(name)] if name in found.links else []
+        new = AddVeth(name=name, peer=device.peer, peer_namespace=there)
+        yield from _in(wanted, (*old, new, SetMtu(name, device.mtu)))
 
 
 def _in(wanted: RouterNetns, operations: Iterable[NetworkOperation]) -> Iterator[Step]:
@@ -175,7 +197,7 @@ def _forgotten(wanted: RouterNetns, operation: NetworkOperation) -> IpAddress | 
         return None
     kept = {
         interface.ip
-        for port in wanted.ports
+        for port in wanted.devices
         for interface in (*port.addresses, *port.virtual_addresses)
     } | wanted.moved_addresses
     return forgotten_address(operation, kept) if wanted.forget_connections else None
@@ -192,20 +214,25 @@ def _settings(wanted: RouterNetns, found: ObservedNetns) -> Iterator[NetworkOper
 
 
 def _devices(
-    wanted: RouterNetns, found: ObservedNetns, plugged: list[NetnsPort]
+    wanted: RouterNetns, found: ObservedNetns, made: list[NetnsDevice]
 ) -> Iterator[NetworkOperation]:
-    """Plan parameters and link state; a device that is plugged now gets all parameters."""
-    for port in wanted.ports:
+    """Plan parameters and link state; a device that is made now gets all parameters."""
+    for port in wanted.devices:
         settings = port.sysctls
-        if port in plugged:
+        if port in made:
             without = why_without_ipv6(port, found)
             yield from (
                 each for each in plan_sysctl(settings, {}) if not (without and needs_ipv6(each))
             )
+            if isinstance(port, NetnsLink):
+                yield SetUp(port.device)
             continue
         known = {name: value for name, value in settings.items() if can_be_set(name, found)}
         yield from plan_sysctl(known, found.sysctls)
-        if not found.links[port.device].up:
+        link = found.links[port.device]
+        if link.mtu != port.mtu:  # that of a port is wrong: it is plugged again
+            yield SetMtu(port.device, port.mtu)
+        if not link.up:
             yield SetUp(port.device)
         if lacks_link_local(port, settings, found):
             yield from renew_link_local(port.device)
@@ -229,7 +256,7 @@ def _routing(
             changes.devices or route.key not in changed
         ):
             yield AddRoute(route, replace=True)
-    devices = {port.device for port in wanted.ports}
+    devices = {port.device for port in wanted.devices}
     for each in planned[len(added) :]:
         if not isinstance(each, DelRoute) or _is_on(each, devices):
             yield each
@@ -252,11 +279,13 @@ def _owned(wanted: RouterNetns) -> Callable[[Route], bool]:
 
     A learnt route of a device that no longer accepts advertisements is, too.
     """
-    ignoring = {port.device for port in wanted.ports if port.settings.get(_ACCEPT_RA) == "0"}
+    ignoring = {port.device for port in wanted.devices if port.settings.get(_ACCEPT_RA) == "0"}
 
     def owned(route: Route) -> bool:
         if route.protocol == PROTOCOL_RA:
             return bool(route.hops) and all(hop.device in ignoring for hop in route.hops)
+        if route.hops and all(wanted.keeps(hop.device) for hop in route.hops):
+            return False
         return by_hand(route) or route.protocol in wanted.removed_protocols
 
     return owned
@@ -275,7 +304,7 @@ def _hiding(wanted: RouterNetns, found: ObservedNetns) -> Iterator[Route]:
         for each in plan_routes(routes, found.routes, owned)
         if isinstance(each, AddRoute | DelRoute)
     }
-    devices = {port.device for port in wanted.ports}
+    devices = {port.device for port in wanted.devices}
     old = [
         route
         for route in found.routes
@@ -293,7 +322,7 @@ def _is_hidden(hop: NextHop, by: Route, wanted: RouterNetns) -> bool:
         return False
     networks = [
         interface.network
-        for port in wanted.ports
+        for port in wanted.devices
         if port.device == hop.device
         for interface in port.addresses
     ]
@@ -317,5 +346,5 @@ def _is_possible(value: Route | Rule, wanted: RouterNetns, found: ObservedNetns)
     if value.destination.version == 4:
         return True
     devices = {hop.device for hop in value.hops}
-    without = (why_without_ipv6(port, found) for port in wanted.ports if port.device in devices)
+    without = (why_without_ipv6(port, found) for port in wanted.devices if port.device in devices)
     return found.no_ipv6 is None and not any(without)

@@ -16,12 +16,10 @@ from netfw.model.ids import PortId
 
 
 @frozen(kw_only=True)
-class NetnsPort:
-    """A port of a router, with the addresses and kernel parameters of its device."""
+class NetnsDevice:
+    """A device with its addresses and kernel parameters."""
 
-    port: PortId
     device: str
-    mac: Mac = field(converter=Mac)
     mtu: int
     addresses: tuple[IpInterface, ...] = field(default=(), validator=no_scope)
     """All addresses of the device, except the link-local one that the kernel assigns and those
@@ -29,16 +27,10 @@ class NetnsPort:
     virtual_addresses: frozenset[IpInterface] = field(default=frozenset(), validator=no_scope)
     """Addresses of VRRP, which keepalived adds and removes: they may be there or not."""
     settings: Mapping[str, str] = field(factory=dict)
-    """Kernel parameters of the device by family and name: ``{"ipv6/accept_ra": "0"}``."""
+    """Kernel parameters of the device by family and name: ``{"ipv6/accept_ra": "0"}``; those of
+    its neighbour table: ``{"ipv4/neigh/proxy_delay": "0"}``."""
     owners: Mapping[IpInterface, Hashable] = field(factory=dict)
     """Keys that fail when their address is refused; others fail the router."""
-
-    def attachment(self, netns: str) -> Attachment:
-        """Return the attachment to request from the interface driver.
-
-        :raises ValueError: a name or MTU that cannot be.
-        """
-        return Attachment(device=self.device, mac=self.mac, mtu=self.mtu, netns=netns)
 
     @property
     def sysctls(self) -> dict[str, str]:
@@ -48,6 +40,31 @@ class NetnsPort:
             device_parameter(family, self.device, parameter): value
             for (family, parameter), value in zip(parameters, self.settings.values(), strict=True)
         }
+
+
+@frozen(kw_only=True)
+class NetnsPort(NetnsDevice):
+    """A port of a router, which the interface driver plugs."""
+
+    port: PortId
+    mac: Mac = field(converter=Mac)
+
+    def attachment(self, netns: str) -> Attachment:
+        """Return the attachment to request from the interface driver.
+
+        :raises ValueError: a name or MTU that cannot be.
+        """
+        return Attachment(device=self.device, mac=self.mac, mtu=self.mtu, netns=netns)
+
+
+@frozen(kw_only=True)
+class NetnsLink(NetnsDevice):
+    """One end of a veth pair, whose other end is in another router namespace."""
+
+    peer: str
+    peer_netns: str
+    is_broken: bool = False
+    """Whether the other end was observed not to be there, so that the pair is made anew."""
 
 
 @frozen(kw_only=True)
@@ -74,6 +91,10 @@ class RouterNetns:
 
     netns: str
     ports: tuple[NetnsPort, ...] = ()
+    links: tuple[NetnsLink, ...] = ()
+    kept_prefix: str | None = None
+    """Devices with this prefix stay, with their addresses and the routes by them: other namespaces
+    have the other ends, and what belongs to these."""
     routes: tuple[Route, ...] = ()
     """Routes of any table."""
     policy_rules: tuple[Rule, ...] = ()
@@ -92,7 +113,20 @@ class RouterNetns:
         check_namespace_name(self.netns)
         for port in self.ports:
             port.attachment(self.netns)
-        devices = [port.device for port in self.ports]
+        devices = [each.device for each in self.devices]
         twice = {device for device in devices if devices.count(device) > 1}
         if twice:
             raise ValueError(f"{self.netns}: two ports with the device {', '.join(sorted(twice))}")
+
+    @property
+    def devices(self) -> tuple[NetnsDevice, ...]:
+        """Its ports and links."""
+        return (*self.ports, *self.links)
+
+    def keeps(self, device: str | None) -> bool:
+        """Return whether a device that is not named here stays."""
+        return (
+            device is not None
+            and self.kept_prefix is not None
+            and device.startswith(self.kept_prefix)
+        )

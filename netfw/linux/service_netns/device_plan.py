@@ -10,7 +10,13 @@ from netfw.linux.ip.operations import DelAddress, NetworkOperation, SetSysctl
 from netfw.linux.ip.sysctl_names import device_parameter
 from netfw.linux.ip.values import Link
 from netfw.linux.service_netns.steps import ChangeNetwork, Clear, DeleteNamespace, Step, Unplug
-from netfw.linux.service_netns.values import PAIR, ObservedNetns, PortDevice, why_without_ipv6
+from netfw.linux.service_netns.values import (
+    PAIR,
+    ObservedNetns,
+    PortDevice,
+    SizedDevice,
+    why_without_ipv6,
+)
 from netfw.model.address import IpAddress
 from netfw.model.ids import PortId
 from netfw.plan import Operation, Stage
@@ -38,7 +44,7 @@ def in_netns(netns: str, operations: Iterable[NetworkOperation]) -> Iterator[Ste
         yield ChangeNetwork(netns=netns, operation=operation)
 
 
-def lacks_link_local(port: PortDevice, settings: Mapping[str, str], found: ObservedNetns) -> bool:
+def lacks_link_local(port: SizedDevice, settings: Mapping[str, str], found: ObservedNetns) -> bool:
     """Return whether it was removed: the kernel makes one only when a device comes up.
 
     :param settings: the desired kernel parameters; setting one of them makes the address, too.

@@ -21,17 +21,22 @@ PAIR = "veth"
 """Kind of a device whose other end is in the switch."""
 
 
-class PortDevice(Protocol):
+class SizedDevice(Protocol):
+    """A device and its MTU."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def mtu(self) -> int: ...
+
+
+class PortDevice(SizedDevice, Protocol):
     """A port and its device: a service namespace has one, a router several."""
 
     @property
     def port(self) -> PortId: ...
     @property
-    def device(self) -> str: ...
-    @property
     def mac(self) -> Mac: ...
-    @property
-    def mtu(self) -> int: ...
 
 
 @frozen(kw_only=True)
@@ -99,7 +104,7 @@ class ObservedNetns:
     """Devices that look as before, and whose ports were removed from the switch."""
 
 
-def why_without_ipv6(wanted: PortDevice, found: ObservedNetns) -> str | None:
+def why_without_ipv6(wanted: SizedDevice, found: ObservedNetns) -> str | None:
     """Return why the device gets no IPv6 addresses and routes; None if it gets them.
 
     IPv4 is served all the same; the owner reports the reason to the operator.

@@ -11,18 +11,17 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from netfw.linux.process.program import Program
-from netfw.model.ids import RouterId
 from netfw_drivers.linux_router.config.conntrackd import ConntrackdInstance, render_conntrackd
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
-from netfw_drivers.linux_router.plan.names import config_path, router_namespace
+from netfw_drivers.linux_router.plan.names import PartId, config_path, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRouter
 
 SERVICE = "conntrackd"
 
 
-def make_program(router: RouterId, settings: RouterSettings) -> Program:
+def make_program(router: PartId, settings: RouterSettings) -> Program:
     """Return the program that shares the connections of *router*."""
     path = config_path(settings.directory, SERVICE, router)
     return Program(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen
 
 from netfw.linux.process.program import Program
-from netfw.model.ids import RouterId
-from netfw_drivers.linux_router.plan.names import router_namespace
+from netfw_drivers.linux_router.plan.names import PartId, router_namespace
 
 
 @frozen
@@ -15,7 +14,7 @@ class RunDaemon:
 
     backend: str
     """Name of the daemon."""
-    router: RouterId
+    router: PartId
     text_of_file: str = field(repr=False)
     program: Program | None
     """None: it is not started yet."""
@@ -32,7 +31,7 @@ class StopDaemon:
 
     backend: str
     """Name of the daemon."""
-    router: RouterId
+    router: PartId
 
     @property
     def text(self) -> str:

@@ -8,19 +8,26 @@ from types import MappingProxyType
 
 from attrs import evolve, frozen
 
-from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.keys import FloatingIpKey
 from netfw.drivers.values.router_values import (
     FullRouter,
     HighAvailability,
+    LocalRouter,
     RouterPort,
     RouterState,
 )
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.linux.router_netns.values import NetnsPort, RouterNetns
-from netfw.model.address import IpAddress, IpInterface, link_local
-from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw.model.address import IpAddress, IpInterface, IpNetwork, link_local
+from netfw.model.ids import FloatingIpId, PortId
 from netfw_drivers.linux_router.config.keepalived import marker
+from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
+from netfw_drivers.linux_router.distributed.local_routing import (
+    NEIGHBOUR_SETTINGS,
+    route_to_central,
+    route_to_gateway,
+)
 from netfw_drivers.linux_router.plan.contributed_ports import contributed_ports
 from netfw_drivers.linux_router.plan.ended_connections import TranslatedAddresses
 from netfw_drivers.linux_router.plan.floating_ip_rules import (
@@ -32,8 +39,16 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import (
     render_float_chains,
 )
 from netfw_drivers.linux_router.plan.marks import Scope, ScopeMarks, allocate_scope_marks
-from netfw_drivers.linux_router.plan.names import GATEWAY, HA, INTERFACE, router_namespace
-from netfw_drivers.linux_router.plan.router_routes import RouterRoutes, make_routes
+from netfw_drivers.linux_router.plan.names import (
+    GATEWAY,
+    HA,
+    PartId,
+    interface_prefix,
+    link_devices,
+    part_key,
+    router_namespace,
+)
+from netfw_drivers.linux_router.plan.router_routes import UNREACHABLE, RouterRoutes, make_routes
 from netfw_drivers.linux_router.plan.router_rules import (
     METADATA_ADDRESSES,
     GatewayDevice,
@@ -94,7 +109,7 @@ class NetnsContext:
 class DesiredRouter:
     """A router in terms of the kernel."""
 
-    id: RouterId
+    id: PartId
     state: RouterState
     full: FullRouter
     context: NetnsContext
@@ -108,6 +123,10 @@ class DesiredRouter:
         """Return the name of the device on the HA network."""
         return self._device(ha.port.id, HA)
 
+    def interface_device(self, port: PortId) -> str:
+        """Return the name of the device of an interface."""
+        return self._device(port, interface_prefix(self.id))
+
     @property
     def gateway_device(self) -> str | None:
         """Name of the gateway's device."""
@@ -117,7 +136,7 @@ class DesiredRouter:
     def devices(self) -> Iterator[tuple[RouterPort, str]]:
         """Yield the ports with their devices."""
         for port in self.full.interfaces:
-            yield port, self._device(port.id, INTERFACE)
+            yield port, self.interface_device(port.id)
         if self.full.gateway is not None:
             yield self.full.gateway.port, self._device(self.full.gateway.port.id, GATEWAY)
 
@@ -159,14 +178,14 @@ class DesiredRouter:
         :raises Exhausted: more address scopes than marks.
         """
         interfaces = tuple(
-            RoutedDevice(name=self._device(port.id, INTERFACE), scope=port.scopes.get(family))
+            RoutedDevice(name=self.interface_device(port.id), scope=port.scopes.get(family))
             for port in self.full.interfaces
         )
         gateway = self._gateway_device(family)
         scopes: list[Scope] = [device.scope for device in interfaces]
         scopes += [gateway.scope] if gateway is not None else []
         return RouterRules(
-            key=RouterKey(self.id),
+            key=part_key(self.id),
             family=family,
             interfaces=interfaces,
             gateway=gateway,
@@ -177,11 +196,27 @@ class DesiredRouter:
             ha_addresses=tuple(each for each in self._ha_addresses() if each.version == family),
             sync_port=None if self.ha is None else self.context.sync_port,
             scope_marks=allocate_scope_marks(scopes, present),
+            link_device=self._link_device(family),
         )
 
-    def netns(self, marks: Mapping[Family, ScopeMarks], translations: Translations) -> RouterNetns:
+    def _link_device(self, family: Family) -> str | None:
+        """Return the device by which a local part translates floating IPs, if it has any."""
+        local = self.state.local
+        if local is None or local.external_network is None or family is not Family.IPV4:
+            return None
+        return link_devices(part_key(self.id).router)[0]
+
+    def netns(
+        self,
+        marks: Mapping[Family, ScopeMarks],
+        translations: Translations,
+        tables: Mapping[IpNetwork, int] | None = None,
+        link: GatewayLink | None = None,
+    ) -> RouterNetns:
         """Return the namespace; *marks* are those that address scopes have already.
 
+        :param tables: those that the subnets of a local part have already.
+        :param link: the link of a local part to the agent gateway, if there can be one.
         :raises Exhausted: more address scopes than marks.
         """
         chains: dict[ChainKey, Chain] = {}
@@ -192,12 +227,35 @@ class DesiredRouter:
             chains |= render_float_chains(rules.float_chains, family, translations)
             if rules.float_chains:
                 served |= of_family(translations, family)
-        return RouterNetns(
+        netns = RouterNetns(
             netns=router_namespace(self.id),
             ports=tuple(self.ports(served)),
             routes=() if self.ha else tuple(self.routes().routes.values()),
             sysctls=_HA_SYSCTLS if self.ha else SYSCTLS,
             chains=chains,
+        )
+        local = self.state.local
+        return netns if local is None else self._distribute(netns, local, served, tables, link)
+
+    def _distribute(
+        self,
+        netns: RouterNetns,
+        local: LocalRouter,
+        served: Translations,
+        tables: Mapping[IpNetwork, int] | None,
+        link: GatewayLink | None,
+    ) -> RouterNetns:
+        """Add the ways of a local part to the central part and to the agent gateway."""
+        routings = [route_to_central(local, self.interface_device, tables or {})]
+        links = [link.netns_link()] if link is not None and served else []
+        if link is not None and links:
+            fixed = (each.fixed for each in served.values())
+            routings.append(route_to_gateway(fixed, link.pair.gateway_end.ip, links[0].device))
+        return evolve(
+            netns,
+            links=tuple(links),
+            routes=(*netns.routes, *(each for routing in routings for each in routing.routes)),
+            policy_rules=tuple(each for routing in routings for each in routing.rules),
         )
 
     def ports(self, translations: Translations) -> Iterator[NetnsPort]:
@@ -227,8 +285,10 @@ class DesiredRouter:
         metadata = METADATA_ADDRESSES[Family.IPV6]
         own = [ip_interface(metadata)] if self.state.metadata_port is not None else []
         for port in self.full.interfaces:
-            name = self._device(port.id, INTERFACE)
-            yield _netns_port(port, name, (*port.addresses, *own), _DEVICE_SYSCTLS)
+            name = self.interface_device(port.id)
+            more = {} if self.state.local is None else NEIGHBOUR_SETTINGS
+            settings = {**_DEVICE_SYSCTLS, **more}
+            yield _netns_port(port, name, (*port.addresses, *own), settings)
         gateway, device = self.full.gateway, self.gateway_device
         if gateway is not None and device is not None:
             settings = {**_DEVICE_SYSCTLS, **(_FROM_RA if gateway.ipv6_from_ra else {})}
@@ -238,7 +298,11 @@ class DesiredRouter:
     def routes(self) -> RouterRoutes:
         """Return the routes, and those that are left out."""
         addresses = [(each, device) for port, device in self.devices() for each in port.addresses]
-        return make_routes(self.state.routes, self.full.gateway, self.gateway_device, addresses)
+        made = make_routes(self.state.routes, self.full.gateway, self.gateway_device, addresses)
+        if self.state.local is None:
+            return made
+        left_out = {text: why for text, why in made.left_out.items() if why != UNREACHABLE}
+        return evolve(made, left_out=left_out)  # the central part has those to the outside
 
     def _device(self, port: PortId, prefix: str) -> str:
         return self.context.device_name(port, prefix)

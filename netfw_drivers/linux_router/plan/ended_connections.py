@@ -22,7 +22,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.keys import FloatingIpKey
 from netfw.drivers.values.router_values import RouterDriverKey
 from netfw.errors import InvalidInput
 from netfw.linux.iptables.chain import Chain, ChainKey
@@ -30,12 +30,12 @@ from netfw.linux.iptables.operations import DropChain, TableChange
 from netfw.linux.iptables.rule import RETURN, Family, Rule, match
 from netfw.linux.service_netns.steps import RemoveConnections, RestoreTables, Step
 from netfw.model.address import IpAddress
-from netfw.model.ids import FloatingIpId, RouterId
+from netfw.model.ids import FloatingIpId
 from netfw.model.port_range import PortRange
 from netfw.plan import Operation, Stage
 from netfw_drivers.linux_router.plan.contributed_ports import TranslatedPorts, parse_ports
 from netfw_drivers.linux_router.plan.floating_ip_rules import COMMENT
-from netfw_drivers.linux_router.plan.names import CHAIN_OWNER
+from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, PartId, part_key
 
 _CHAINS = {family: ChainKey(family=family, table="nat", name="ended") for family in Family}
 
@@ -54,9 +54,9 @@ class EndedConnections:
     def family(self) -> Family:
         return Family(self.address.version)
 
-    def owner(self, router: RouterId) -> RouterDriverKey:
+    def owner(self, router: PartId) -> RouterDriverKey:
         """Return the key that fails if the removal is refused."""
-        return RouterKey(router) if self.floating_ip is None else FloatingIpKey(self.floating_ip)
+        return part_key(router) if self.floating_ip is None else FloatingIpKey(self.floating_ip)
 
 
 @frozen(kw_only=True)
@@ -132,7 +132,7 @@ def _stays(
     return address in known or address in before.snat
 
 
-def render_ended(router: RouterId, ended: Iterable[EndedConnections]) -> dict[ChainKey, Chain]:
+def render_ended(router: PartId, ended: Iterable[EndedConnections]) -> dict[ChainKey, Chain]:
     """Render the record of *ended*."""
     rules: dict[Family, list[Rule]] = {}
     for each in sorted(set(ended), key=str):
@@ -164,9 +164,7 @@ def parse_ended(chains: Mapping[ChainKey, tuple[str, ...]]) -> Iterator[EndedCon
             yield EndedConnections(address, options.get("-p"), ports, id)
 
 
-def plan_removals(
-    router: RouterId, netns: str, ended: Iterable[EndedConnections]
-) -> Iterator[Stage]:
+def plan_removals(router: PartId, netns: str, ended: Iterable[EndedConnections]) -> Iterator[Stage]:
     """Plan the removal of connections, then of the record of them."""
     every = sorted(set(ended), key=str)
     removals = [

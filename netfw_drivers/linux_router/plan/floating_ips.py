@@ -11,7 +11,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from attrs import evolve, field, frozen
 
-from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.keys import FloatingIpKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterDriverValue
 from netfw.errors import Conflict, NetfwError
 from netfw.linux.ip.operations import AddAddress, DelAddress
@@ -21,9 +21,10 @@ from netfw.linux.iptables.plan import ChainEdit, plan_chains
 from netfw.linux.iptables.rule import Family, render_rule
 from netfw.linux.service_netns.steps import ChangeNetwork, RestoreTables, Step
 from netfw.model.address import IpAddress
-from netfw.model.ids import FloatingIpId, RouterId
+from netfw.model.ids import FloatingIpId
 from netfw.plan import Operation, Stage, Update
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.distributed.router_parts import nat_part
 from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
 from netfw_drivers.linux_router.plan.ended_connections import (
     find_ended,
@@ -43,7 +44,7 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import (
     render_float_chains,
 )
 from netfw_drivers.linux_router.plan.keepalived_plan import plan_virtual_addresses
-from netfw_drivers.linux_router.plan.names import CHAIN_OWNER
+from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, PartId, part_key
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 
 RouterUpdate = Update[RouterDriverKey, RouterDriverValue]
@@ -53,8 +54,8 @@ RouterUpdate = Update[RouterDriverKey, RouterDriverValue]
 class FloatingIpChanges:
     """The floating IPs that each router of an update should have."""
 
-    desired: Mapping[RouterId, Translations] = field(factory=dict)
-    concerned: Mapping[RouterId, Collection[FloatingIpId]] = field(factory=dict)
+    desired: Mapping[PartId, Translations] = field(factory=dict)
+    concerned: Mapping[PartId, Collection[FloatingIpId]] = field(factory=dict)
     """Those of each router that the update names or removes."""
     refused: Mapping[RouterDriverKey, NetfwError] = field(factory=dict)
 
@@ -71,9 +72,9 @@ def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> Floati
     }
     named = {key.floating_ip for key in update if isinstance(key, FloatingIpKey)}
     kept = {key.floating_ip for key in update.keep if isinstance(key, FloatingIpKey)}
-    desired: dict[RouterId, dict[FloatingIpId, Translation]] = {}
-    concerned: dict[RouterId, set[FloatingIpId]] = {}
-    holders: dict[tuple[RouterId, IpAddress], FloatingIpId] = {}
+    desired: dict[PartId, dict[FloatingIpId, Translation]] = {}
+    concerned: dict[PartId, set[FloatingIpId]] = {}
+    holders: dict[tuple[PartId, IpAddress], FloatingIpId] = {}
     for router, found in observed.routers.items():
         there, own = found.translations, dict(found.translations)
         concerned[router] = {id for id in named if id in there}
@@ -85,12 +86,13 @@ def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> Floati
         desired[router] = own
     refused: dict[RouterDriverKey, NetfwError] = {}
     for id, nat in put.items():
-        own = desired.setdefault(nat.router, {})
-        concerned.setdefault(nat.router, set()).add(id)
+        part = nat_part(nat)
+        own = desired.setdefault(part, {})
+        concerned.setdefault(part, set()).add(id)
         address = nat.floating_address
-        former = observed.holder(nat.router, address)
+        former = observed.holder(part, address)
         stays = former is not None and former in own and own[former].floating == address
-        holder = holders.setdefault((nat.router, address), former if former and stays else id)
+        holder = holders.setdefault((part, address), former if former and stays else id)
         if holder != id:
             text = f"{address} belongs to floating IP {holder} of the same router"
             refused[FloatingIpKey(id)] = Conflict(text)
@@ -99,13 +101,14 @@ def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> Floati
     return FloatingIpChanges(desired=desired, concerned=concerned, refused=refused)
 
 
-def _translation(nat: FloatingIpNat, router: RouterId) -> Translation | None:
+def _translation(nat: FloatingIpNat, router: PartId) -> Translation | None:
     """Return the translation that a router should have of a floating IP, if any."""
-    return Translation(nat.floating_address, nat.fixed_address) if nat.router == router else None
+    translation = Translation(nat.floating_address, nat.fixed_address)
+    return translation if nat_part(nat) == router else None
 
 
 def plan_floating_ips(
-    router: RouterId,
+    router: PartId,
     desired: Translations,
     concerned: Collection[FloatingIpId],
     found: FoundRouter,
@@ -147,7 +150,7 @@ def plan_floating_ips(
 
 
 def _change_virtual_addresses(
-    router: RouterId,
+    router: PartId,
     added: Mapping[IpAddress, FloatingIpId],
     removed: Mapping[IpAddress, FloatingIpId],
     found: FoundRouter,
@@ -207,7 +210,7 @@ def _address(device: str, floating: IpAddress) -> Address:
     )
 
 
-def _stage(router: RouterId, step: Step | RunDaemon, ids: Iterable[FloatingIpId]) -> Stage:
+def _stage(router: PartId, step: Step | RunDaemon, ids: Iterable[FloatingIpId]) -> Stage:
     keys: list[RouterDriverKey] = [FloatingIpKey(id) for id in ids]
-    owners = frozenset(keys or [RouterKey(router)])
+    owners = frozenset(keys or [part_key(router)])
     return Stage((Operation(step.backend, step.text, owners, step),))

@@ -24,7 +24,6 @@ from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.device_plan import is_to_be_plugged
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
 from netfw.model.address import IpInterface
-from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
 from netfw_drivers.linux_router.config.keepalived import (
     VirtualAddress,
@@ -37,7 +36,7 @@ from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE as CONNTRACK
 from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
-from netfw_drivers.linux_router.plan.names import config_path, router_namespace
+from netfw_drivers.linux_router.plan.names import PartId, config_path, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRouter
 
 SERVICE = "keepalived"
@@ -54,7 +53,7 @@ class KeepalivedPlan:
     after: tuple[DaemonStep, ...] = ()
 
 
-def make_program(router: RouterId, settings: RouterSettings) -> Program:
+def make_program(router: PartId, settings: RouterSettings) -> Program:
     """Return the program that elects the active instance of *router*."""
     path = config_path(settings.directory, SERVICE, router)
     argv = ("keepalived", "--dont-fork", "--log-console", "--vrrp", "--use-file", str(path))
@@ -111,7 +110,7 @@ def watched_netns(wanted: RouterNetns, role: HaRole | None, *, running: bool) ->
 
 
 def plan_virtual_addresses(
-    router: RouterId,
+    router: PartId,
     added: Iterable[IpInterface],
     removed: Iterable[IpInterface],
     found: FoundRouter,
@@ -162,7 +161,7 @@ def _make_instance(
     )
 
 
-def _plan_plain(router: RouterId, wanted: RouterNetns, found: FoundRouter) -> KeepalivedPlan:
+def _plan_plain(router: PartId, wanted: RouterNetns, found: FoundRouter) -> KeepalivedPlan:
     if found.keepalived.is_absent:
         return KeepalivedPlan(wanted=wanted, found=found.netns)
     netns = found.netns

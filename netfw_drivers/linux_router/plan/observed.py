@@ -13,15 +13,16 @@ from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.address import IpAddress, IpInterface
-from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw.model.ids import FloatingIpId, PortId
 from netfw.model.router import HaRole
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress, parse_addresses
+from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
 from netfw_drivers.linux_router.plan.contributed_ports import present_ports
 from netfw_drivers.linux_router.plan.ended_connections import TranslatedAddresses, parse_ended
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation
 from netfw_drivers.linux_router.plan.ha_role import decide_role
 from netfw_drivers.linux_router.plan.marks import Scope, parse_scope_marks
-from netfw_drivers.linux_router.plan.names import GATEWAY, HA
+from netfw_drivers.linux_router.plan.names import GATEWAY, HA, PartId
 from netfw_drivers.linux_router.plan.router_rules import parse_snat_addresses
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 
@@ -55,6 +56,8 @@ class FoundRouter:
     instance would become active."""
     ports: frozenset[PortId] = frozenset()
     """Its ports, as far as they are known: another program may have removed the namespace."""
+    link: GatewayLink | None = None
+    """Of a local part: its link to the agent gateway, if that is on this host."""
     former: TranslationIndex = field(factory=TranslationIndex, repr=False)
     """The floating IPs of an earlier observation, which saves parsing them again."""
 
@@ -167,9 +170,9 @@ class FoundRouter:
 class ObservedRouters:
     """The routers that concern an update."""
 
-    routers: Mapping[RouterId, FoundRouter] = field(factory=dict)
+    routers: Mapping[PartId, FoundRouter] = field(factory=dict)
 
-    def holder(self, router: RouterId, address: IpAddress) -> FloatingIpId | None:
+    def holder(self, router: PartId, address: IpAddress) -> FloatingIpId | None:
         """Return the floating IP that a router has at *address*, if any."""
         found = self.routers.get(router)
         held = None if found is None else found.index.floating.get(address)

@@ -6,20 +6,27 @@ from the former one first.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from attrs import define, evolve, field, frozen
 
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
-from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterState
+from netfw.drivers.values.router_values import (
+    FloatingIpNat,
+    FullRouter,
+    RouterDriverKey,
+    RouterState,
+)
 from netfw.errors import Conflict, InvalidInput, NetfwError, PartlyInvalid
 from netfw.linux.router_netns.plan import plan_router_netns, plan_router_removal
 from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
-from netfw.model.ids import FloatingIpId, RouterId
+from netfw.model.ids import FloatingIpId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.linux_router.config.conntrackd import PORT
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.distributed.local_routing import subnet_tables
+from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
 from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE as CONNTRACKD
 from netfw_drivers.linux_router.plan.conntrackd_plan import plan_conntrackd
 from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
@@ -42,7 +49,7 @@ from netfw_drivers.linux_router.plan.floating_ips import (
 )
 from netfw_drivers.linux_router.plan.keepalived_plan import SERVICE as KEEPALIVED
 from netfw_drivers.linux_router.plan.keepalived_plan import plan_keepalived
-from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, router_namespace
+from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, PartId, part_key, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
 from netfw_drivers.linux_router.plan.radvd_plan import (
@@ -64,20 +71,23 @@ class RouterContext:
     settings: RouterSettings
     device_name: DeviceName
 
-    def desired(self, router: RouterId, state: RouterState) -> DesiredRouter:
-        """Return a router, whose state was validated, in terms of the kernel."""
+    def desired(self, router: PartId, state: RouterState) -> DesiredRouter:
+        """Return a part of a router, whose state was validated, in terms of the kernel."""
         state = ReservedNetworks.of(state).restrict(state)
-        assert state.full is not None, "it was validated"
+        full = state.full
+        if full is None:
+            assert state.local is not None, "it is the state of one part"
+            full = FullRouter(interfaces=state.local.interfaces)
         netns = NetnsContext(
             device_name=self.device_name,
             random_fully=self.settings.random_fully,
             sync_port=None if self.settings.conntrackd is None else PORT,
         )
-        return DesiredRouter(id=router, state=state, full=state.full, context=netns)
+        return DesiredRouter(id=router, state=state, full=full, context=netns)
 
     def desired_netns(
         self,
-        router: RouterId,
+        router: PartId,
         state: RouterState,
         found: FoundRouter,
         translations: Translations,
@@ -88,9 +98,10 @@ class RouterContext:
         :raises Exhausted: more address scopes than marks.
         """
         try:
-            return self.desired(router, state).netns(found.scope_marks, translations)
+            desired, tables = self.desired(router, state), subnet_tables(found.netns.policy_rules)
+            return desired.netns(found.scope_marks, translations, tables, found.link)
         except ValueError as error:
-            raise InvalidInput({str(RouterKey(router)): str(error)}) from error
+            raise InvalidInput({str(part_key(router)): str(error)}) from error
 
 
 def plan_routers(update: RouterUpdate, observed: ObservedRouters, context: RouterContext) -> Plan:
@@ -105,13 +116,17 @@ class _RouterPlanner:
     context: RouterContext
     refused: dict[RouterDriverKey, NetfwError] = field(factory=dict)
     waiting: dict[RouterDriverKey, str] = field(factory=dict)
-    served: dict[RouterId, Translations] = field(factory=dict)
+    states: dict[PartId, RouterState] = field(factory=dict)
+    """The parts of the accepted routers."""
+    served: dict[PartId, Translations] = field(factory=dict)
     """The floating IPs that each router has after the plan; a dropped router has none."""
 
     def plan(self) -> Plan:
         for key, value in self.update.put.items():
             if (error := value_error(key, value)) is not None:
                 self.refused[key] = error
+            elif isinstance(key, RouterKey) and isinstance(value, RouterState):
+                self.states |= part_states(key.router, value)
         accepted = self.update.without(self.refused)
         changes = sort_floating_ips(accepted, self.observed)
         self.refused |= changes.refused
@@ -123,43 +138,44 @@ class _RouterPlanner:
         self._wait()
         return Plan(stages, self.waiting, self.refused)
 
-    def _routers(self) -> frozenset[RouterId]:
+    def _routers(self) -> frozenset[PartId]:
         named = {key.router for key in self.update if isinstance(key, RouterKey)}
-        return frozenset(named | self.observed.routers.keys())
+        return frozenset(named | self.states.keys() | self.observed.routers.keys())
 
-    def _gaining(self) -> frozenset[RouterId]:
+    def _gaining(self) -> frozenset[PartId]:
         """Return the routers that get a floating IP which they do not have."""
         return frozenset(
-            value.router
+            nat_part(value)
             for key, value in self.update.put.items()
             if isinstance(value, FloatingIpNat)
             and isinstance(key, FloatingIpKey)
-            and key.floating_ip not in self._found(value.router).translations
+            and key.floating_ip not in self._found(nat_part(value)).translations
         )
 
-    def _found(self, router: RouterId) -> FoundRouter:
+    def _found(self, router: PartId) -> FoundRouter:
         found = self.observed.routers.get(router)
         return found or FoundRouter(netns=ObservedNetns(netns=router_namespace(router)))
 
-    def _router(self, router: RouterId, changes: FloatingIpChanges) -> list[Stage]:
-        key, found = RouterKey(router), self._found(router)
+    def _router(self, router: PartId, changes: FloatingIpChanges) -> list[Stage]:
+        key, found = part_key(router), self._found(router)
         floating_ips = changes.desired.get(router, {})
-        if self._is_dropped(key):
+        if self._is_dropped(router):
             return self._removal(router, found)
-        state = self.update.put.get(key)
-        if key not in self.refused and isinstance(state, RouterState):
+        state = self.states.get(router)
+        if state is not None:
             try:
                 return self._whole(router, state, floating_ips, found)
             except (InvalidInput, Conflict) as error:
                 self.refused[key] = error
         return self._floating_ips(router, floating_ips, changes.concerned.get(router, ()), found)
 
-    def _is_dropped(self, key: RouterKey) -> bool:
-        if key in self.update.drop:
-            return True
+    def _is_dropped(self, part: PartId) -> bool:
+        key = part_key(part)
+        if key in self.update.drop or (key in self.update.put and key not in self.refused):
+            return part not in self.states
         return self.update.complete and key not in self.update.put and key not in self.update.keep
 
-    def _removal(self, router: RouterId, found: FoundRouter) -> list[Stage]:
+    def _removal(self, router: PartId, found: FoundRouter) -> list[Stage]:
         """Plan the removal of a router.
 
         Another host may have a highly available one from now on: without an address, the last
@@ -174,11 +190,11 @@ class _RouterPlanner:
             stages += [_stage(router, step) for step in plan_withdrawals(router, (), found)]
         if not found.radvd.is_absent:
             stages.append(_stage(router, StopDaemon(RADVD, router)))
-        return [*stages, *plan_router_removal(RouterKey(router), found.netns, found.ports)]
+        return [*stages, *plan_router_removal(part_key(router), found.netns, found.ports)]
 
     def _floating_ips(
         self,
-        router: RouterId,
+        router: PartId,
         floating_ips: Translations,
         concerned: Collection[FloatingIpId],
         found: FoundRouter,
@@ -196,7 +212,7 @@ class _RouterPlanner:
         return [*plan_floating_ips(router, served, concerned, found, settings)]
 
     def _whole(
-        self, router: RouterId, state: RouterState, floating_ips: Translations, found: FoundRouter
+        self, router: PartId, state: RouterState, floating_ips: Translations, found: FoundRouter
     ) -> list[Stage]:
         kept = {key.floating_ip for key in self.update.keep if isinstance(key, FloatingIpKey)}
         state = without_refused_rules(state, kept, found)
@@ -217,21 +233,27 @@ class _RouterPlanner:
         self.served[router] = served
         left_out = {**desired.routes().left_out, **left_out_advertisements(desired)}
         left_out |= ReservedNetworks.of(state).left_out(state)
-        if left_out := {**left_out, **_left_out_ipv6(wanted, found.netns)}:
-            self.refused[RouterKey(router)] = PartlyInvalid(left_out)
+        self._leave_out(part_key(router), {**left_out, **_left_out_ipv6(wanted, found.netns)})
         return [
             *(_stage(router, step) for step in (*withdrawals, *election.before)),
-            *plan_router_netns(RouterKey(router), election.wanted, election.found, CHAIN_OWNER),
+            *plan_router_netns(part_key(router), election.wanted, election.found, CHAIN_OWNER),
             *(_stage(router, step) for step in election.after),
             *plan_removals(router, wanted.netns, ended),
             *(_stage(router, step) for step in (*radvd, *conntrackd)),
         ]
 
+    def _leave_out(self, key: RouterKey, left_out: Mapping[str, str]) -> None:
+        """Have a router fail partly, by what is left out of one of its parts."""
+        error = self.refused.get(key)
+        if left_out and (error is None or isinstance(error, PartlyInvalid)):
+            others = {} if error is None else error.problems
+            self.refused[key] = PartlyInvalid({**others, **left_out})
+
     def _wait(self) -> None:
         """Have the floating IPs of the update wait that their routers do not serve."""
         for key, value in self.update.put.items():
             if isinstance(key, FloatingIpKey) and isinstance(value, FloatingIpNat):
-                served = self.served.get(value.router, {})
+                served = self.served.get(nat_part(value), {})
                 if key not in self.refused and key.floating_ip not in served:
                     self.waiting[key] = NO_GATEWAY
 
@@ -249,5 +271,5 @@ def _left_out_ipv6(wanted: RouterNetns, found: ObservedNetns) -> dict[str, str]:
     }
 
 
-def _stage(router: RouterId, step: RadvdStep) -> Stage:
-    return Stage((Operation(step.backend, step.text, frozenset({RouterKey(router)}), step),))
+def _stage(router: PartId, step: RadvdStep) -> Stage:
+    return Stage((Operation(step.backend, step.text, frozenset({part_key(router)}), step),))

@@ -15,7 +15,6 @@ from attrs import field, frozen
 from netfw.drivers.values.router_values import RouterPort
 from netfw.linux.process.program import Program
 from netfw.model.address import link_local
-from netfw.model.ids import RouterId
 from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw_drivers.linux_router.config.radvd import (
     IPV6_MTU,
@@ -29,7 +28,7 @@ from netfw_drivers.linux_router.config.radvd import (
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
-from netfw_drivers.linux_router.plan.names import INTERFACE, config_path, router_namespace
+from netfw_drivers.linux_router.plan.names import PartId, config_path, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter
 
 SERVICE = "radvd"
@@ -47,7 +46,7 @@ class WithdrawPrefixes:
     """Withdraw the prefixes of an interface that is about to be removed."""
 
     backend: ClassVar[str] = SERVICE
-    router: RouterId
+    router: PartId
     device: str
     source: IPv6Address
     """Link-local address of the router there: hosts know it by this one."""
@@ -77,7 +76,7 @@ def plan_radvd(
 
 
 def plan_withdrawals(
-    router: RouterId, kept: Container[str], found: FoundRouter
+    router: PartId, kept: Container[str], found: FoundRouter
 ) -> Iterator[WithdrawPrefixes]:
     """Plan what hosts are told before devices are removed that are not among *kept*."""
     for device, prefixes in _parse_prefixes(found.radvd.text or "").items():
@@ -89,7 +88,7 @@ def plan_withdrawals(
             )
 
 
-def make_program(router: RouterId, settings: RouterSettings) -> Program:
+def make_program(router: PartId, settings: RouterSettings) -> Program:
     """Return the program that advertises for *router*."""
     path = config_path(settings.directory, SERVICE, router)
     user = ("-u", settings.radvd_user) if settings.radvd_user else ()
@@ -142,7 +141,7 @@ def _select(port: RouterPort) -> _Selection:
 def _interfaces(router: DesiredRouter, present: str) -> Iterator[RadvdInterface]:
     advertised = _parse_prefixes(present)
     for port in router.full.interfaces:
-        device = router.context.device_name(port.id, INTERFACE)
+        device = router.interface_device(port.id)
         selected = _select(port)
         prefixes = [*selected.prefixes, *_removed(selected.prefixes, advertised.get(device, {}))]
         if prefixes and port.mtu >= IPV6_MTU[0]:

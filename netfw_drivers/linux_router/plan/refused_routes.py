@@ -90,8 +90,9 @@ def _refused_of_users(state: RouterState, refused: Route) -> _WithoutRoute:
 
 def _refused_of_gateway(state: RouterState, refused: Route) -> _WithoutRoute:
     """Leave out a default route, or a subnet on the link."""
-    gateway = None if state.full is None else state.full.gateway
-    if state.full is None or gateway is None:
+    part = state.full or state.central
+    gateway = None if part is None else part.gateway
+    if gateway is None:
         return _WithoutRoute(state)
     hops = {hop.via for hop in refused.hops}
     is_default = refused.destination.prefixlen == 0
@@ -107,7 +108,9 @@ def _refused_of_gateway(state: RouterState, refused: Route) -> _WithoutRoute:
         *(f"default route via {each}" for each in gone),
         *(f"route to {each} of the external network" for each in subnets),
     ]
-    return _WithoutRoute(evolve(state, full=evolve(state.full, gateway=less)), tuple(texts))
+    full = None if state.full is None else evolve(state.full, gateway=less)
+    central = None if state.central is None else evolve(state.central, gateway=less)
+    return _WithoutRoute(evolve(state, full=full, central=central), tuple(texts))
 
 
 def _added_route(operation: object) -> Route | None:

@@ -17,6 +17,9 @@ nat ``router-output``          floating IPs, for the router's own packets
 nat ``router-postrouting``     of what leaves by the gateway, or came back from it without leaving
                                (hairpin): floating IPs, then ``router-snat``
 =============================  ==================================================================
+
+A local part of a distributed router has no gateway: floating IPs are translated on its link to the
+agent gateway, and nowhere else.
 """
 
 from __future__ import annotations
@@ -99,10 +102,15 @@ class RouterRules:
     sync_port: int | None = None
     """Port of conntrackd, which listens at all addresses: for the HA network only."""
     scope_marks: ScopeMarks = field(factory=dict)
+    link_device: str | None = None
+    """Of a local part: the device of its link to an agent gateway, by which alone floating IPs are
+    translated."""
 
     @property
     def float_chains(self) -> tuple[str, ...]:
         """Chains of floating IPs that the router has in this family."""
+        if self.link_device is not None:
+            return (floating.DNAT, floating.SNAT)
         if self.gateway is None or self.gateway.address is None:
             return ()
         both = (floating.DNAT, floating.SNAT)
@@ -136,7 +144,7 @@ class RouterRules:
             hooked.setdefault(hook, []).extend(rules)
         if self._has_scopes:
             chains[RuleTable.MANGLE, _SCOPE] = [*self._scopes()]
-        if self.float_chains:
+        if self.float_chains and self.gateway is not None:
             chains[RuleTable.NAT, _SNAT] = [*self._snat()]
         rendered = {self._key(*name): Chain(tuple(rules)) for name, rules in chains.items()}
         for (table, chain), rules in hooked.items():
@@ -172,10 +180,12 @@ class RouterRules:
         if self.is_ha:
             yield self._rule(out_device=f"{HA}+", target=DROP)
             yield self._rule(in_device=f"{HA}+", target=DROP)
-        if self.gateway is not None:
+        outer = self.link_device if self.gateway is None else self.gateway.name
+        if outer is not None:
             untranslated = match("conntrack", ctstate=Not("DNAT"))
-            name = self.gateway.name
-            yield self._rule(in_device=name, out_device=name, matches=(untranslated,), target=DROP)
+            yield self._rule(
+                in_device=outer, out_device=outer, matches=(untranslated,), target=DROP
+            )
         if self._has_scopes:
             yield self._rule(target=Jump(_SCOPE))
 
@@ -261,6 +271,11 @@ class RouterRules:
             yield self._rule(out_device=device.name, matches=(other,), target=DROP)
 
     def _translation(self) -> Iterator[tuple[tuple[RuleTable, RuleChain], list[Rule]]]:
+        if self.link_device is not None:
+            to_port = self._rule(in_device=self.link_device, target=Jump(floating.DNAT))
+            from_port = self._rule(out_device=self.link_device, target=Jump(floating.SNAT))
+            yield (RuleTable.NAT, RuleChain.PREROUTING), [to_port]
+            yield (RuleTable.NAT, RuleChain.POSTROUTING), [from_port]
         if not self.float_chains or self.gateway is None:
             return
         for chain in (RuleChain.PREROUTING, RuleChain.OUTPUT):

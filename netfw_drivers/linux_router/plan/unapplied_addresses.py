@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterDriverValue
 from netfw.errors import BackendUnavailable
-from netfw.model.ids import RouterId
 from netfw.model.text_validation import render_names
 from netfw.plan import Update
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress
+from netfw_drivers.linux_router.distributed.router_parts import nat_part
+from netfw_drivers.linux_router.plan.names import PartId, part_key
 
 
 def unapplied_text(missing: Iterable[object]) -> str:
@@ -21,7 +21,7 @@ def unapplied_text(missing: Iterable[object]) -> str:
 
 def unapplied_errors(
     update: Update[RouterDriverKey, RouterDriverValue],
-    router: RouterId,
+    router: PartId,
     missing: Collection[VirtualAddress],
 ) -> dict[RouterDriverKey, BackendUnavailable]:
     """Return the errors of the keys of *update* that need *missing* addresses of a router.
@@ -35,10 +35,10 @@ def unapplied_errors(
     return {
         key: error
         for key, value in update.put.items()
-        if key == RouterKey(router)
+        if key == part_key(router)
         or (
             isinstance(value, FloatingIpNat)
-            and value.router == router
+            and nat_part(value) == router
             and value.floating_address in addresses
         )
     }

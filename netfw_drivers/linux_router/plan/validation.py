@@ -22,14 +22,12 @@ def value_error(key: RouterDriverKey, value: RouterDriverValue) -> NetfwError | 
         return wrong
     if isinstance(key, AgentGatewayKey):
         return NotSupported(f"{key}: this driver has no distributed routers")
-    if isinstance(value, FloatingIpNat) and value.part is not RouterPart.FULL:
-        return NotSupported(f"{key}: this driver has no distributed routers, and no {value.part}")
+    if isinstance(value, FloatingIpNat) and value.part is RouterPart.LOCAL:
+        return NotSupported(f"{key}: this driver has no local floating IPs")
     return _router_error(key, value) if isinstance(value, RouterState) else None
 
 
 def _router_error(key: RouterDriverKey, state: RouterState) -> NetfwError | None:
-    if state.full is None:
-        return NotSupported(f"{key}: this driver has no distributed routers")
     limited = [each.owner for each in state.contributions if each.qos]
     if limited:
         return NotSupported(f"{key}: QoS rules (of {', '.join(limited)}) have no effect here")

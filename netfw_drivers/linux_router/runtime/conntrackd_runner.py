@@ -11,7 +11,6 @@ from attrs import evolve
 
 from netfw.errors import NetfwError
 from netfw.linux.process import Process, Program, run_command
-from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
 from netfw_drivers.linux_router.config.conntrackd import (
     LOCK,
@@ -24,7 +23,7 @@ from netfw_drivers.linux_router.plan.conntrackd_plan import (
     make_program,
 )
 from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
-from netfw_drivers.linux_router.plan.names import router_namespace
+from netfw_drivers.linux_router.plan.names import PartId, router_namespace
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner, RouterProcesses
 
 _COMMAND_TIMEOUT = 5.0
@@ -44,12 +43,12 @@ class ConntrackdRunner(DaemonRunner):
         self,
         settings: RouterSettings,
         processes: RouterProcesses,
-        read_role: Callable[[RouterId], HaRole | None],
+        read_role: Callable[[PartId], HaRole | None],
     ) -> None:
         super().__init__(settings, processes)
         self._read_role = read_role
 
-    def make_program(self, router: RouterId) -> Program:
+    def make_program(self, router: PartId) -> Program:
         ready = partial(self._is_ready, router)
         return evolve(make_program(router, self._settings), ready=ready)
 
@@ -60,13 +59,13 @@ class ConntrackdRunner(DaemonRunner):
         if step.program is not None:
             self.start(step.router)
 
-    def start(self, router: RouterId) -> Process:
+    def start(self, router: PartId) -> Process:
         """Start as every daemon; one that was killed before it was ready left its lock."""
         if not self.is_running(router):
             self._beside(self._path(router), LOCK).unlink(missing_ok=True)
         return super().start(router)
 
-    def _is_ready(self, router: RouterId, pid: int) -> bool:
+    def _is_ready(self, router: PartId, pid: int) -> bool:
         """Return whether a conntrackd that was started has what its role needs.
 
         Its lock is removed, as it would not start again beside that of a killed one.  It begins

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from signal import Signals
 from typing import ClassVar
-from uuid import UUID
 
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
 from netfw.drivers.values.keys import RouterKey
@@ -35,10 +34,15 @@ from netfw.linux.process import (
 )
 from netfw.linux.process import ProcessDied as SupervisedDied
 from netfw.linux.process.reload import change_and_reload
-from netfw.model.ids import RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
-from netfw_drivers.linux_router.plan.names import config_path, router_namespace
+from netfw_drivers.linux_router.plan.names import (
+    PartId,
+    config_path,
+    parse_part,
+    part_key,
+    router_namespace,
+)
 from netfw_drivers.linux_router.plan.observed import FoundDaemon
 
 LOG_LIMIT = 1 << 20
@@ -100,10 +104,10 @@ class DaemonRunner(ABC):
 
     def __init__(self, settings: RouterSettings, processes: RouterProcesses) -> None:
         self._settings, self._processes = settings, processes
-        self._supervised: set[RouterId] = set()
+        self._supervised: set[PartId] = set()
 
     @abstractmethod
-    def make_program(self, router: RouterId) -> Program:
+    def make_program(self, router: PartId) -> Program:
         """Return the program of a router."""
 
     def execute(self, step: DaemonStep) -> None:
@@ -121,14 +125,14 @@ class DaemonRunner(ABC):
     def run(self, step: RunDaemon) -> None:
         """Write the configuration, and have the process run by it; errors as of `execute`."""
 
-    def routers(self) -> frozenset[RouterId]:
+    def routers(self) -> frozenset[PartId]:
         """Return the routers that have a process or a file."""
         names = {key.id for key in self._supervisor.present() if key.service == self.SERVICE}
         folder = self._settings.directory / self.SERVICE
         names |= {name.split(".")[0] for name in list_directory(folder)}
-        return frozenset(id for name in names if (id := _parse_id(name)) is not None)
+        return frozenset(id for name in names if (id := parse_part(name)) is not None)
 
-    def observe(self, router: RouterId) -> FoundDaemon:
+    def observe(self, router: PartId) -> FoundDaemon:
         """Observe the process and the files of a router.
 
         :raises BackendBroken: a file may not be read.
@@ -143,16 +147,16 @@ class DaemonRunner(ABC):
             remains=running is not None or any(path.exists() for path in self._files(router)),
         )
 
-    def is_running(self, router: RouterId) -> bool:
+    def is_running(self, router: PartId) -> bool:
         """Return whether the process of a router runs in its present namespace."""
         running = self._supervisor.running(self._key(router))
         return running is not None and running.namespace == _identity(router)
 
-    def is_configured(self, router: RouterId) -> bool:
+    def is_configured(self, router: PartId) -> bool:
         """Return whether a router has a configuration."""
         return self._path(router).exists()
 
-    def supervise(self, router: RouterId) -> bool:
+    def supervise(self, router: PartId) -> bool:
         """Supervise a process that ran before, if there is one; errors as of `start`.
 
         It reads its configuration again, if it can: a driver that was killed may have written a
@@ -171,7 +175,7 @@ class DaemonRunner(ABC):
         """Forget which processes are supervised: `RouterProcesses.close` was called."""
         self._supervised.clear()
 
-    def write(self, router: RouterId, text: str) -> bool:
+    def write(self, router: PartId, text: str) -> bool:
         """Write the configuration; a running process reads it again.  Return whether one runs.
 
         A daemon that cannot reload does not run then.
@@ -181,7 +185,7 @@ class DaemonRunner(ABC):
         written = WriteFile(str(self._path(router)), text, self.MODE)
         return change_and_reload(self._supervisor, self._key(router), [written], self._scratch)
 
-    def start(self, router: RouterId) -> Process:
+    def start(self, router: PartId) -> Process:
         """Start the process, unless it runs, and supervise it.
 
         :raises OperationRefused: it ended at once.
@@ -191,7 +195,7 @@ class DaemonRunner(ABC):
         self._supervised.add(router)
         return process
 
-    def start_configured(self, router: RouterId) -> None:
+    def start_configured(self, router: PartId) -> None:
         """Start the process of a router that has a configuration; errors as of `start`.
 
         Another thread may stop it at the same time: it removes the configuration first.
@@ -201,7 +205,7 @@ class DaemonRunner(ABC):
             if not self.is_configured(router):
                 self.stop(router)
 
-    def stop(self, router: RouterId) -> None:
+    def stop(self, router: PartId) -> None:
         """Stop the process, and remove its files.
 
         :raises OperationRefused: a file was refused.
@@ -212,7 +216,7 @@ class DaemonRunner(ABC):
         self._supervised.discard(router)
         change_files([RemoveFile(str(path)) for path in self._files(router)], self._scratch)
 
-    def has_released(self, router: RouterId) -> bool:
+    def has_released(self, router: PartId) -> bool:
         """Return whether the process, which is to end, may be killed: nothing needs it any more.
 
         By default it is given its time.
@@ -227,27 +231,27 @@ class DaemonRunner(ABC):
     def _scratch(self) -> Path:
         return self._settings.directory / "scratch"
 
-    def _key(self, router: RouterId) -> ProcessKey:
+    def _key(self, router: PartId) -> ProcessKey:
         return ProcessKey(self.SERVICE, str(router))
 
-    def _path(self, router: RouterId) -> Path:
+    def _path(self, router: PartId) -> Path:
         return config_path(self._settings.directory, self.SERVICE, router)
 
-    def _log_path(self, router: RouterId) -> Path:
+    def _log_path(self, router: PartId) -> Path:
         return self._path(router).with_suffix(".log")
 
-    def _trim_log(self, router: RouterId) -> None:
+    def _trim_log(self, router: PartId) -> None:
         """Empty the output of a process that runs for long; it goes on at the end of the file."""
         log = self._log_path(router)
         with contextlib.suppress(OSError):  # it is trimmed next time
             if log.stat().st_size > LOG_LIMIT and self._may_trim_log(router):
                 os.truncate(log, 0)
 
-    def _may_trim_log(self, router: RouterId) -> bool:
+    def _may_trim_log(self, router: PartId) -> bool:
         """Return whether nothing in the output of a process is still needed."""
         return True
 
-    def _files(self, router: RouterId) -> tuple[Path, ...]:
+    def _files(self, router: PartId) -> tuple[Path, ...]:
         """Return all possible files of a router, except the configuration."""
         path = self._path(router)
         own = (path.with_name(f"{path.name}{suffix}") for suffix in self.OWN_SUFFIXES)
@@ -255,18 +259,12 @@ class DaemonRunner(ABC):
 
 
 def _keys(name: str) -> list[RouterKey]:
-    return [RouterKey(RouterId(UUID(name)))]
+    part = parse_part(name)
+    return [] if part is None else [part_key(part)]
 
 
-def _identity(router: RouterId) -> object:
+def _identity(router: PartId) -> object:
     try:
         return netns.identity(router_namespace(router))
     except NotFound:
-        return None
-
-
-def _parse_id(name: str) -> RouterId | None:
-    try:
-        return RouterId(UUID(name))
-    except ValueError:
         return None

@@ -15,7 +15,6 @@ from netfw.errors import BackendUnavailable, NetfwError, NotFound
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, Route
 from netfw.linux.process import Program, handles
-from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
 from netfw_drivers.linux_router.config.keepalived import (
     VirtualAddress,
@@ -31,7 +30,13 @@ from netfw_drivers.linux_router.plan.keepalived_plan import (
     SERVICE,
     make_program,
 )
-from netfw_drivers.linux_router.plan.names import GATEWAY, INTERFACE, router_namespace
+from netfw_drivers.linux_router.plan.names import (
+    CENTRAL_INTERFACE,
+    GATEWAY,
+    INTERFACE,
+    PartId,
+    router_namespace,
+)
 from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_text
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner, RouterProcesses
 from netfw_drivers.linux_router.runtime.keepalived_log import LogPosition, read_since
@@ -54,18 +59,18 @@ class KeepalivedRunner(DaemonRunner):
 
     def __init__(self, settings: RouterSettings, processes: RouterProcesses) -> None:
         super().__init__(settings, processes)
-        self._unapplied: dict[RouterId, frozenset[VirtualAddress]] = {}
+        self._unapplied: dict[PartId, frozenset[VirtualAddress]] = {}
         """The configured addresses of instances that did not have them in time."""
-        self._reloaded: set[RouterId] = set()
+        self._reloaded: set[PartId] = set()
         """The instances whose routes were not looked at since their last reload."""
-        self._removed: dict[RouterId, frozenset[str]] = {}
+        self._removed: dict[PartId, frozenset[str]] = {}
         """Lines that left the configurations of instances, which may have their routes still."""
-        self._log_ends: dict[RouterId, LogPosition] = {}
+        self._log_ends: dict[PartId, LogPosition] = {}
         """Where the logs of instances ended before their last reload."""
-        self._route_errors: dict[RouterId, tuple[str, ...]] = {}
+        self._route_errors: dict[PartId, tuple[str, ...]] = {}
         """Why the kernel refused routes since then, as the logs said."""
 
-    def make_program(self, router: RouterId) -> Program:
+    def make_program(self, router: PartId) -> Program:
         """Return the program; a signal before it handles signals would end it."""
         ready = partial(handles, number=signal.SIGHUP)
         return evolve(make_program(router, self._settings), ready=ready)
@@ -86,11 +91,11 @@ class KeepalivedRunner(DaemonRunner):
             gone = frozenset(parse_addresses(before)) - after
             self._await_reload(step.router, after, gone)
 
-    def write(self, router: RouterId, text: str) -> bool:
+    def write(self, router: PartId, text: str) -> bool:
         self._set_log_end(router, self._log_end(router))
         return super().write(router, text)
 
-    def supervise(self, router: RouterId) -> bool:
+    def supervise(self, router: PartId) -> bool:
         log_end = self._log_end(router)
         reloaded = super().supervise(router)
         if reloaded:
@@ -99,17 +104,17 @@ class KeepalivedRunner(DaemonRunner):
             self._await_reload(router, frozenset(present))
         return reloaded
 
-    def stop(self, router: RouterId) -> None:
+    def stop(self, router: PartId) -> None:
         for cached in self._caches:
             cached.pop(router, None)
         self._reloaded.discard(router)
         super().stop(router)
 
     @property
-    def _caches(self) -> tuple[dict[RouterId, Any], ...]:
+    def _caches(self) -> tuple[dict[PartId, Any], ...]:
         return self._unapplied, self._removed, self._log_ends, self._route_errors
 
-    def has_released(self, router: RouterId) -> bool:
+    def has_released(self, router: PartId) -> bool:
         """Return whether keepalived has removed its addresses and routes.
 
         It has told the other instances before, and ends a second later.
@@ -128,7 +133,7 @@ class KeepalivedRunner(DaemonRunner):
         self._reloaded.clear()
         super().forget()
 
-    def missing_addresses(self, router: RouterId) -> frozenset[VirtualAddress]:
+    def missing_addresses(self, router: PartId) -> frozenset[VirtualAddress]:
         """Return the addresses that an active instance did not have in time, and still has not.
 
         :raises BackendUnavailable: the kernel was too busy to answer.
@@ -145,7 +150,7 @@ class KeepalivedRunner(DaemonRunner):
             self._unapplied.pop(router, None)
         return missing
 
-    def refused_routes(self, router: RouterId, routes: Iterable[Route]) -> dict[Route, str]:
+    def refused_routes(self, router: PartId, routes: Iterable[Route]) -> dict[Route, str]:
         """Return those of *routes* that the kernel refused, each with the reason.
 
         Only an active instance has routes.
@@ -166,7 +171,7 @@ class KeepalivedRunner(DaemonRunner):
         return refused
 
     def _await_routes(
-        self, network: NetlinkClient, router: RouterId, wanted: Iterable[Route], deadline: float
+        self, network: NetlinkClient, router: PartId, wanted: Iterable[Route], deadline: float
     ) -> dict[Route, str]:
         """Wait until an active instance has its routes, or has logged why not."""
         while missing := network.run(lambda: _find_missing(network, wanted)):
@@ -180,7 +185,7 @@ class KeepalivedRunner(DaemonRunner):
             time.sleep(_POLL_INTERVAL)
         return {}
 
-    def _await_removal(self, network: NetlinkClient, router: RouterId, deadline: float) -> None:
+    def _await_removal(self, network: NetlinkClient, router: PartId, deadline: float) -> None:
         """Wait until an active instance has no route that its configuration has lost."""
         lines = self._removed.get(router, frozenset())
         while remaining := network.run(
@@ -191,7 +196,7 @@ class KeepalivedRunner(DaemonRunner):
             time.sleep(_POLL_INTERVAL)
         self._removed.pop(router, None)
 
-    def read_role(self, router: RouterId) -> HaRole | None:
+    def read_role(self, router: PartId) -> HaRole | None:
         """Read the role of a router on this host; None if it is not highly available.
 
         :raises NotFound: it is not on this host.
@@ -201,23 +206,23 @@ class KeepalivedRunner(DaemonRunner):
         with NetlinkClient(router_namespace(router)) as network:
             return network.run(lambda: _decide_role(network, running=running))
 
-    def _log_end(self, router: RouterId) -> LogPosition:
+    def _log_end(self, router: PartId) -> LogPosition:
         pid = self._supervisor.pid(self._key(router))
         return LogPosition.end_of(self._log_path(router), pid)
 
-    def _set_log_end(self, router: RouterId, position: LogPosition) -> None:
+    def _set_log_end(self, router: PartId, position: LogPosition) -> None:
         """Have the log read from *position*: a reload follows it."""
         self._log_ends[router] = position
         self._route_errors.pop(router, None)
 
-    def _find_route_errors(self, router: RouterId) -> tuple[str, ...] | None:
+    def _find_route_errors(self, router: PartId) -> tuple[str, ...] | None:
         """Return why the kernel refused routes since the last reload; None: it tried none yet."""
         errors = parse_route_errors(self._read_log(router))
         if errors is not None:
             self._route_errors[router] = errors
         return self._route_errors.get(router)
 
-    def _may_trim_log(self, router: RouterId) -> bool:
+    def _may_trim_log(self, router: PartId) -> bool:
         """Read what the log says of routes first; after a reload it has yet to be written."""
         if router in self._reloaded:
             return False
@@ -225,14 +230,14 @@ class KeepalivedRunner(DaemonRunner):
         self._log_ends.pop(router, None)
         return True
 
-    def _read_log(self, router: RouterId) -> str:
+    def _read_log(self, router: PartId) -> str:
         """Return the log since the last reload."""
         position, pid = self._log_ends.get(router), self._supervisor.pid(self._key(router))
         return read_since(position, self._log_path(router), pid)
 
     def _await_reload(
         self,
-        router: RouterId,
+        router: PartId,
         present: frozenset[VirtualAddress],
         gone: frozenset[VirtualAddress] = frozenset(),
     ) -> None:
@@ -285,7 +290,7 @@ def _find_missing(network: NetlinkClient, routes: Iterable[Route]) -> list[Route
 def _is_bare(network: NetlinkClient) -> bool:
     """Return whether a namespace has neither addresses nor routes of keepalived."""
     found = (each.address for each in network.addresses())
-    devices = (INTERFACE, GATEWAY)
+    devices = (INTERFACE, CENTRAL_INTERFACE, GATEWAY)
     return not any(
         is_marker(each) or each.device.startswith(devices) for each in found
     ) and not any(each.protocol == PROTOCOL_KEEPALIVED for each in network.static_routes())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable, Iterator
 from functools import partial
 
 from attrs import evolve
@@ -18,9 +18,17 @@ from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.model.router import HaRole
+from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
 from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
-from netfw_drivers.linux_router.plan.names import GATEWAY, parse_namespace, router_namespace
+from netfw_drivers.linux_router.plan.names import (
+    GATEWAY,
+    CentralPart,
+    PartId,
+    parse_namespace,
+    part_key,
+    router_namespace,
+)
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.plan import RouterContext
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
@@ -51,22 +59,22 @@ class RouterObserver:
         self._executor, self._context = executor, context
         self._radvd, self._keepalived, self._conntrackd = radvd, keepalived, conntrackd
         self._lock = threading.Lock()
-        self._floating_ip_routers: dict[FloatingIpId, RouterId] | None = None
-        self._indexes: dict[RouterId, TranslationIndex] = {}
+        self._floating_ip_routers: dict[FloatingIpId, PartId] | None = None
+        self._indexes: dict[PartId, TranslationIndex] = {}
         """The floating IPs of each router as last read or written."""
-        self._ended: dict[RouterId, frozenset[FloatingIpId]] = {}
+        self._ended: dict[PartId, frozenset[FloatingIpId]] = {}
         """Those whose connections are still to be removed."""
-        self._states: dict[RouterId, RouterState] = {}
+        self._states: dict[PartId, RouterState] = {}
         self._gateways: dict[str, PortId] = {}
 
-    def routers(self) -> frozenset[RouterId]:
+    def routers(self) -> frozenset[PartId]:
         """Return the routers that have a namespace, a process or a file."""
         parsed = map(parse_namespace, netns.names())
         found = frozenset(id for id in parsed if id is not None)
         daemons = (self._radvd, self._keepalived, self._conntrackd)
         return found.union(*(each.routers() for each in daemons))
 
-    def floating_ips(self) -> dict[FloatingIpId, RouterId]:
+    def floating_ips(self) -> dict[FloatingIpId, PartId]:
         """Return where each floating IP is."""
         found = {router: self._read_floating_ips(router) for router in self.routers()}
         return {id: router for router, each in found.items() for id in each.floating_ips}
@@ -76,13 +84,11 @@ class RouterObserver:
 
         :raises BackendError: a router cannot be read.
         """
-        states = {
-            key.router: value
-            for key, value in update.put.items()
-            if isinstance(key, RouterKey)
-            and isinstance(value, RouterState)
-            and value_error(key, value) is None
-        }
+        states: dict[PartId, RouterState] = {}
+        for key, value in update.put.items():
+            if isinstance(key, RouterKey) and isinstance(value, RouterState):
+                valid = value_error(key, value) is None
+                states |= part_states(key.router, value) if valid else {}
         return self._observe(self.concerned(update), states, mirrored=mirrored)
 
     def observe_all(self) -> ObservedRouters:
@@ -91,19 +97,38 @@ class RouterObserver:
             states = dict(self._states)
         return self._observe(self.routers(), states, mirrored=False)
 
-    def concerned(self, update: RouterUpdate) -> frozenset[RouterId]:
+    def concerned(self, update: RouterUpdate) -> frozenset[PartId]:
         """Return the routers of *update*, those that lose a floating IP included."""
-        named = {key.router for key in update if isinstance(key, RouterKey)}
-        named |= {each.router for each in update.put.values() if isinstance(each, FloatingIpNat)}
+        named = {
+            part
+            for key in update
+            if isinstance(key, RouterKey)
+            for part in self._parts(key.router, update.put.get(key))
+        }
+        named |= {nat_part(each) for each in update.put.values() if isinstance(each, FloatingIpNat)}
         ids = {key.floating_ip for key in update if isinstance(key, FloatingIpKey)}
         if update.complete:
-            kept = {key.router for key in update.keep if isinstance(key, RouterKey)}
-            named |= self.routers() - kept
+            named |= {part for part in self.routers() if part_key(part) not in update.keep}
             kept_ips = {key.floating_ip for key in update.keep if isinstance(key, FloatingIpKey)}
             self._read_routers_of_floating_ips()
             with self._lock:
                 ids |= (self._floating_ip_routers or {}).keys() - kept_ips
         return frozenset(named | self._routers_of(ids))
+
+    def _parts(self, router: RouterId, value: object) -> Iterator[PartId]:
+        """Yield the parts that a router has, or should have by *value*."""
+        states = part_states(router, value) if isinstance(value, RouterState) else {}
+        if not states or router in states or self._exists(router):
+            yield router
+        central = CentralPart(router)
+        if central in states or self._exists(central):
+            yield central
+
+    def _exists(self, part: PartId) -> bool:
+        daemons = (self._radvd, self._keepalived, self._conntrackd)
+        return netns.exists(router_namespace(part)) or any(
+            each.is_configured(part) for each in daemons
+        )
 
     def locate(self, keys: Iterable[RouterDriverKey]) -> frozenset[RouterDriverKey]:
         """Return those of *keys* that are floating IPs of routers on this host now."""
@@ -113,7 +138,7 @@ class RouterObserver:
                 key for key in keys if isinstance(key, FloatingIpKey) and key.floating_ip in routers
             )
 
-    def converged(self, router: RouterId) -> ConvergedRouter | None:
+    def converged(self, router: PartId) -> ConvergedRouter | None:
         """Return a router as the mirrors have it after a converge; None if it is gone."""
         try:
             found = self._mirrored(router)
@@ -139,9 +164,9 @@ class RouterObserver:
         )
 
     def record(
-        self, router: RouterId, state: RouterState | None, refused: Collection[FloatingIpId] = ()
+        self, router: PartId, state: RouterState | None, refused: Collection[FloatingIpId] = ()
     ) -> None:
-        """Remember the state that a router has, for observations of everything.
+        """Remember the state that a part has, for observations of everything.
 
         Rules of *refused* floating IPs are not part of it, unless they were in force before.
         """
@@ -153,13 +178,13 @@ class RouterObserver:
             else:
                 self._states[router] = state
 
-    def forget_except(self, routers: Iterable[RouterId]) -> None:
+    def forget_except(self, routers: Container[RouterDriverKey]) -> None:
         """Forget the states of all but *routers*."""
-        kept = frozenset(routers)
         with self._lock:
-            self._states = {id: state for id, state in self._states.items() if id in kept}
+            states = self._states.items()
+            self._states = {id: state for id, state in states if part_key(id) in routers}
 
-    def state(self, router: RouterId) -> RouterState | None:
+    def state(self, router: PartId) -> RouterState | None:
         """Return the state that was recorded last."""
         with self._lock:
             return self._states.get(router)
@@ -173,7 +198,7 @@ class RouterObserver:
             self._states.clear()
             self._gateways.clear()
 
-    def _mirrored(self, router: RouterId) -> FoundRouter:
+    def _mirrored(self, router: PartId) -> FoundRouter:
         """Return the filters of a router as they were last read or written.
 
         :raises NotFound: it is gone.
@@ -185,19 +210,19 @@ class RouterObserver:
 
     def _observe(
         self,
-        routers: Iterable[RouterId],
-        states: dict[RouterId, RouterState],
+        routers: Iterable[PartId],
+        states: dict[PartId, RouterState],
         *,
         mirrored: bool,
     ) -> ObservedRouters:
         found = {
             router: self._observe_router(router, states.get(router), mirrored=mirrored)
-            for router in sorted(routers)
+            for router in sorted(routers, key=str)
         }
         return ObservedRouters(routers=found)
 
     def _observe_router(
-        self, router: RouterId, state: RouterState | None, *, mirrored: bool
+        self, router: PartId, state: RouterState | None, *, mirrored: bool
     ) -> FoundRouter:
         wanted = self._wanted(router, state) if state is not None else None
         namespace = router_namespace(router)
@@ -235,11 +260,11 @@ class RouterObserver:
             return evolve(found, netns=again)
         return found
 
-    def _index(self, router: RouterId) -> TranslationIndex:
+    def _index(self, router: PartId) -> TranslationIndex:
         with self._lock:
             return self._indexes.get(router) or TranslationIndex()
 
-    def _record_floating_ips(self, router: RouterId, found: FoundRouter) -> None:
+    def _record_floating_ips(self, router: PartId, found: FoundRouter) -> None:
         """Record where the floating IPs of a router are, as far as that changed."""
         index, ended = found.index, found.ended
         with self._lock:
@@ -253,14 +278,14 @@ class RouterObserver:
                 self._floating_ip_routers |= dict.fromkeys(new, router)
             self._indexes[router], self._ended[router] = index, ended
 
-    def _forget_floating_ips(self, router: RouterId) -> None:
+    def _forget_floating_ips(self, router: PartId) -> None:
         """Forget where the floating IPs of a router are."""
         with self._lock:
             former = self._indexes.pop(router, TranslationIndex())
             ended = self._ended.pop(router, frozenset())
             self._drop_floating_ips(router, {*former.translations, *ended})
 
-    def _drop_floating_ips(self, router: RouterId, ids: Iterable[FloatingIpId]) -> None:
+    def _drop_floating_ips(self, router: PartId, ids: Iterable[FloatingIpId]) -> None:
         """Drop *ids* that are at a router as far as is known.  Called with the lock."""
         routers = self._floating_ip_routers or {}
         for id in ids:
@@ -289,7 +314,7 @@ class RouterObserver:
                 self._gateways = {name(port, GATEWAY): port for port in ports}
             return self._gateways.get(device)
 
-    def _wanted(self, router: RouterId, state: RouterState) -> RouterNetns | None:
+    def _wanted(self, router: PartId, state: RouterState) -> RouterNetns | None:
         """Return the namespace as far as it is known now: its parameters and rules are read."""
         nothing = FoundRouter(netns=ObservedNetns(netns=router_namespace(router)))
         try:
@@ -297,7 +322,7 @@ class RouterObserver:
         except NetfwError:
             return None  # the plan refuses it
 
-    def _routers_of(self, ids: Collection[FloatingIpId]) -> set[RouterId]:
+    def _routers_of(self, ids: Collection[FloatingIpId]) -> set[PartId]:
         if not ids:
             return set()
         self._read_routers_of_floating_ips()
@@ -315,7 +340,7 @@ class RouterObserver:
                     self._indexes[router], self._ended[router] = found.index, found.ended
                     self._floating_ip_routers |= dict.fromkeys(found.floating_ips, router)
 
-    def _read_floating_ips(self, router: RouterId) -> FoundRouter:
+    def _read_floating_ips(self, router: PartId) -> FoundRouter:
         namespace = router_namespace(router)
         try:
             rules = self._executor.read_filters(namespace)

@@ -10,9 +10,8 @@ from typing import ClassVar
 from netfw.errors import ConfigError, NetfwError
 from netfw.linux.process import Program, is_asleep
 from netfw.linux.sockets.prefix_withdrawal import withdraw_prefixes
-from netfw.model.ids import RouterId
 from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
-from netfw_drivers.linux_router.plan.names import router_namespace
+from netfw_drivers.linux_router.plan.names import PartId, router_namespace
 from netfw_drivers.linux_router.plan.radvd_plan import (
     SERVICE,
     WithdrawPrefixes,
@@ -33,7 +32,7 @@ class RadvdRunner(DaemonRunner):
 
     SERVICE: ClassVar[str] = SERVICE
 
-    def make_program(self, router: RouterId) -> Program:
+    def make_program(self, router: PartId) -> Program:
         return make_program(router, self._settings)
 
     def run(self, step: RunDaemon) -> None:

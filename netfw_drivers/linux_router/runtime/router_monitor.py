@@ -14,7 +14,7 @@ from attrs import evolve, field, frozen
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged
-from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.keys import FloatingIpKey
 from netfw.drivers.values.router_values import RoleChanged, RouterDriverKey
 from netfw.errors import BackendError, BackendUnavailable, NetfwError
 from netfw.linux.router_netns import (
@@ -24,7 +24,7 @@ from netfw.linux.router_netns import (
     plan_router_netns,
 )
 from netfw.linux.service_netns import DriftMonitor
-from netfw.model.ids import PortId, RouterId
+from netfw.model.ids import PortId
 from netfw.model.router import HaRole
 from netfw.plan import Stage
 from netfw_drivers.linux_router.config.settings import RouterSettings
@@ -33,7 +33,9 @@ from netfw_drivers.linux_router.plan.keepalived_plan import watched_netns
 from netfw_drivers.linux_router.plan.names import (
     GATEWAY,
     HA,
+    PartId,
     parse_namespace,
+    part_key,
     router_namespace,
 )
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
@@ -55,7 +57,7 @@ NOT_WIRED = "the switch has not admitted the gateway of its router yet"
 class ConvergedRouter:
     """A router as it is after a converge."""
 
-    id: RouterId
+    id: PartId
     ports: tuple[NetnsPort, ...] = ()
     """Its ports, without the addresses of floating IPs; the gateway alone if it was not converged
     as a whole since the driver was made."""
@@ -90,7 +92,7 @@ class ConvergedPlanner:
     """
 
     executor: RouterNetnsExecutor
-    on_role: Callable[[RouterId, HaRole], None]
+    on_role: Callable[[PartId, HaRole], None]
 
     def plan(self, wanted: ConvergedRouter, /) -> tuple[Stage, ...]:
         """Observe the namespace of a router, and plan what makes it as it was converged."""
@@ -134,10 +136,10 @@ class RouterMonitor:
         planner = ConvergedPlanner(executor, self._record_role)
         self._drift = DriftMonitor(planner, self._handle_drift)
         self._lock = threading.Lock()
-        self._routers: dict[RouterId, ConvergedRouter] = {}
-        self._roles: dict[RouterId, HaRole] = {}
+        self._routers: dict[PartId, ConvergedRouter] = {}
+        self._roles: dict[PartId, HaRole] = {}
         """The roles that were reported last."""
-        self._owners: dict[PortId, RouterId] = {}
+        self._owners: dict[PortId, PartId] = {}
         self._paused = 0
         self._changed_ports: set[PortId] = set()
         """Ports of which there were events while a router was paused."""
@@ -156,7 +158,7 @@ class RouterMonitor:
                 self._drift.recheck(router_namespace(router))
 
     @contextmanager
-    def paused(self, routers: Iterable[RouterId], *, watch: bool) -> Iterator[None]:
+    def paused(self, routers: Iterable[PartId], *, watch: bool) -> Iterator[None]:
         """Stop watching *routers* while they change, until `resume`, which may *watch* them.
 
         If that ends in an error, they are watched again as they were.
@@ -203,13 +205,13 @@ class RouterMonitor:
             self._read_role(router.id)
         return router.gateway is None or router.gateway.port not in unwired
 
-    def unwired(self, router: RouterId) -> frozenset[PortId]:
+    def unwired(self, router: PartId) -> frozenset[PortId]:
         """Return the ports of a router that the switch has not admitted."""
         with self._lock:
             ports = self._ports_of(router)
         return frozenset(port for port in ports if self._is_unwired(self._wiring.is_unwired, port))
 
-    def forget(self, router: RouterId) -> None:
+    def forget(self, router: PartId) -> None:
         """Forget a router that is gone."""
         with self._lock:
             ports = self._ports_of(router)
@@ -257,7 +259,7 @@ class RouterMonitor:
                 self._routers[router.id] = elected
         return elected
 
-    def _read_role(self, router: RouterId) -> None:
+    def _read_role(self, router: PartId) -> None:
         try:
             role = self._keepalived.read_role(router)
         except NetfwError as error:
@@ -266,12 +268,12 @@ class RouterMonitor:
         if role is not None:
             self._record_role(router, role)
 
-    def _record_role(self, router: RouterId, role: HaRole) -> None:
+    def _record_role(self, router: PartId, role: HaRole) -> None:
         with self._lock:
             if router not in self._routers or self._roles.get(router) is role:
                 return
             self._roles[router] = role
-        self._notify(RoleChanged(ROLE_REASONS[role], router, role))
+        self._notify(RoleChanged(ROLE_REASONS[role], part_key(router).router, role))
 
     def _handle_wiring(self, port: PortId) -> None:
         """Announce the router of a port, whether or not anything converges it again."""
@@ -290,7 +292,7 @@ class RouterMonitor:
         except BackendUnavailable as error:
             LOG.warning("router %s: %s", router.id, error)  # its convergence tries again
         is_gateway = router.gateway is not None and router.gateway.port == port
-        keys = _keys(router) if is_gateway else (RouterKey(router.id),)
+        keys = _keys(router) if is_gateway else (part_key(router.id),)
         self._notify(KeysChanged("the switch has admitted or rejected a port of this router", keys))
 
     def _is_admitted(self, ports: Collection[PortId]) -> bool:
@@ -309,7 +311,7 @@ class RouterMonitor:
             )
             return False
 
-    def _ports_of(self, router: RouterId) -> frozenset[PortId]:
+    def _ports_of(self, router: PartId) -> frozenset[PortId]:
         known = self._routers.get(router)
         return frozenset(port.port for port in known.ports) if known else frozenset()
 
@@ -333,11 +335,11 @@ class RouterMonitor:
         router = parse_namespace(netns)
         if router is not None:
             known = self._routers.get(router)
-            keys = (RouterKey(router),) if known is None else _keys(known)
+            keys = (part_key(router),) if known is None else _keys(known)
             self._notify(KeysChanged(f"another program has changed {netns}", keys))
 
 
-def _start(runner: DaemonRunner, router: RouterId) -> bool:
+def _start(runner: DaemonRunner, router: PartId) -> bool:
     """Start the daemon of a router, if it has one; return whether nothing failed."""
     try:
         runner.start_configured(router)
@@ -348,7 +350,7 @@ def _start(runner: DaemonRunner, router: RouterId) -> bool:
 
 
 def _keys(router: ConvergedRouter) -> tuple[RouterDriverKey, ...]:
-    return (RouterKey(router.id), *map(FloatingIpKey, router.index.translations))
+    return (part_key(router.id), *map(FloatingIpKey, router.index.translations))
 
 
 def _ha_ports(router: ConvergedRouter) -> frozenset[PortId]:

@@ -1,0 +1,1 @@
+"""Parts of distributed routers: states, policy routing, links to agent gateways.  Pure."""

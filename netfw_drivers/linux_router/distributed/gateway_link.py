@@ -1,0 +1,180 @@
+"""The link between the local part of a router and an agent gateway.  Pure.
+
+It is a veth pair with two addresses of 169.254.64.0/18, the lowest free ones; the addresses of the
+gateways' ends are the only record of that.  The gateway's end belongs to the router: its address,
+and the routes to the floating IPs by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, ip_network
+from typing import Final
+
+from attrs import field, frozen
+
+from netfw.drivers.values.keys import FloatingIpKey
+from netfw.drivers.values.router_values import RouterDriverKey
+from netfw.errors import Exhausted
+from netfw.linux.ip.operations import (
+    AddAddress,
+    AddRoute,
+    DelRoute,
+    NetworkOperation,
+    SetMtu,
+    SetUp,
+)
+from netfw.linux.ip.plan import by_hand, plan_addresses, plan_routes, plan_sysctl
+from netfw.linux.ip.values import Address, FoundAddress, Link, Route, route
+from netfw.linux.router_netns.values import NetnsDevice, NetnsLink
+from netfw.linux.service_netns.steps import ChangeNetwork
+from netfw.model.address import IpNetwork
+from netfw.model.ids import NetworkId, RouterId
+from netfw.plan import Operation, Stage
+from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
+from netfw_drivers.linux_router.plan.names import gateway_namespace, link_devices, part_key
+
+ADDRESSES: Final = IPv4Network("169.254.64.0/18")
+SETTINGS: Mapping[str, str] = {
+    "ipv4/rp_filter": "0",
+    "ipv4/send_redirects": "0",
+    "ipv6/disable_ipv6": "1",
+}
+"""Parameters of both ends; floating IPs are IPv4."""
+
+
+@frozen
+class LinkPair:
+    """The addresses of the ends of a link."""
+
+    network: IPv4Network
+
+    @property
+    def router_end(self) -> IPv4Interface:
+        return IPv4Interface((self.network[0], self.network.prefixlen))
+
+    @property
+    def gateway_end(self) -> IPv4Interface:
+        return IPv4Interface((self.network[1], self.network.prefixlen))
+
+
+def find_pair(addresses: Iterable[FoundAddress], device: str) -> LinkPair | None:
+    """Return the pair that the gateway's end *device* has, if any."""
+    for entry in addresses:
+        interface = entry.address.interface
+        if entry.address.device == device and isinstance(interface, IPv4Interface):
+            pair = LinkPair(interface.network)
+            if interface == pair.gateway_end and pair.network.subnet_of(ADDRESSES):
+                return pair
+    return None
+
+
+def allocate_pair(taken: Collection[IPv4Address]) -> LinkPair:
+    """Return the lowest pair without an address that is *taken*.
+
+    :raises Exhausted: there is none.
+    """
+    for network in ADDRESSES.subnets(new_prefix=31):
+        if network[0] not in taken and network[1] not in taken:
+            return LinkPair(network)
+    raise Exhausted(f"an agent gateway has at most {ADDRESSES.num_addresses // 2} routers")
+
+
+@frozen(kw_only=True)
+class GatewayLink:
+    """The link that a router has, or can have, to the agent gateway of an external network."""
+
+    router: RouterId
+    network: NetworkId
+    pair: LinkPair
+    mtu: int
+    has_router_end: bool = False
+    end: Link | None = None
+    """The gateway's end, as observed."""
+    addresses: tuple[FoundAddress, ...] = field(default=(), repr=False)
+    """Those of the gateway's end."""
+    routes: tuple[Route, ...] = field(default=(), repr=False)
+    """The routes by the gateway's end."""
+    sysctls: Mapping[str, str] = field(factory=dict, repr=False)
+    """Parameters of the gateway's end."""
+
+    @property
+    def netns(self) -> str:
+        return gateway_namespace(self.network)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether both ends are there."""
+        return self.has_router_end and self.end is not None
+
+    @property
+    def device(self) -> str:
+        """Name of the gateway's end."""
+        return link_devices(self.router)[1]
+
+    def end_parameters(self) -> dict[str, str]:
+        """Return the parameters that the gateway's end should have."""
+        return NetnsDevice(device=self.device, mtu=self.mtu, settings=SETTINGS).sysctls
+
+    def netns_link(self) -> NetnsLink:
+        """Return the router's end."""
+        device, peer = link_devices(self.router)
+        return NetnsLink(
+            device=device,
+            mtu=self.mtu,
+            addresses=(self.pair.router_end,),
+            settings=SETTINGS,
+            peer=peer,
+            peer_netns=self.netns,
+            is_broken=self.has_router_end != (self.end is not None),
+        )
+
+    def plan_withdrawals(self, served: Translations) -> Iterator[Stage]:
+        """Plan the removal of the routes to floating IPs that are not *served* any more."""
+        if self.is_complete:
+            wanted = {each.destination for each in self._routes(served)}
+            stale = [each for each in self.routes if each.destination not in wanted]
+            yield from self._stages([DelRoute(each) for each in stale if by_hand(each)], {})
+
+    def plan_gateway_end(self, served: Translations) -> Iterator[Stage]:
+        """Plan the gateway's end, and then the routes to the floating IPs that are *served*."""
+        if not served:
+            return
+        wanted = [*self._routes(served)]
+        owners = {ip_network(each.floating): FloatingIpKey(id) for id, each in served.items()}
+        present = self.routes if self.is_complete else ()
+        planned = [each for each in plan_routes(wanted, present) if not isinstance(each, DelRoute)]
+        yield from self._stages([*self._plan_device(), *planned], owners)
+
+    def _plan_device(self) -> Iterator[NetworkOperation]:
+        address = Address(device=self.device, interface=self.pair.gateway_end)
+        settings = self.end_parameters()
+        if not self.is_complete or self.end is None:
+            yield SetMtu(self.device, self.mtu)
+            yield from plan_sysctl(settings, {})
+            yield SetUp(self.device)
+            yield AddAddress(address)
+            return
+        if self.end.mtu != self.mtu:
+            yield SetMtu(self.device, self.mtu)
+        yield from plan_sysctl(settings, self.sysctls)
+        if not self.end.up:
+            yield SetUp(self.device)
+        yield from plan_addresses([address], self.addresses)
+
+    def _routes(self, served: Translations) -> Iterator[Route]:
+        for each in served.values():
+            yield route(ip_network(each.floating), via=self.pair.router_end.ip, device=self.device)
+
+    def _stages(
+        self, operations: Iterable[NetworkOperation], owners: Mapping[IpNetwork, FloatingIpKey]
+    ) -> Iterator[Stage]:
+        made = []
+        for each in operations:
+            owner: RouterDriverKey = part_key(self.router)
+            if isinstance(each, AddRoute):
+                owner = owners.get(each.route.destination, owner)
+            step = ChangeNetwork(netns=self.netns, operation=each)
+            made.append(Operation(step.backend, step.text, frozenset({owner}), step))
+        if made:
+            yield Stage(made)

@@ -1,0 +1,44 @@
+"""The parts of a router on this host, each with the state that its namespace follows from.  Pure.
+
+A central part is a full router between the ports of that part and the gateway, without metadata and
+advertisements.  Contributions of extensions belong to the part with the gateway.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from netfw.drivers.values.router_values import (
+    CentralRouter,
+    FloatingIpNat,
+    FullRouter,
+    RouterPart,
+    RouterState,
+)
+from netfw.model.ids import RouterId
+from netfw_drivers.linux_router.plan.names import CentralPart, PartId
+
+
+def part_states(router: RouterId, state: RouterState) -> dict[PartId, RouterState]:
+    """Return the parts of a router; each state is full, or that of a local part alone."""
+    if state.full is not None:
+        return {router: state}
+    states: dict[PartId, RouterState] = {}
+    if state.local is not None:
+        states[router] = evolve(state, central=None, contributions=())
+    if state.central is not None:
+        full = _as_full(state.central)
+        states[CentralPart(router)] = evolve(
+            state, full=full, local=None, central=None, metadata_port=None
+        )
+    return states
+
+
+def nat_part(nat: FloatingIpNat) -> PartId:
+    """Return the part that translates a floating IP."""
+    return CentralPart(nat.router) if nat.part is RouterPart.CENTRAL else nat.router
+
+
+def _as_full(central: CentralRouter) -> FullRouter:
+    interfaces = tuple(evolve(port, subnets=()) for port in central.ports)
+    return FullRouter(interfaces=interfaces, gateway=central.gateway, ha=central.ha)
