@@ -13,10 +13,11 @@ from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.router import RouterCapability, RouterDriver
-from netfw.drivers.values.events import Event, Sink
-from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.events import Event, KeysChanged, Sink
+from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.values.router_values import (
+    AgentGateway,
     FloatingIpNat,
     RouterDriverKey,
     RouterDriverValue,
@@ -38,7 +39,7 @@ from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.linux.process import why_missing
 from netfw.linux.router_netns import RouterNetnsExecutor
 from netfw.linux.service_netns.steps import MakeNamespace
-from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
 from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
@@ -53,18 +54,20 @@ from netfw_drivers.linux_router.plan.names import (
     INTERFACE,
     CentralPart,
     PartId,
-    parse_namespace,
+    netns_key,
+    parse_netns,
     part_key,
     router_namespace,
 )
 from netfw_drivers.linux_router.plan.observed import ObservedRouters
 from netfw_drivers.linux_router.plan.optional_daemons import OPTIONAL, left_out_daemons
-from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
+from netfw_drivers.linux_router.plan.plan import NO_AGENT_GATEWAY, RouterContext, plan_routers
 from netfw_drivers.linux_router.plan.radvd_plan import WithdrawPrefixes
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate, left_out_routes
 from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_errors
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.daemon_runner import RouterProcesses
+from netfw_drivers.linux_router.runtime.gateway_observer import GatewayObserver
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user, withdraw
@@ -102,9 +105,18 @@ class LinuxRouterDriver(
         self._conntrackd = ConntrackdRunner(settings, self._processes, self._keepalived.read_role)
         self._daemons = (self._radvd, self._keepalived, self._conntrackd)
         self._runners = {runner.SERVICE: runner for runner in self._daemons}
-        self._observer = RouterObserver(self._executor, *self._daemons, self._context)
-        election = (self._keepalived, self._conntrackd)
-        self._monitor = RouterMonitor(self._executor, interface, settings, election, self._notify)
+        self._gateways = GatewayObserver(self._executor, interface.device_name)
+        self._observer = RouterObserver(
+            self._executor, self._daemons, self._context, self._gateways
+        )
+        self._monitor = RouterMonitor(
+            self._executor,
+            interface,
+            settings,
+            (self._keepalived, self._conntrackd),
+            self._notify,
+            read_gateway=self._gateways.read,
+        )
         interface.watch(self._monitor.handle_event)
         self._directory_lock = DirectoryLock(
             settings.directory, "router_confs", on_acquired=self._reset, publish=self._notify
@@ -112,6 +124,8 @@ class LinuxRouterDriver(
         self._grants = GrantAllocator()
         self._sinks: tuple[Sink, ...] = ()
         self._conflicts: dict[object, NetfwError] = {}
+        self._awaiting: dict[RouterDriverKey, NetworkId] = {}
+        """Floating IPs that wait for the agent gateway of a network."""
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -120,7 +134,8 @@ class LinuxRouterDriver(
         return cls(host.driver(InterfaceDriver), settings)
 
     def describe(self) -> DriverInfo[HostCapability | RouterCapability]:
-        capabilities = (HostCapability.PLAN, HostCapability.WATCH, RouterCapability.HA)
+        routers = (RouterCapability.HA, RouterCapability.DISTRIBUTED)
+        capabilities = (HostCapability.PLAN, HostCapability.WATCH, *routers)
         return DriverInfo("linux", capabilities)
 
     def problems(self) -> tuple[str, ...]:
@@ -156,7 +171,8 @@ class LinuxRouterDriver(
 
     def present(self) -> frozenset[RouterDriverKey]:
         floating_ips = map(FloatingIpKey, self._observer.floating_ips())
-        return frozenset({*map(part_key, self._observer.routers()), *floating_ips})
+        gateways = map(AgentGatewayKey, self._gateways.networks())
+        return frozenset({*map(part_key, self._observer.routers()), *floating_ips, *gateways})
 
     def observe(self, scope: RouterUpdate | None) -> ObservedRouters:
         if scope is None:
@@ -194,12 +210,29 @@ class LinuxRouterDriver(
         """
         self._directory_lock.acquire()
         concerned = self._observer.concerned(update)
+        gateways = map(AgentGatewayKey, self._gateways.concerned(update))
         try:
-            with self._monitor.paused(concerned, watch=bool(self._sinks)):
-                return self._converge_possible(update, concerned)
+            with self._monitor.paused([*concerned, *gateways], watch=bool(self._sinks)):
+                outcome = self._converge_possible(update, concerned)
         finally:
+            self._gateways.release(part_key(part).router for part in concerned)
             for key in update:
                 self._conflicts.pop(key, None)
+        self._notify_waiting(update, outcome)
+        return outcome
+
+    def _notify_waiting(self, update: RouterUpdate, outcome: Outcome[RouterDriverKey]) -> None:
+        """Have the floating IPs converged that wait for an agent gateway of *update*."""
+        for key in update:
+            self._awaiting.pop(key, None)
+        for key, why in outcome.waiting.items():
+            value = update.put.get(key)
+            if isinstance(value, FloatingIpNat) and why == NO_AGENT_GATEWAY:
+                self._awaiting[key] = value.external_network
+        here = {key.network for key in update.put if isinstance(key, AgentGatewayKey)}
+        waiting = [key for key, network in [*self._awaiting.items()] if network in here]
+        if waiting:
+            self._notify(KeysChanged("the agent gateway that it waits for is here", waiting))
 
     def _converge_possible(
         self, update: RouterUpdate, concerned: Collection[PartId]
@@ -269,6 +302,10 @@ class LinuxRouterDriver(
                 states = _part_states(key, update)
                 for part in (key.router, CentralPart(key.router)):
                     self._observer.record(part, states.get(part), refused)
+            elif isinstance(key, AgentGatewayKey) and key in in_force:
+                value = update.put.get(key)
+                own = value if isinstance(value, AgentGateway) else None
+                self._gateways.record(key.network, own)
         if update.complete:
             self._observer.forget_except(update.put.keys() | update.keep)
 
@@ -326,6 +363,12 @@ class LinuxRouterDriver(
         for key, value in update.put.items():
             if isinstance(value, FloatingIpNat):
                 by_router.setdefault(nat_part(value), set()).add(key)
+        for network in self._gateways.concerned(update):
+            gateway = self._gateways.converged(network)
+            if gateway is None:
+                self._monitor.forget(AgentGatewayKey(network))
+            else:
+                self._monitor.resume(gateway, watch=bool(self._sinks))
         for router in concerned:
             converged = self._observer.converged(router)
             if converged is None:
@@ -342,6 +385,8 @@ class LinuxRouterDriver(
         for runner in self._daemons:
             runner.forget()
         self._observer.reset()
+        self._gateways.reset()
+        self._awaiting.clear()
 
     def _notify(self, event: Event) -> None:
         for sink in self._sinks:
@@ -360,6 +405,6 @@ def _part_states(key: RouterKey, update: RouterUpdate) -> dict[PartId, RouterSta
 def _made_routers(stage: Stage) -> Iterator[RouterDriverKey]:
     for operation in stage.operations:
         if isinstance(operation.payload, MakeNamespace):
-            router = parse_namespace(operation.payload.netns)
-            assert router is not None, "only namespaces of routers are planned"
-            yield part_key(router)
+            made = parse_netns(operation.payload.netns)
+            assert made is not None, "no other namespaces are planned"
+            yield netns_key(made)

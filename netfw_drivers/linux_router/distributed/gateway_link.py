@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, ip_network
 from typing import Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from netfw.drivers.values.keys import FloatingIpKey
 from netfw.drivers.values.router_values import RouterDriverKey
@@ -28,6 +28,7 @@ from netfw.linux.ip.plan import by_hand, plan_addresses, plan_routes, plan_sysct
 from netfw.linux.ip.values import Address, FoundAddress, Link, Route, route
 from netfw.linux.router_netns.values import NetnsDevice, NetnsLink
 from netfw.linux.service_netns.steps import ChangeNetwork
+from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.address import IpNetwork
 from netfw.model.ids import NetworkId, RouterId
 from netfw.plan import Operation, Stage
@@ -88,6 +89,8 @@ class GatewayLink:
     network: NetworkId
     pair: LinkPair
     mtu: int
+    port: Link | None = None
+    """The device of the agent gateway; None: it is not there yet."""
     has_router_end: bool = False
     end: Link | None = None
     """The gateway's end, as observed."""
@@ -112,9 +115,23 @@ class GatewayLink:
         """Name of the gateway's end."""
         return link_devices(self.router)[1]
 
-    def end_parameters(self) -> dict[str, str]:
-        """Return the parameters that the gateway's end should have."""
-        return NetnsDevice(device=self.device, mtu=self.mtu, settings=SETTINGS).sysctls
+    @staticmethod
+    def parameters(router: RouterId) -> dict[str, str]:
+        """Return the kernel parameters that the gateway's end should have."""
+        return NetnsDevice(device=link_devices(router)[1], mtu=0, settings=SETTINGS).sysctls
+
+    def observed_in(self, found: ObservedNetns) -> GatewayLink:
+        """Return the link with the gateway's end as it is in the namespace *found*."""
+        mine = self.device
+        return evolve(
+            self,
+            end=found.links.get(mine),
+            addresses=tuple(each for each in found.addresses if each.address.device == mine),
+            routes=tuple(
+                each for each in found.routes if any(hop.device == mine for hop in each.hops)
+            ),
+            sysctls=found.sysctls,
+        )
 
     def netns_link(self) -> NetnsLink:
         """Return the router's end."""
@@ -128,6 +145,11 @@ class GatewayLink:
             peer_netns=self.netns,
             is_broken=self.has_router_end != (self.end is not None),
         )
+
+    def differs(self, found: ObservedNetns, served: Translations) -> bool:
+        """Return whether the gateway's end in *found* is not as it should be, but for sysctls."""
+        link = evolve(self.observed_in(found), sysctls=self.parameters(self.router))
+        return bool([*link.plan_withdrawals(served), *link.plan_gateway_end(served)])
 
     def plan_withdrawals(self, served: Translations) -> Iterator[Stage]:
         """Plan the removal of the routes to floating IPs that are not *served* any more."""
@@ -148,7 +170,7 @@ class GatewayLink:
 
     def _plan_device(self) -> Iterator[NetworkOperation]:
         address = Address(device=self.device, interface=self.pair.gateway_end)
-        settings = self.end_parameters()
+        settings = self.parameters(self.router)
         if not self.is_complete or self.end is None:
             yield SetMtu(self.device, self.mtu)
             yield from plan_sysctl(settings, {})

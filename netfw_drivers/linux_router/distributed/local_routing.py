@@ -99,12 +99,16 @@ def route_to_central(
 
 def route_to_gateway(fixed: Iterable[IpAddress], via: IpAddress, device: str) -> LocalRouting:
     """Return the way of the ports of floating IPs to the agent gateway."""
-    rules = (
+    default = route("default", via=via, device=device, table=FLOATING_TABLE)
+    return LocalRouting(routes=(default,), rules=floating_rules(fixed))
+
+
+def floating_rules(fixed: Iterable[IpAddress]) -> tuple[Rule, ...]:
+    """Return the rules of the ports of floating IPs."""
+    return tuple(
         Rule(priority=FLOATING_PRIORITY, source=ip_network(each), table=FLOATING_TABLE)
         for each in dict.fromkeys(fixed)
     )
-    default = route("default", via=via, device=device, table=FLOATING_TABLE)
-    return LocalRouting(routes=(default,), rules=tuple(rules))
 
 
 def _exits(local: LocalRouter) -> Iterator[_Exit]:

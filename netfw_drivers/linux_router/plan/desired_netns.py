@@ -59,7 +59,7 @@ from netfw_drivers.linux_router.plan.router_rules import (
 DeviceName = Callable[[PortId, str], str]
 """See :meth:`netfw.drivers.interface.InterfaceDriver.device_name`."""
 
-_DEVICE_SYSCTLS = {
+DEVICE_SYSCTLS = {
     "ipv4/rp_filter": "0",
     "ipv4/send_redirects": "0",
     "ipv6/disable_ipv6": "0",
@@ -85,7 +85,7 @@ SYSCTLS: Mapping[str, str] = MappingProxyType(
         "net.ipv6.fib_multipath_hash_policy": "1",
         **{
             f"net.{name.replace('/', '.conf.default.')}": value
-            for name, value in _DEVICE_SYSCTLS.items()
+            for name, value in DEVICE_SYSCTLS.items()
         },
     }
 )
@@ -270,7 +270,7 @@ class DesiredRouter:
             virtual = frozenset({*port.addresses, _link_local(port)})
             settings = {**port.settings, **_NO_LINK_LOCAL}
             yield evolve(port, addresses=(), virtual_addresses=virtual, settings=settings)
-        settings = {**_DEVICE_SYSCTLS, **_NO_LINK_LOCAL}
+        settings = {**DEVICE_SYSCTLS, **_NO_LINK_LOCAL}
         own = self.ha.port
         bare = _netns_port(own, self.ha_device(self.ha), own.addresses, settings)
         yield evolve(bare, virtual_addresses=frozenset({marker(self.ha.vrid)}))
@@ -287,11 +287,11 @@ class DesiredRouter:
         for port in self.full.interfaces:
             name = self.interface_device(port.id)
             more = {} if self.state.local is None else NEIGHBOUR_SETTINGS
-            settings = {**_DEVICE_SYSCTLS, **more}
+            settings = {**DEVICE_SYSCTLS, **more}
             yield _netns_port(port, name, (*port.addresses, *own), settings)
         gateway, device = self.full.gateway, self.gateway_device
         if gateway is not None and device is not None:
-            settings = {**_DEVICE_SYSCTLS, **(_FROM_RA if gateway.ipv6_from_ra else {})}
+            settings = {**DEVICE_SYSCTLS, **(_FROM_RA if gateway.ipv6_from_ra else {})}
             bare = _netns_port(gateway.port, device, self.gateway_addresses(), settings)
             yield add_floating_ips(bare, translations)
 

@@ -34,7 +34,7 @@ from netfw.model.ids import FloatingIpId
 from netfw.model.port_range import PortRange
 from netfw.plan import Operation, Stage
 from netfw_drivers.linux_router.plan.contributed_ports import TranslatedPorts, parse_ports
-from netfw_drivers.linux_router.plan.floating_ip_rules import COMMENT
+from netfw_drivers.linux_router.plan.floating_ip_rules import COMMENT, Translations
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, PartId, part_key
 
 _CHAINS = {family: ChainKey(family=family, table="nat", name="ended") for family in Family}
@@ -118,6 +118,16 @@ def find_lost(
         if not address.is_link_local:
             id, _ = before.floating.get(address) or (None, None)
             yield EndedConnections(address, floating_ip=id)
+
+
+def find_gained(before: Translations, after: Translations) -> Iterator[EndedConnections]:
+    """Find the connections of ports of a local part that get a floating IP.
+
+    They leave by another way from now on, where their source address would not be translated.
+    """
+    for id, each in after.items():
+        if before.get(id) != each:
+            yield EndedConnections(each.fixed, floating_ip=id)
 
 
 def _stays(

@@ -15,6 +15,7 @@ from netfw.drivers.values.keys import FloatingIpKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterDriverValue
 from netfw.errors import Conflict, NetfwError
 from netfw.linux.ip.operations import AddAddress, DelAddress
+from netfw.linux.ip.plan import plan_rules
 from netfw.linux.ip.values import Address
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.plan import ChainEdit, plan_chains
@@ -24,10 +25,14 @@ from netfw.model.address import IpAddress
 from netfw.model.ids import FloatingIpId
 from netfw.plan import Operation, Stage, Update
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.distributed.local_routing import FLOATING_PRIORITY, floating_rules
 from netfw_drivers.linux_router.distributed.router_parts import nat_part
 from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
 from netfw_drivers.linux_router.plan.ended_connections import (
+    EndedConnections,
+    TranslatedAddresses,
     find_ended,
+    find_gained,
     parse_ended,
     plan_removals,
     render_ended,
@@ -120,12 +125,8 @@ def plan_floating_ips(
     former = {id: found.translations[id] for id in concerned if id in found.translations}
     own = {id: desired[id] for id in concerned if id in desired}
     left = tuple(parse_ended(found.mirror.chains))
-    addresses = {each.floating for each in (*former.values(), *own.values())}
-    before = found.translated_among(addresses.union(each.address for each in left))
-    stay = {key: held for key, held in before.floating.items() if held[0] not in former}
-    floating = stay | by_address(own)
+    before, after = _translated(former, own, left, found)
     there, namespace = frozenset(before.addresses), found.netns.netns
-    after = evolve(before, floating=floating, addresses=there | floating.keys())
     ended = {*left, *find_ended(before, after)}
     restore = _restore(found, own, concerned, render_ended(router, ended))
     if restore is not None:
@@ -149,6 +150,48 @@ def plan_floating_ips(
         yield _stage(router, ChangeNetwork(netns=namespace, operation=add), [id])
 
 
+def _translated(
+    former: Translations,
+    own: Translations,
+    left: Iterable[EndedConnections],
+    found: FoundRouter,
+) -> tuple[TranslatedAddresses, TranslatedAddresses]:
+    """Return what is translated before and after a change from *former* to *own*."""
+    addresses = {each.floating for each in (*former.values(), *own.values())}
+    before = found.translated_among(addresses.union(each.address for each in left))
+    stay = {key: held for key, held in before.floating.items() if held[0] not in former}
+    floating = stay | by_address(own)
+    there = frozenset(before.addresses)
+    return before, evolve(before, floating=floating, addresses=there | floating.keys())
+
+
+def plan_local_floating_ips(
+    router: PartId, desired: Translations, concerned: Collection[FloatingIpId], found: FoundRouter
+) -> Iterator[Stage]:
+    """Plan the *concerned* floating IPs of a local part that is otherwise left as it is.
+
+    Its link to the agent gateway is there if any is desired.
+    """
+    former = {id: found.translations[id] for id in concerned if id in found.translations}
+    own = {id: desired[id] for id in concerned if id in desired}
+    left = tuple(parse_ended(found.mirror.chains))
+    before, after = _translated(former, own, left, found)
+    ended = {*left, *find_ended(before, after), *find_gained(former, own)}
+    if found.link is not None:
+        yield from found.link.plan_withdrawals(desired)
+    restore = _restore(found, own, concerned, render_ended(router, ended))
+    if restore is not None:
+        yield _stage(router, restore, _changed(former, own) or own)
+    rules = floating_rules(each.fixed for each in desired.values())
+    present = [each for each in found.netns.policy_rules if each.priority == FLOATING_PRIORITY]
+    for operation in plan_rules(rules, present):
+        step = ChangeNetwork(netns=found.netns.netns, operation=operation)
+        yield _stage(router, step, own or former)
+    yield from plan_removals(router, found.netns.netns, ended)
+    if found.link is not None:
+        yield from found.link.plan_gateway_end(desired)
+
+
 def _change_virtual_addresses(
     router: PartId,
     added: Mapping[IpAddress, FloatingIpId],
@@ -164,6 +207,9 @@ def _change_virtual_addresses(
 
 def served_families(found: FoundRouter) -> frozenset[Family]:
     """Return the families for which the router, as it is, has a gateway for floating IPs."""
+    if found.link is not None:
+        complete = found.link.is_complete and float_chain(DNAT, Family.IPV4) in found.mirror.chains
+        return frozenset({Family.IPV4} if complete else ())
     if found.gateway_device is None:
         return frozenset()
     return frozenset(each for each in Family if float_chain(DNAT, each) in found.mirror.chains)

@@ -10,7 +10,7 @@ from uuid import UUID
 from attrs import frozen
 
 from netfw.drivers.values.contribution import RuleChain
-from netfw.drivers.values.keys import RouterKey
+from netfw.drivers.values.keys import AgentGatewayKey, RouterKey
 from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId, RouterId
 
@@ -112,3 +112,25 @@ def parse_gateway_namespace(name: str) -> NetworkId | None:
     except ValueError:
         return None
     return id if gateway_namespace(id) == name else None
+
+
+NetnsId = PartId | AgentGatewayKey
+"""Identity of a namespace that is watched."""
+
+
+def netns_name(id: NetnsId) -> str:
+    """Return the name of a namespace."""
+    if isinstance(id, AgentGatewayKey):
+        return gateway_namespace(id.network)
+    return router_namespace(id)
+
+
+def netns_key(id: NetnsId) -> RouterKey | AgentGatewayKey:
+    """Return the key that a namespace belongs to."""
+    return id if isinstance(id, AgentGatewayKey) else part_key(id)
+
+
+def parse_netns(name: str) -> NetnsId | None:
+    """Return the identity of a namespace; None if it is none of the driver."""
+    network = parse_gateway_namespace(name)
+    return parse_namespace(name) if network is None else AgentGatewayKey(network)

@@ -7,16 +7,18 @@ from functools import cached_property
 
 from attrs import field, frozen
 
+from netfw.drivers.values.router_values import RouterState
 from netfw.linux.ip.values import Address
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.address import IpAddress, IpInterface
-from netfw.model.ids import FloatingIpId, PortId
+from netfw.model.ids import FloatingIpId, NetworkId, PortId
 from netfw.model.router import HaRole
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress, parse_addresses
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
+from netfw_drivers.linux_router.distributed.local_routing import is_local
 from netfw_drivers.linux_router.plan.contributed_ports import present_ports
 from netfw_drivers.linux_router.plan.ended_connections import TranslatedAddresses, parse_ended
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation
@@ -58,6 +60,8 @@ class FoundRouter:
     """Its ports, as far as they are known: another program may have removed the namespace."""
     link: GatewayLink | None = None
     """Of a local part: its link to the agent gateway, if that is on this host."""
+    local: RouterState | None = None
+    """Of a local part: the state that it was given last, if that is known."""
     former: TranslationIndex = field(factory=TranslationIndex, repr=False)
     """The floating IPs of an earlier observation, which saves parsing them again."""
 
@@ -72,6 +76,11 @@ class FoundRouter:
         return self.keepalived.text is not None or any(
             name.startswith(HA) for name in self.netns.links
         )
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is the local part of a distributed router."""
+        return self.link is not None or is_local(self.netns.policy_rules)
 
     @property
     def is_standby(self) -> bool:
@@ -167,10 +176,20 @@ class FoundRouter:
 
 
 @frozen(kw_only=True)
+class FoundGateway:
+    """An agent gateway as the host has it."""
+
+    netns: ObservedNetns
+    ports: frozenset[PortId] = frozenset()
+    """Its port, if it is known."""
+
+
+@frozen(kw_only=True)
 class ObservedRouters:
-    """The routers that concern an update."""
+    """The routers and agent gateways that concern an update."""
 
     routers: Mapping[PartId, FoundRouter] = field(factory=dict)
+    gateways: Mapping[NetworkId, FoundGateway] = field(factory=dict)
 
     def holder(self, router: PartId, address: IpAddress) -> FloatingIpId | None:
         """Return the floating IP that a router has at *address*, if any."""

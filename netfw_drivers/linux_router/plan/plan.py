@@ -6,25 +6,29 @@ from the former one first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from attrs import define, evolve, field, frozen
 
-from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import (
+    AgentGateway,
     FloatingIpNat,
     FullRouter,
     RouterDriverKey,
+    RouterPart,
     RouterState,
 )
 from netfw.errors import Conflict, InvalidInput, NetfwError, PartlyInvalid
+from netfw.linux.iptables.rule import Family
 from netfw.linux.router_netns.plan import plan_router_netns, plan_router_removal
 from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
-from netfw.model.ids import FloatingIpId
+from netfw.model.ids import FloatingIpId, NetworkId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.linux_router.config.conntrackd import PORT
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.distributed.agent_gateway import gateway_netns, gateway_routes
 from netfw_drivers.linux_router.distributed.local_routing import subnet_tables
 from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
 from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE as CONNTRACKD
@@ -34,6 +38,7 @@ from netfw_drivers.linux_router.plan.daemon_steps import StopDaemon
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter, DeviceName, NetnsContext
 from netfw_drivers.linux_router.plan.ended_connections import (
     find_ended,
+    find_gained,
     find_lost,
     parse_ended,
     plan_removals,
@@ -44,12 +49,19 @@ from netfw_drivers.linux_router.plan.floating_ips import (
     FloatingIpChanges,
     RouterUpdate,
     plan_floating_ips,
+    plan_local_floating_ips,
     served_families,
     sort_floating_ips,
 )
 from netfw_drivers.linux_router.plan.keepalived_plan import SERVICE as KEEPALIVED
 from netfw_drivers.linux_router.plan.keepalived_plan import plan_keepalived
-from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, PartId, part_key, router_namespace
+from netfw_drivers.linux_router.plan.names import (
+    CHAIN_OWNER,
+    PartId,
+    gateway_namespace,
+    part_key,
+    router_namespace,
+)
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
 from netfw_drivers.linux_router.plan.radvd_plan import (
@@ -62,6 +74,7 @@ from netfw_drivers.linux_router.plan.reserved_networks import ReservedNetworks
 from netfw_drivers.linux_router.plan.validation import value_error
 
 NO_GATEWAY = "its router has no gateway on this host"
+NO_AGENT_GATEWAY = "there is no agent gateway to its external network on this host"
 
 
 @frozen(kw_only=True)
@@ -130,13 +143,36 @@ class _RouterPlanner:
         accepted = self.update.without(self.refused)
         changes = sort_floating_ips(accepted, self.observed)
         self.refused |= changes.refused
-        stages: list[Stage] = []
+        stages = [each for network in self._gateways() for each in self._gateway(network)]
         gaining = self._gaining()  # those that lose a floating IP come first
         routers = changes.desired.keys() | self._routers()
         for router in sorted(routers, key=lambda id: (id in gaining, str(id))):
             stages += self._router(router, changes)
+        for network, found in sorted(self.observed.gateways.items(), key=lambda each: each[0]):
+            if self._is_unwanted(AgentGatewayKey(network)):
+                stages += plan_router_removal(AgentGatewayKey(network), found.netns, found.ports)
         self._wait()
         return Plan(stages, self.waiting, self.refused)
+
+    def _gateways(self) -> list[NetworkId]:
+        return sorted(key.network for key in self.update.put if isinstance(key, AgentGatewayKey))
+
+    def _gateway(self, network: NetworkId) -> Sequence[Stage]:
+        """Plan an agent gateway, before the routers that use it."""
+        key = AgentGatewayKey(network)
+        value, found = self.update.put[key], self.observed.gateways.get(network)
+        if not isinstance(value, AgentGateway) or key in self.refused:
+            return ()
+        there = ObservedNetns(netns=gateway_namespace(network)) if found is None else found.netns
+        try:
+            wanted = gateway_netns(network, value, self.context.device_name)
+            stages = plan_router_netns(key, wanted, there, CHAIN_OWNER)
+        except (InvalidInput, Conflict, ValueError) as error:
+            self.refused[key] = InvalidInput({str(key): str(error)})
+            return ()
+        routes = gateway_routes(value, wanted.ports[0].device)
+        self._leave_out(key, {**routes.left_out, **_left_out_ipv6(wanted, there)})
+        return stages
 
     def _routers(self) -> frozenset[PartId]:
         named = {key.router for key in self.update if isinstance(key, RouterKey)}
@@ -173,6 +209,11 @@ class _RouterPlanner:
         key = part_key(part)
         if key in self.update.drop or (key in self.update.put and key not in self.refused):
             return part not in self.states
+        return self._is_unwanted(key)
+
+    def _is_unwanted(self, key: RouterDriverKey) -> bool:
+        if key in self.update.drop:
+            return True
         return self.update.complete and key not in self.update.put and key not in self.update.keep
 
     def _removal(self, router: PartId, found: FoundRouter) -> list[Stage]:
@@ -203,11 +244,15 @@ class _RouterPlanner:
 
         Those with rules are served; of the others, the update names each.
         """
+        if found.is_local and found.local is not None and part_key(router) not in self.refused:
+            return self._whole(router, found.local, floating_ips, found)
         families, served = served_families(found), dict(floating_ips)
         for id in concerned:
             if id in served and served[id].family not in families:
                 del served[id]
         self.served[router] = served
+        if found.is_local:
+            return [*plan_local_floating_ips(router, served, concerned, found)]
         settings = self.context.settings
         return [*plan_floating_ips(router, served, concerned, found, settings)]
 
@@ -217,13 +262,19 @@ class _RouterPlanner:
         kept = {key.floating_ip for key in self.update.keep if isinstance(key, FloatingIpKey)}
         state = without_refused_rules(state, kept, found)
         desired = self.context.desired(router, state)
-        families = desired.gateway_families()
-        served = {id: each for id, each in floating_ips.items() if each.family in families}
+        families = desired.gateway_families() if state.local is None else _link_families(found)
+        foreign = self._of_other_networks(state)
+        served = {
+            id: each
+            for id, each in floating_ips.items()
+            if each.family in families and id not in foreign
+        }
         wanted = self.context.desired_netns(router, state, found, served)
         after = desired.translated(served)
         own = desired.own_gateway_addresses()
         ended = {*parse_ended(found.mirror.chains), *find_ended(found.translated, after, own)}
         ended |= {*find_lost(found.translated, after)} if found.is_ha else set()
+        ended |= {*find_gained(found.translations, served)} if state.local else set()
         wanted = evolve(wanted, chains={**wanted.chains, **render_ended(router, ended)})
         devices = {each.device for each in wanted.ports}
         withdrawals = [] if found.is_standby else [*plan_withdrawals(router, devices, found)]
@@ -236,16 +287,35 @@ class _RouterPlanner:
         self._leave_out(part_key(router), {**left_out, **_left_out_ipv6(wanted, found.netns)})
         return [
             *(_stage(router, step) for step in (*withdrawals, *election.before)),
+            *(() if found.link is None else found.link.plan_withdrawals(served)),
             *plan_router_netns(part_key(router), election.wanted, election.found, CHAIN_OWNER),
             *(_stage(router, step) for step in election.after),
             *plan_removals(router, wanted.netns, ended),
+            *(() if found.link is None else found.link.plan_gateway_end(served)),
             *(_stage(router, step) for step in (*radvd, *conntrackd)),
         ]
 
-    def _leave_out(self, key: RouterKey, left_out: Mapping[str, str]) -> None:
-        """Have a router fail partly, by what is left out of one of its parts."""
+    def _of_other_networks(self, state: RouterState) -> frozenset[FloatingIpId]:
+        """Return the floating IPs whose external network is not that of a local part."""
+        if state.local is None:
+            return frozenset()
+        network = state.local.external_network
+        return frozenset(
+            key.floating_ip
+            for key, value in self.update.put.items()
+            if isinstance(key, FloatingIpKey)
+            and isinstance(value, FloatingIpNat)
+            and value.external_network != network
+        )
+
+    def _leave_out(self, key: RouterDriverKey, left_out: Mapping[str, str]) -> None:
+        """Have a key fail partly, by what is left out of it or of a part of it."""
         error = self.refused.get(key)
-        if left_out and (error is None or isinstance(error, PartlyInvalid)):
+        if (
+            left_out
+            and key in self.update.put
+            and (error is None or isinstance(error, PartlyInvalid))
+        ):
             others = {} if error is None else error.problems
             self.refused[key] = PartlyInvalid({**others, **left_out})
 
@@ -255,7 +325,13 @@ class _RouterPlanner:
             if isinstance(key, FloatingIpKey) and isinstance(value, FloatingIpNat):
                 served = self.served.get(nat_part(value), {})
                 if key not in self.refused and key.floating_ip not in served:
-                    self.waiting[key] = NO_GATEWAY
+                    is_local = value.part is RouterPart.LOCAL
+                    self.waiting[key] = NO_AGENT_GATEWAY if is_local else NO_GATEWAY
+
+
+def _link_families(found: FoundRouter) -> frozenset[Family]:
+    """Return the families for which a local part can have floating IPs."""
+    return frozenset({Family.IPV4} if found.link is not None else ())
 
 
 def _left_out_ipv6(wanted: RouterNetns, found: ObservedNetns) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from netfw.drivers.support.entry_validation import entry_error
-from netfw.drivers.values.keys import AgentGatewayKey
 from netfw.drivers.values.router_values import (
     FloatingIpNat,
     RouterDriverEntry,
@@ -20,10 +19,10 @@ def value_error(key: RouterDriverKey, value: RouterDriverValue) -> NetfwError | 
     wrong = entry_error(RouterDriverEntry, key, value)
     if wrong is not None:
         return wrong
-    if isinstance(key, AgentGatewayKey):
-        return NotSupported(f"{key}: this driver has no distributed routers")
-    if isinstance(value, FloatingIpNat) and value.part is RouterPart.LOCAL:
-        return NotSupported(f"{key}: this driver has no local floating IPs")
+    if isinstance(value, FloatingIpNat):
+        is_local = value.part is RouterPart.LOCAL
+        if is_local and value.floating_address.version == 6:
+            return NotSupported(f"{key}: floating IPs of local parts are IPv4")
     return _router_error(key, value) if isinstance(value, RouterState) else None
 
 

@@ -64,7 +64,8 @@ class Announcements:
         self._settings = settings
         self._lock = threading.Lock()
         self._announcer: Announcer | None = None
-        self._known: dict[str, KnownAddresses] = {}
+        self._known: dict[tuple[str, str], KnownAddresses] = {}
+        """By namespace and owner."""
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -73,19 +74,22 @@ class Announcements:
         netns: str,
         addresses: Iterable[AnnouncedAddress],
         floating: AnnouncedFloatingIps | None = None,
+        *,
+        owner: str = "",
     ) -> None:
         """Announce those of *addresses* and *floating* that are new, cancel those that are gone.
 
+        :param owner: tells those apart that announce in one namespace.
         :raises BackendUnavailable: the machine has no thread left; the next call announces them.
         """
         now = KnownAddresses(frozenset(addresses), floating)
         with self._lock:
-            before = self._known.get(netns, KnownAddresses())
+            before = self._known.get((netns, owner), KnownAddresses())
             new, gone = now.beyond(before), before.beyond(now)
             if not new and not gone:
                 return
             announcer = self._start()
-            self._known[netns] = now
+            self._known[netns, owner] = now
         for device, several in _by_device(gone - new - now.own):
             announcer.cancel(netns, device, several)
         self._announce(netns, new - gone - before.own)
@@ -93,10 +97,19 @@ class Announcements:
     def forget(self, netns: str) -> None:
         """Cancel all announcements of a namespace that is removed."""
         with self._lock:
-            known = self._known.pop(netns, None)
+            known = [self._known.pop(key) for key in [*self._known] if key[0] == netns]
             announcer = self._announcer
         if known and announcer is not None:
             announcer.cancel(netns)
+
+    def withdraw(self, netns: str, owner: str) -> None:
+        """Cancel the announcements of one owner in a namespace."""
+        with self._lock:
+            known = self._known.pop((netns, owner), KnownAddresses())
+            announcer = self._announcer
+        if announcer is not None:
+            for device, several in _by_device(known.beyond(KnownAddresses())):
+                announcer.cancel(netns, device, several)
 
     def close(self) -> None:
         """Stop announcing, and forget what was announced.  Idempotent."""
@@ -133,7 +146,7 @@ class Announcements:
         while not closed.wait(self._settings.announce_interval):
             with self._lock:
                 known = dict(self._known)
-            for netns, addresses in known.items():
+            for (netns, _), addresses in known.items():
                 inside = (each for each in addresses.own if each.device.startswith(INTERFACE))
                 self._announce(netns, inside)
 

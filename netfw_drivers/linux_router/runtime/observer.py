@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from functools import partial
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
-from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterState
+from netfw.drivers.values.router_values import (
+    AgentGateway,
+    FloatingIpNat,
+    RouterDriverKey,
+    RouterPart,
+    RouterState,
+)
 from netfw.errors import NetfwError, NotFound
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.values import PROTOCOL_KEEPALIVED
 from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw.model.router import HaRole
+from netfw_drivers.linux_router.distributed.local_routing import subnet_tables
 from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
 from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
@@ -25,6 +32,7 @@ from netfw_drivers.linux_router.plan.names import (
     GATEWAY,
     CentralPart,
     PartId,
+    link_devices,
     parse_namespace,
     part_key,
     router_namespace,
@@ -34,9 +42,22 @@ from netfw_drivers.linux_router.plan.plan import RouterContext
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from netfw_drivers.linux_router.plan.validation import value_error
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
+from netfw_drivers.linux_router.runtime.converged import ConvergedRouter
+from netfw_drivers.linux_router.runtime.gateway_observer import GatewayObserver, desired_gateways
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
-from netfw_drivers.linux_router.runtime.router_monitor import ConvergedRouter
+
+
+@frozen(kw_only=True)
+class _Scope:
+    """What an observation is for."""
+
+    states: Mapping[PartId, RouterState] = field(factory=dict)
+    networks: Mapping[RouterId, NetworkId] = field(factory=dict)
+    """The external networks of routers that get a floating IP of a local part."""
+    coming: Mapping[NetworkId, AgentGateway] = field(factory=dict)
+    """The agent gateways of the same update."""
+    mirrored: bool = False
 
 
 class RouterObserver:
@@ -51,13 +72,12 @@ class RouterObserver:
     def __init__(
         self,
         executor: RouterNetnsExecutor,
-        radvd: RadvdRunner,
-        keepalived: KeepalivedRunner,
-        conntrackd: ConntrackdRunner,
+        daemons: tuple[RadvdRunner, KeepalivedRunner, ConntrackdRunner],
         context: RouterContext,
+        gateways: GatewayObserver,
     ) -> None:
-        self._executor, self._context = executor, context
-        self._radvd, self._keepalived, self._conntrackd = radvd, keepalived, conntrackd
+        self._executor, self._context, self._links = executor, context, gateways
+        self._daemons = self._radvd, self._keepalived, self._conntrackd = daemons
         self._lock = threading.Lock()
         self._floating_ip_routers: dict[FloatingIpId, PartId] | None = None
         self._indexes: dict[PartId, TranslationIndex] = {}
@@ -71,8 +91,7 @@ class RouterObserver:
         """Return the routers that have a namespace, a process or a file."""
         parsed = map(parse_namespace, netns.names())
         found = frozenset(id for id in parsed if id is not None)
-        daemons = (self._radvd, self._keepalived, self._conntrackd)
-        return found.union(*(each.routers() for each in daemons))
+        return found.union(*(each.routers() for each in self._daemons))
 
     def floating_ips(self) -> dict[FloatingIpId, PartId]:
         """Return where each floating IP is."""
@@ -89,13 +108,23 @@ class RouterObserver:
             if isinstance(key, RouterKey) and isinstance(value, RouterState):
                 valid = value_error(key, value) is None
                 states |= part_states(key.router, value) if valid else {}
-        return self._observe(self.concerned(update), states, mirrored=mirrored)
+        scope = _Scope(
+            states=states,
+            networks={nat.router: nat.external_network for nat in _local_nats(update)},
+            coming=desired_gateways(update),
+            mirrored=mirrored,
+        )
+        gateways = self._links.observe(update, mirrored=mirrored)
+        return ObservedRouters(
+            routers=self._observe(self.concerned(update), scope), gateways=gateways
+        )
 
     def observe_all(self) -> ObservedRouters:
         """Observe all routers, and read their packet filters anew."""
         with self._lock:
             states = dict(self._states)
-        return self._observe(self.routers(), states, mirrored=False)
+        found = self._observe(self.routers(), _Scope(states=states))
+        return ObservedRouters(routers=found, gateways=self._links.observe_all())
 
     def concerned(self, update: RouterUpdate) -> frozenset[PartId]:
         """Return the routers of *update*, those that lose a floating IP included."""
@@ -125,9 +154,8 @@ class RouterObserver:
             yield central
 
     def _exists(self, part: PartId) -> bool:
-        daemons = (self._radvd, self._keepalived, self._conntrackd)
         return netns.exists(router_namespace(part)) or any(
-            each.is_configured(part) for each in daemons
+            each.is_configured(part) for each in self._daemons
         )
 
     def locate(self, keys: Iterable[RouterDriverKey]) -> frozenset[RouterDriverKey]:
@@ -154,14 +182,29 @@ class RouterObserver:
             return ConvergedRouter(id=router, ports=ports, index=found.index, is_ha=is_ha)
         desired = self._context.desired(router, state)
         is_ha = desired.ha is not None
+        found = self._with_numbers(router, state, found)
+        tables = subnet_tables(found.netns.policy_rules)
         return ConvergedRouter(
             id=router,
             ports=tuple(desired.ports({})),
             index=found.index,
-            whole=partial(desired.netns, found.scope_marks, found.translations),
+            link=found.link,
+            whole=partial(desired.netns, found.scope_marks, found.translations, tables, found.link),
             is_ha=is_ha,
             is_elected=is_ha and self._keepalived.is_running(router),
         )
+
+    def _with_numbers(self, router: PartId, state: RouterState, found: FoundRouter) -> FoundRouter:
+        """Read the policy rules and the link of a local part, which have its numbers."""
+        if state.local is None or isinstance(router, CentralPart):
+            return found
+        try:
+            with NetlinkClient(found.netns.netns) as network:
+                rules, links = network.rules(), network.links()
+        except NotFound:
+            return found
+        netns = evolve(found.netns, policy_rules=rules, links=links)
+        return self._with_link(router, evolve(found, netns=netns), _Scope(mirrored=True))
 
     def record(
         self, router: PartId, state: RouterState | None, refused: Collection[FloatingIpId] = ()
@@ -208,22 +251,11 @@ class RouterObserver:
         netns = ObservedNetns(netns=namespace, rules=rules)
         return FoundRouter(netns=netns, former=self._index(router))
 
-    def _observe(
-        self,
-        routers: Iterable[PartId],
-        states: dict[PartId, RouterState],
-        *,
-        mirrored: bool,
-    ) -> ObservedRouters:
-        found = {
-            router: self._observe_router(router, states.get(router), mirrored=mirrored)
-            for router in sorted(routers, key=str)
-        }
-        return ObservedRouters(routers=found)
+    def _observe(self, routers: Iterable[PartId], scope: _Scope) -> dict[PartId, FoundRouter]:
+        return {router: self._observe_router(router, scope) for router in sorted(routers, key=str)}
 
-    def _observe_router(
-        self, router: PartId, state: RouterState | None, *, mirrored: bool
-    ) -> FoundRouter:
+    def _observe_router(self, router: PartId, scope: _Scope) -> FoundRouter:
+        state, mirrored = scope.states.get(router), scope.mirrored
         wanted = self._wanted(router, state) if state is not None else None
         namespace = router_namespace(router)
         found = FoundRouter(
@@ -235,10 +267,29 @@ class RouterObserver:
             former=self._index(router),
         )
         found = self._observe_election(found, wanted, state)
+        found = found if isinstance(router, CentralPart) else self._with_link(router, found, scope)
         if wanted is not None or not mirrored:
             self._forget_floating_ips(router)  # all of them are recorded again
         self._record_floating_ips(router, found)
         return found
+
+    def _with_link(self, router: RouterId, found: FoundRouter, scope: _Scope) -> FoundRouter:
+        """Complete the observation of a router that is a local part, or may be one."""
+        state = scope.states.get(router) or self.state(router)
+        has_router_end = link_devices(router)[0] in found.netns.links
+        network = scope.networks.get(router)
+        if state is not None:
+            network = None if state.local is None else state.local.external_network
+        elif network is None and has_router_end:
+            network = self._links.find_network(router)
+        local = state if state is not None and state.local is not None else None
+        if network is None:
+            return evolve(found, local=local) if local is not None else found
+        coming = scope.coming.get(network)
+        link = self._links.observe_link(
+            router, network, has_router_end=has_router_end, coming=coming
+        )
+        return evolve(found, local=local, link=link)
 
     def _observe_election(
         self, found: FoundRouter, wanted: RouterNetns | None, state: RouterState | None
@@ -349,7 +400,15 @@ class RouterObserver:
         return FoundRouter(netns=ObservedNetns(netns=namespace, rules=rules))
 
 
+def _local_nats(update: RouterUpdate) -> Iterator[FloatingIpNat]:
+    for value in update.put.values():
+        if isinstance(value, FloatingIpNat) and value.part is RouterPart.LOCAL:
+            yield value
+
+
 def _ports(state: RouterState | None) -> frozenset[PortId]:
+    if state is not None and state.local is not None:
+        return frozenset(port.id for port in state.local.interfaces)
     full = None if state is None else state.full
     if full is None:
         return frozenset()

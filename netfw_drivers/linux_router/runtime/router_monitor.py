@@ -6,43 +6,46 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from uuid import UUID
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged
-from netfw.drivers.values.keys import FloatingIpKey
+from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey
 from netfw.drivers.values.router_values import RoleChanged, RouterDriverKey
 from netfw.errors import BackendError, BackendUnavailable, NetfwError
 from netfw.linux.router_netns import (
     NetnsPort,
-    RouterNetns,
     RouterNetnsExecutor,
-    plan_router_netns,
 )
 from netfw.linux.service_netns import DriftMonitor
-from netfw.model.ids import PortId
+from netfw.linux.service_netns.values import ObservedNetns
+from netfw.model.ids import NetworkId, PortId
 from netfw.model.router import HaRole
-from netfw.plan import Stage
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.ha_role import ROLE_REASONS, decide_role
-from netfw_drivers.linux_router.plan.keepalived_plan import watched_netns
+from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
+from netfw_drivers.linux_router.plan.ha_role import ROLE_REASONS
 from netfw_drivers.linux_router.plan.names import (
-    GATEWAY,
     HA,
+    NetnsId,
     PartId,
-    parse_namespace,
+    netns_key,
+    netns_name,
+    parse_netns,
     part_key,
-    router_namespace,
 )
-from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from netfw_drivers.linux_router.runtime.announcements import (
     AnnouncedAddress,
     AnnouncedFloatingIps,
     Announcements,
+)
+from netfw_drivers.linux_router.runtime.converged import (
+    ConvergedPlanner,
+    ConvergedRouter,
+    ReadGateway,
+    no_gateway,
 )
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
@@ -51,64 +54,6 @@ from netfw_drivers.linux_router.runtime.wiring import WiringCache
 LOG = logging.getLogger(__name__)
 
 NOT_WIRED = "the switch has not admitted the gateway of its router yet"
-
-
-@frozen(kw_only=True, eq=False, slots=False)
-class ConvergedRouter:
-    """A router as it is after a converge."""
-
-    id: PartId
-    ports: tuple[NetnsPort, ...] = ()
-    """Its ports, without the addresses of floating IPs; the gateway alone if it was not converged
-    as a whole since the driver was made."""
-    index: TranslationIndex = field(factory=TranslationIndex)
-    """Its floating IPs."""
-    whole: Callable[[], RouterNetns] | None = None
-    """Makes its namespace; None: it was not converged as a whole since the driver was made."""
-    is_ha: bool = False
-    """Whether it is highly available: keepalived announces the addresses of the active instance."""
-    is_elected: bool = False
-    """Whether its keepalived runs."""
-
-    @property
-    def netns(self) -> str:
-        return router_namespace(self.id)
-
-    @property
-    def gateway(self) -> NetnsPort | None:
-        return next((port for port in self.ports if port.device.startswith(GATEWAY)), None)
-
-    @cached_property
-    def desired(self) -> RouterNetns | None:
-        """Its namespace.  Made when it is first compared: that costs all its floating IPs."""
-        return None if self.whole is None else self.whole()
-
-
-@frozen
-class ConvergedPlanner:
-    """Compares converged routers with their namespaces.
-
-    :param on_role: called with the role of a highly available router.
-    """
-
-    executor: RouterNetnsExecutor
-    on_role: Callable[[PartId, HaRole], None]
-
-    def plan(self, wanted: ConvergedRouter, /) -> tuple[Stage, ...]:
-        """Observe the namespace of a router, and plan what makes it as it was converged."""
-        desired = wanted.desired
-        if desired is None:
-            return ()
-        if not wanted.is_ha:
-            return self.executor.plan(desired)
-        found = self.executor.observe(desired.netns, desired, mirrored=True)
-        running = wanted.is_elected
-        addresses = (each.address for each in found.addresses)
-        role = decide_role(found.links, addresses, running=running)
-        if role is not None:
-            self.on_role(wanted.id, role)
-        watched = watched_netns(desired, role, running=running)
-        return plan_router_netns(desired.netns, watched, found, self.executor.chain_owner)
 
 
 class RouterMonitor:
@@ -127,19 +72,21 @@ class RouterMonitor:
         settings: RouterSettings,
         election: tuple[KeepalivedRunner, DaemonRunner],
         notify: Callable[[Event], None],
+        *,
+        read_gateway: ReadGateway = no_gateway,
     ) -> None:
         self._notify = notify
         self._keepalived, self._conntrackd = election
         watched = HostCapability.WATCH in interface.describe().capabilities
         self._wiring = WiringCache(executor.device, self._handle_wiring, watched=watched)
         self._announcements = Announcements(settings)
-        planner = ConvergedPlanner(executor, self._record_role)
+        planner = ConvergedPlanner(executor, read_gateway, self._record_role, self._check_links)
         self._drift = DriftMonitor(planner, self._handle_drift)
         self._lock = threading.Lock()
-        self._routers: dict[PartId, ConvergedRouter] = {}
+        self._routers: dict[NetnsId, ConvergedRouter] = {}
         self._roles: dict[PartId, HaRole] = {}
         """The roles that were reported last."""
-        self._owners: dict[PortId, PartId] = {}
+        self._owners: dict[PortId, NetnsId] = {}
         self._paused = 0
         self._changed_ports: set[PortId] = set()
         """Ports of which there were events while a router was paused."""
@@ -155,10 +102,10 @@ class RouterMonitor:
                 self._changed_ports |= ports if self._paused else set()
                 owners = {self._owners[port] for port in ports & self._owners.keys()}
             for router in owners:
-                self._drift.recheck(router_namespace(router))
+                self._drift.recheck(netns_name(router))
 
     @contextmanager
-    def paused(self, routers: Iterable[PartId], *, watch: bool) -> Iterator[None]:
+    def paused(self, routers: Iterable[NetnsId], *, watch: bool) -> Iterator[None]:
         """Stop watching *routers* while they change, until `resume`, which may *watch* them.
 
         If that ends in an error, they are watched again as they were.
@@ -166,7 +113,7 @@ class RouterMonitor:
         with self._lock:
             self._paused += 1
         try:
-            with self._drift.held(map(router_namespace, routers), watch=watch) as former:
+            with self._drift.held(map(netns_name, routers), watch=watch) as former:
                 try:
                     yield
                 except BaseException:
@@ -201,24 +148,29 @@ class RouterMonitor:
             router = self._elect(router)
         if watch and router.whole is not None:
             self._watch(router)
-        if watch and router.is_ha:
+        if watch and router.is_ha and not isinstance(router.id, AgentGatewayKey):
             self._read_role(router.id)
+        if router.link is not None:
+            return not self._is_gateway_unwired(router.link)
         return router.gateway is None or router.gateway.port not in unwired
 
-    def unwired(self, router: PartId) -> frozenset[PortId]:
+    def unwired(self, router: NetnsId) -> frozenset[PortId]:
         """Return the ports of a router that the switch has not admitted."""
         with self._lock:
             ports = self._ports_of(router)
         return frozenset(port for port in ports if self._is_unwired(self._wiring.is_unwired, port))
 
-    def forget(self, router: PartId) -> None:
-        """Forget a router that is gone."""
+    def forget(self, router: NetnsId) -> None:
+        """Forget a router or an agent gateway that is gone."""
         with self._lock:
             ports = self._ports_of(router)
-            self._routers.pop(router, None)
-            self._roles.pop(router, None)
+            former = self._routers.pop(router, None)
+            if not isinstance(router, AgentGatewayKey):
+                self._roles.pop(router, None)
         self._forget_ports(ports)
-        self._announcements.forget(router_namespace(router))
+        self._announcements.forget(netns_name(router))
+        if former is not None and former.link is not None:
+            self._announcements.withdraw(former.link.netns, former.netns)
 
     def close(self) -> None:
         """Stop watching and announcing.  `resume` starts both anew."""
@@ -247,9 +199,39 @@ class RouterMonitor:
         with self._lock:
             if self._routers.get(router.id) is router:
                 self._announcements.update(router.netns, addresses, floating)
+        if router.link is not None and not self._is_gateway_unwired(router.link):
+            self._announce_by(router.link, router)
+
+    def _announce_by(self, link: GatewayLink, router: ConvergedRouter) -> None:
+        """Announce the floating IPs of a local part by the agent gateway."""
+        port = link.port
+        if port is None or port.mac is None:
+            return
+        floating = AnnouncedFloatingIps(port.name, port.mac, router.index)
+        with self._lock:
+            if self._routers.get(router.id) is router:
+                self._announcements.update(link.netns, (), floating, owner=router.netns)
+
+    def _is_gateway_unwired(self, link: GatewayLink) -> bool:
+        """Return whether the switch has not admitted the agent gateway of a link."""
+        with self._lock:
+            ports = self._ports_of(AgentGatewayKey(link.network))
+        return any(self._is_unwired(self._wiring.is_unwired, port) for port in ports)
+
+    def _linked(self, network: NetworkId) -> list[ConvergedRouter]:
+        with self._lock:
+            routers = [*self._routers.values()]
+        return [each for each in routers if each.link and each.link.network == network]
+
+    def _check_links(self, network: NetworkId, found: ObservedNetns) -> None:
+        """Compare the routers whose links are not as they were converged."""
+        for router in self._linked(network):
+            if router.link_differs(found):
+                self._drift.recheck(router.netns)
 
     def _elect(self, router: ConvergedRouter) -> ConvergedRouter:
         """Start the daemons of a router whose port on the HA network was admitted."""
+        assert not isinstance(router.id, AgentGatewayKey), "it is highly available"
         if not _start(self._keepalived, router.id):
             return router
         _start(self._conntrackd, router.id)
@@ -292,8 +274,21 @@ class RouterMonitor:
         except BackendUnavailable as error:
             LOG.warning("router %s: %s", router.id, error)  # its convergence tries again
         is_gateway = router.gateway is not None and router.gateway.port == port
-        keys = _keys(router) if is_gateway else (part_key(router.id),)
+        keys = _keys(router) if is_gateway else (netns_key(router.id),)
+        if isinstance(router.id, AgentGatewayKey):
+            keys = (*keys, *self._handle_gateway_wiring(router.id.network))
         self._notify(KeysChanged("the switch has admitted or rejected a port of this router", keys))
+
+    def _handle_gateway_wiring(self, network: NetworkId) -> list[RouterDriverKey]:
+        """Announce the floating IPs by an agent gateway; return the keys of their routers."""
+        keys: list[RouterDriverKey] = []
+        for router in self._linked(network):
+            keys += _keys(router)
+            try:
+                self._announce(router, self.unwired(router.id))
+            except BackendUnavailable as error:
+                LOG.warning("%s: %s", router.netns, error)  # its convergence tries again
+        return keys
 
     def _is_admitted(self, ports: Collection[PortId]) -> bool:
         """Return whether the switch has admitted all *ports*, and there are some.
@@ -311,7 +306,7 @@ class RouterMonitor:
             )
             return False
 
-    def _ports_of(self, router: PartId) -> frozenset[PortId]:
+    def _ports_of(self, router: NetnsId) -> frozenset[PortId]:
         known = self._routers.get(router)
         return frozenset(port.port for port in known.ports) if known else frozenset()
 
@@ -332,10 +327,10 @@ class RouterMonitor:
             self._drift.recheck(router.netns)
 
     def _handle_drift(self, netns: str) -> None:
-        router = parse_namespace(netns)
+        router = parse_netns(netns)
         if router is not None:
             known = self._routers.get(router)
-            keys = (part_key(router),) if known is None else _keys(known)
+            keys = (netns_key(router),) if known is None else _keys(known)
             self._notify(KeysChanged(f"another program has changed {netns}", keys))
 
 
@@ -350,7 +345,7 @@ def _start(runner: DaemonRunner, router: PartId) -> bool:
 
 
 def _keys(router: ConvergedRouter) -> tuple[RouterDriverKey, ...]:
-    return (part_key(router.id), *map(FloatingIpKey, router.index.translations))
+    return (netns_key(router.id), *map(FloatingIpKey, router.index.translations))
 
 
 def _ha_ports(router: ConvergedRouter) -> frozenset[PortId]:
