@@ -22,7 +22,6 @@ from netfw.drivers.values.router_values import (
     RouterDriverKey,
     RouterDriverValue,
     RouterPart,
-    RouterState,
     RouterStatus,
 )
 from netfw.errors import (
@@ -39,10 +38,10 @@ from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.linux.process import why_missing
 from netfw.linux.router_netns import RouterNetnsExecutor
 from netfw.linux.service_netns.steps import MakeNamespace
-from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
+from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
-from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
+from netfw_drivers.linux_router.distributed.router_parts import nat_part, parts_in
 from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep
 from netfw_drivers.linux_router.plan.marks import GrantAllocator
 from netfw_drivers.linux_router.plan.names import (
@@ -61,10 +60,11 @@ from netfw_drivers.linux_router.plan.names import (
 )
 from netfw_drivers.linux_router.plan.observed import ObservedRouters
 from netfw_drivers.linux_router.plan.optional_daemons import OPTIONAL, left_out_daemons
-from netfw_drivers.linux_router.plan.plan import NO_AGENT_GATEWAY, RouterContext, plan_routers
+from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
 from netfw_drivers.linux_router.plan.radvd_plan import WithdrawPrefixes
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate, left_out_routes
 from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_errors
+from netfw_drivers.linux_router.runtime.awaited_gateways import AwaitedGateways
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.daemon_runner import RouterProcesses
 from netfw_drivers.linux_router.runtime.gateway_observer import GatewayObserver
@@ -124,8 +124,7 @@ class LinuxRouterDriver(
         self._grants = GrantAllocator()
         self._sinks: tuple[Sink, ...] = ()
         self._conflicts: dict[object, NetfwError] = {}
-        self._awaiting: dict[RouterDriverKey, NetworkId] = {}
-        """Floating IPs that wait for the agent gateway of a network."""
+        self._awaited = AwaitedGateways()
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -218,21 +217,9 @@ class LinuxRouterDriver(
             self._gateways.release(part_key(part).router for part in concerned)
             for key in update:
                 self._conflicts.pop(key, None)
-        self._notify_waiting(update, outcome)
-        return outcome
-
-    def _notify_waiting(self, update: RouterUpdate, outcome: Outcome[RouterDriverKey]) -> None:
-        """Have the floating IPs converged that wait for an agent gateway of *update*."""
-        for key in update:
-            self._awaiting.pop(key, None)
-        for key, why in outcome.waiting.items():
-            value = update.put.get(key)
-            if isinstance(value, FloatingIpNat) and why == NO_AGENT_GATEWAY:
-                self._awaiting[key] = value.external_network
-        here = {key.network for key in update.put if isinstance(key, AgentGatewayKey)}
-        waiting = [key for key, network in [*self._awaiting.items()] if network in here]
-        if waiting:
+        if waiting := self._awaited.update(update, outcome):
             self._notify(KeysChanged("the agent gateway that it waits for is here", waiting))
+        return outcome
 
     def _converge_possible(
         self, update: RouterUpdate, concerned: Collection[PartId]
@@ -299,7 +286,7 @@ class LinuxRouterDriver(
     ) -> None:
         for key in update:
             if isinstance(key, RouterKey) and key in in_force:
-                states = _part_states(key, update)
+                states = parts_in(key, update)
                 for part in (key.router, CentralPart(key.router)):
                     self._observer.record(part, states.get(part), refused)
             elif isinstance(key, AgentGatewayKey) and key in in_force:
@@ -339,7 +326,7 @@ class LinuxRouterDriver(
         The kernel refused it, or keepalived has not read it yet.
         """
         keys = (key for key in update.put if isinstance(key, RouterKey))
-        for part, state in (item for key in keys for item in _part_states(key, update).items()):
+        for part, state in (item for key in keys for item in parts_in(key, update).items()):
             key = part_key(part)
             error = lost.get(key)
             if state.full is None or state.full.ha is None or not _is_in_force(error):
@@ -386,7 +373,7 @@ class LinuxRouterDriver(
             runner.forget()
         self._observer.reset()
         self._gateways.reset()
-        self._awaiting.clear()
+        self._awaited.clear()
 
     def _notify(self, event: Event) -> None:
         for sink in self._sinks:
@@ -395,11 +382,6 @@ class LinuxRouterDriver(
 
 def _is_in_force(error: NetfwError | None) -> bool:
     return error is None or isinstance(error, PartlyInvalid)
-
-
-def _part_states(key: RouterKey, update: RouterUpdate) -> dict[PartId, RouterState]:
-    state = update.put.get(key)
-    return part_states(key.router, state) if isinstance(state, RouterState) else {}
 
 
 def _made_routers(stage: Stage) -> Iterator[RouterDriverKey]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import Attribute, field, frozen
 
@@ -121,8 +121,6 @@ class FullRouter:
 class LocalRouter:
     """``RouterPart.LOCAL`` of a distributed router."""
 
-    DRAFT: ClassVar[bool] = True
-
     interfaces: tuple[RouterPort, ...] = ()
     snat_addresses: Mapping[SubnetId, IpAddress] = field(factory=dict, hash=False)
     """By subnet: the central part's address on it, next hop of instances without a floating IP."""
@@ -137,8 +135,6 @@ class LocalRouter:
 @frozen(kw_only=True)
 class CentralRouter:
     """``RouterPart.CENTRAL`` of a distributed router."""
-
-    DRAFT: ClassVar[bool] = True
 
     ports: tuple[RouterPort, ...] = ()
     """The ports of the central part on the internal networks."""
@@ -160,7 +156,8 @@ class RouterState:
     """Port of the metadata proxy to which requests of instances are redirected, and which nothing
     else reaches; ``None``: no metadata through this router."""
     contributions: tuple[RouterContribution, ...] = ()
-    """Contributions of the extensions, in the order of the configuration."""
+    """Contributions of the extensions, in the order of the configuration.  Those to a distributed
+    router belong to its central part."""
 
     @metadata_port.validator
     def _check_port(self, _: object, port: int | None) -> None:
@@ -187,8 +184,6 @@ class RouterState:
 @frozen(kw_only=True)
 class AgentGateway:
     """This host's own port on an external network, for floating IPs of its instances."""
-
-    DRAFT: ClassVar[bool] = True
 
     port: RouterPort
     next_hops: tuple[IpAddress, ...] = field(default=(), validator=[no_scope, _one_per_family])

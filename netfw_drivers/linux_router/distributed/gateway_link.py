@@ -81,6 +81,12 @@ def allocate_pair(taken: Collection[IPv4Address]) -> LinkPair:
     raise Exhausted(f"an agent gateway has at most {ADDRESSES.num_addresses // 2} routers")
 
 
+def unlinked_end(router: RouterId) -> NetnsLink:
+    """Return the router's end of a link that is not allocated: its kernel parameters are read."""
+    device, peer = link_devices(router)
+    return NetnsLink(device=device, mtu=0, settings=SETTINGS, peer=peer, peer_netns="")
+
+
 @frozen(kw_only=True)
 class GatewayLink:
     """The link that a router has, or can have, to the agent gateway of an external network."""

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import (
     CentralRouter,
     FloatingIpNat,
     FullRouter,
+    RouterDriverKey,
+    RouterDriverValue,
     RouterPart,
     RouterState,
 )
 from netfw.model.ids import RouterId
+from netfw.plan import Update
 from netfw_drivers.linux_router.plan.names import CentralPart, PartId
 
 
@@ -32,6 +36,14 @@ def part_states(router: RouterId, state: RouterState) -> dict[PartId, RouterStat
             state, full=full, local=None, central=None, metadata_port=None
         )
     return states
+
+
+def parts_in(
+    key: RouterKey, update: Update[RouterDriverKey, RouterDriverValue]
+) -> dict[PartId, RouterState]:
+    """Return the parts that a router has by *update*; none if it is dropped."""
+    state = update.put.get(key)
+    return part_states(key.router, state) if isinstance(state, RouterState) else {}
 
 
 def nat_part(nat: FloatingIpNat) -> PartId:

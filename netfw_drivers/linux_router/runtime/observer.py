@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from functools import partial
@@ -16,7 +17,7 @@ from netfw.drivers.values.router_values import (
     RouterPart,
     RouterState,
 )
-from netfw.errors import NetfwError, NotFound
+from netfw.errors import Exhausted, NetfwError, NotFound
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.values import PROTOCOL_KEEPALIVED
@@ -24,6 +25,7 @@ from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw.model.router import HaRole
+from netfw_drivers.linux_router.distributed.gateway_link import unlinked_end
 from netfw_drivers.linux_router.distributed.local_routing import subnet_tables
 from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
 from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
@@ -39,13 +41,15 @@ from netfw_drivers.linux_router.plan.names import (
 )
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.plan import RouterContext
-from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from netfw_drivers.linux_router.plan.validation import value_error
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.converged import ConvergedRouter
+from netfw_drivers.linux_router.runtime.floating_ip_index import FloatingIpIndex
 from netfw_drivers.linux_router.runtime.gateway_observer import GatewayObserver, desired_gateways
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
+
+LOG = logging.getLogger(__name__)
 
 
 @frozen(kw_only=True)
@@ -79,11 +83,7 @@ class RouterObserver:
         self._executor, self._context, self._links = executor, context, gateways
         self._daemons = self._radvd, self._keepalived, self._conntrackd = daemons
         self._lock = threading.Lock()
-        self._floating_ip_routers: dict[FloatingIpId, PartId] | None = None
-        self._indexes: dict[PartId, TranslationIndex] = {}
-        """The floating IPs of each router as last read or written."""
-        self._ended: dict[PartId, frozenset[FloatingIpId]] = {}
-        """Those whose connections are still to be removed."""
+        self._floating_ips = FloatingIpIndex(self._read_all_floating_ips)
         self._states: dict[PartId, RouterState] = {}
         self._gateways: dict[str, PortId] = {}
 
@@ -95,7 +95,7 @@ class RouterObserver:
 
     def floating_ips(self) -> dict[FloatingIpId, PartId]:
         """Return where each floating IP is."""
-        found = {router: self._read_floating_ips(router) for router in self.routers()}
+        found = self._read_all_floating_ips()
         return {id: router for router, each in found.items() for id in each.floating_ips}
 
     def observe(self, update: RouterUpdate, *, mirrored: bool) -> ObservedRouters:
@@ -139,10 +139,8 @@ class RouterObserver:
         if update.complete:
             named |= {part for part in self.routers() if part_key(part) not in update.keep}
             kept_ips = {key.floating_ip for key in update.keep if isinstance(key, FloatingIpKey)}
-            self._read_routers_of_floating_ips()
-            with self._lock:
-                ids |= (self._floating_ip_routers or {}).keys() - kept_ips
-        return frozenset(named | self._routers_of(ids))
+            ids |= self._floating_ips.ids() - kept_ips
+        return frozenset(named | self._floating_ips.routers_of(ids))
 
     def _parts(self, router: RouterId, value: object) -> Iterator[PartId]:
         """Yield the parts that a router has, or should have by *value*."""
@@ -160,26 +158,27 @@ class RouterObserver:
 
     def locate(self, keys: Iterable[RouterDriverKey]) -> frozenset[RouterDriverKey]:
         """Return those of *keys* that are floating IPs of routers on this host now."""
-        with self._lock:
-            routers = self._floating_ip_routers or {}
-            return frozenset(
-                key for key in keys if isinstance(key, FloatingIpKey) and key.floating_ip in routers
-            )
+        ids = (key.floating_ip for key in keys if isinstance(key, FloatingIpKey))
+        return frozenset(map(FloatingIpKey, self._floating_ips.known(ids)))
 
     def converged(self, router: PartId) -> ConvergedRouter | None:
         """Return a router as the mirrors have it after a converge; None if it is gone."""
         try:
             found = self._mirrored(router)
         except NotFound:
-            self._forget_floating_ips(router)
+            self._floating_ips.forget(router)
             return None
-        self._record_floating_ips(router, found)
+        self._floating_ips.record(router, found)
         state = self.state(router)
         if state is None:
             gateway = self._read_gateway(found.netns.netns)
-            ports = () if gateway is None else (gateway,)
-            is_ha = self._keepalived.is_configured(router)
-            return ConvergedRouter(id=router, ports=ports, index=found.index, is_ha=is_ha)
+            return ConvergedRouter(
+                id=router,
+                ports=() if gateway is None else (gateway,),
+                index=found.index,
+                link=self._with_numbers(router, None, found).link,
+                is_ha=self._keepalived.is_configured(router),
+            )
         desired = self._context.desired(router, state)
         is_ha = desired.ha is not None
         found = self._with_numbers(router, state, found)
@@ -194,9 +193,12 @@ class RouterObserver:
             is_elected=is_ha and self._keepalived.is_running(router),
         )
 
-    def _with_numbers(self, router: PartId, state: RouterState, found: FoundRouter) -> FoundRouter:
+    def _with_numbers(
+        self, router: PartId, state: RouterState | None, found: FoundRouter
+    ) -> FoundRouter:
         """Read the policy rules and the link of a local part, which have its numbers."""
-        if state.local is None or isinstance(router, CentralPart):
+        is_local = state is None or state.local is not None
+        if not is_local or isinstance(router, CentralPart):
             return found
         try:
             with NetlinkClient(found.netns.netns) as network:
@@ -234,10 +236,8 @@ class RouterObserver:
 
     def reset(self) -> None:
         """Forget everything: another driver may have changed routers meanwhile."""
+        self._floating_ips.reset()
         with self._lock:
-            self._floating_ip_routers = None
-            self._indexes.clear()
-            self._ended.clear()
             self._states.clear()
             self._gateways.clear()
 
@@ -249,13 +249,13 @@ class RouterObserver:
         namespace = router_namespace(router)
         rules = self._executor.mirror(namespace)
         netns = ObservedNetns(netns=namespace, rules=rules)
-        return FoundRouter(netns=netns, former=self._index(router))
+        return FoundRouter(netns=netns, former=self._floating_ips.index(router))
 
     def _observe(self, routers: Iterable[PartId], scope: _Scope) -> dict[PartId, FoundRouter]:
         return {router: self._observe_router(router, scope) for router in sorted(routers, key=str)}
 
     def _observe_router(self, router: PartId, scope: _Scope) -> FoundRouter:
-        state, mirrored = scope.states.get(router), scope.mirrored
+        state, mirrored = scope.states.get(router) or self._local_state(router), scope.mirrored
         wanted = self._wanted(router, state) if state is not None else None
         namespace = router_namespace(router)
         found = FoundRouter(
@@ -264,14 +264,19 @@ class RouterObserver:
             keepalived=self._keepalived.observe(router),
             conntrackd=self._conntrackd.observe(router),
             ports=_ports(self.state(router)),
-            former=self._index(router),
+            former=self._floating_ips.index(router),
         )
         found = self._observe_election(found, wanted, state)
         found = found if isinstance(router, CentralPart) else self._with_link(router, found, scope)
         if wanted is not None or not mirrored:
-            self._forget_floating_ips(router)  # all of them are recorded again
-        self._record_floating_ips(router, found)
+            self._floating_ips.forget(router)  # all of them are recorded again
+        self._floating_ips.record(router, found)
         return found
+
+    def _local_state(self, router: PartId) -> RouterState | None:
+        """Return the state of a local part: each of its changes is compared as a whole."""
+        state = self.state(router)
+        return state if state is not None and state.local is not None else None
 
     def _with_link(self, router: RouterId, found: FoundRouter, scope: _Scope) -> FoundRouter:
         """Complete the observation of a router that is a local part, or may be one."""
@@ -284,11 +289,15 @@ class RouterObserver:
             network = self._links.find_network(router)
         local = state if state is not None and state.local is not None else None
         if network is None:
-            return evolve(found, local=local) if local is not None else found
+            return found if local is None else evolve(found, local=local)
         coming = scope.coming.get(network)
-        link = self._links.observe_link(
-            router, network, has_router_end=has_router_end, coming=coming
-        )
+        try:
+            link = self._links.observe_link(
+                router, network, has_router_end=has_router_end, coming=coming
+            )
+        except Exhausted as error:
+            LOG.warning("router %s has no link to its agent gateway: %s", router, error)
+            link = None
         return evolve(found, local=local, link=link)
 
     def _observe_election(
@@ -310,38 +319,6 @@ class RouterObserver:
             again = self._executor.observe(found.netns.netns, wanted, mirrored=True)
             return evolve(found, netns=again)
         return found
-
-    def _index(self, router: PartId) -> TranslationIndex:
-        with self._lock:
-            return self._indexes.get(router) or TranslationIndex()
-
-    def _record_floating_ips(self, router: PartId, found: FoundRouter) -> None:
-        """Record where the floating IPs of a router are, as far as that changed."""
-        index, ended = found.index, found.ended
-        with self._lock:
-            former = self._indexes.get(router) or TranslationIndex()
-            gone = {id for id, _ in former.beyond(index)} | self._ended.pop(router, frozenset())
-            self._drop_floating_ips(
-                router, (id for id in gone - ended if id not in index.translations)
-            )
-            if self._floating_ip_routers is not None:
-                new = {id for id, _ in index.beyond(former)} | ended
-                self._floating_ip_routers |= dict.fromkeys(new, router)
-            self._indexes[router], self._ended[router] = index, ended
-
-    def _forget_floating_ips(self, router: PartId) -> None:
-        """Forget where the floating IPs of a router are."""
-        with self._lock:
-            former = self._indexes.pop(router, TranslationIndex())
-            ended = self._ended.pop(router, frozenset())
-            self._drop_floating_ips(router, {*former.translations, *ended})
-
-    def _drop_floating_ips(self, router: PartId, ids: Iterable[FloatingIpId]) -> None:
-        """Drop *ids* that are at a router as far as is known.  Called with the lock."""
-        routers = self._floating_ip_routers or {}
-        for id in ids:
-            if routers.get(id) == router:
-                del routers[id]
 
     def _read_gateway(self, namespace: str) -> NetnsPort | None:
         """Return the gateway of a router that was not converged as a whole yet."""
@@ -369,27 +346,15 @@ class RouterObserver:
         """Return the namespace as far as it is known now: its parameters and rules are read."""
         nothing = FoundRouter(netns=ObservedNetns(netns=router_namespace(router)))
         try:
-            return self._context.desired_netns(router, state, nothing, {})
+            wanted = self._context.desired_netns(router, state, nothing, {})
+            if state.local is None or isinstance(router, CentralPart):
+                return wanted
+            return evolve(wanted, links=(unlinked_end(router),))
         except NetfwError:
             return None  # the plan refuses it
 
-    def _routers_of(self, ids: Collection[FloatingIpId]) -> set[PartId]:
-        if not ids:
-            return set()
-        self._read_routers_of_floating_ips()
-        with self._lock:
-            routers = self._floating_ip_routers or {}
-            return {routers[id] for id in ids if id in routers}
-
-    def _read_routers_of_floating_ips(self) -> None:
-        """Read where each floating IP is, if that is not known."""
-        with self._lock:
-            if self._floating_ip_routers is None:
-                all_found = {router: self._read_floating_ips(router) for router in self.routers()}
-                self._floating_ip_routers = {}
-                for router, found in all_found.items():
-                    self._indexes[router], self._ended[router] = found.index, found.ended
-                    self._floating_ip_routers |= dict.fromkeys(found.floating_ips, router)
+    def _read_all_floating_ips(self) -> dict[PartId, FoundRouter]:
+        return {router: self._read_floating_ips(router) for router in self.routers()}
 
     def _read_floating_ips(self, router: PartId) -> FoundRouter:
         namespace = router_namespace(router)

@@ -137,12 +137,16 @@ class RouterMonitor:
         """
         with self._lock:
             gone = self._ports_of(router.id) - {port.port for port in router.ports}
+            former = self._routers.get(router.id)
             self._routers[router.id] = router
             self._owners |= {port.port: router.id for port in router.ports}
         self._forget_ports(gone)
         unwired = frozenset(
             port for port in self._ports_of(router.id) if self._is_unwired(self._wiring.watch, port)
         )
+        old, new = (None if each is None else each.link for each in (former, router))
+        if old is not None and (new is None or new.network != old.network):
+            self._announcements.withdraw(old.netns, router.netns)
         self._announce(router, unwired)
         if router.is_ha and not router.is_elected and self._is_admitted(_ha_ports(router)):
             router = self._elect(router)

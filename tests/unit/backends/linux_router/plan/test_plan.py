@@ -15,12 +15,8 @@ from netfw.drivers.values.contribution import (
     RuleChain,
     RuleTable,
 )
-from netfw.drivers.values.keys import AgentGatewayKey
 from netfw.drivers.values.router_values import (
-    AgentGateway,
-    LocalRouter,
     RouterPart,
-    RouterState,
 )
 from netfw.errors import Conflict, InvalidInput, NotSupported, PartlyInvalid
 from netfw.linux.iptables.chain import ChainKey
@@ -38,7 +34,6 @@ from netfw_drivers.linux_router.plan.plan import NO_GATEWAY, plan_routers
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from tests.unit.backends.linux_router.samples import (
     CONTEXT,
-    EXTERNAL,
     FIPS,
     GATEWAY,
     INSIDE,
@@ -230,14 +225,8 @@ def test_parts_and_features_that_the_driver_lacks_are_refused() -> None:
     qos = RouterContribution(
         owner="limits", qos=(AddressQos(address=OUTSIDE.addresses[0].ip, rules=()),)
     )
-    wrong = {
-        KEY: RouterState(local=LocalRouter()),
-        AgentGatewayKey(EXTERNAL): AgentGateway(port=OUTSIDE),
-        fip(): nat(part=RouterPart.CENTRAL),
-    }
-    planned = plan(Update(put=wrong))
-    assert planned.refused.keys() == wrong.keys()
-    assert all(isinstance(error, NotSupported) for error in planned.refused.values())
+    wrong = nat("fd00::9", "2001:db8::9", part=RouterPart.LOCAL)
+    assert isinstance(plan(Update(put={fip(): wrong})).refused[fip()], NotSupported)
     assert STATE.full is not None
     limited = evolve(STATE, contributions=(qos,))
     assert isinstance(plan(Update(put={KEY: limited})).refused[KEY], NotSupported)
