@@ -24,6 +24,8 @@ from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 
 SIZES = (200, 1000)
+FILTERED = 500
+"""Ports that the ``openflow`` firewall filters."""
 ROUNDS = 3
 TARGET = 1.5
 _BRIDGES = ("br-int", "br-tun")
@@ -31,41 +33,45 @@ _BRIDGES = ("br-int", "br-tun")
 
 @frozen(kw_only=True)
 class Gap:
-    """The shortest gaps of either side, in seconds."""
+    """The shortest gaps of either side, and the least CPU of the agent for one, in seconds."""
 
     raw: float
     own: float
+    cpu: float
 
 
 def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
     """The figures of this file."""
     for size in sizes:
-        gap = _measure(size)
-        yield ratio(
-            f"l2: ovs-vswitchd killed with {size} ports until a ping passes",
-            own=gap.own,
-            raw=gap.raw,
-            target=TARGET,
-        )
+        yield _figure(f"{size} ports", _measure(size))
+    yield _figure(f"{FILTERED} filtered ports", _measure(FILTERED, firewall="openflow"))
 
 
-def _measure(size: int) -> Gap:
+def _figure(ports: str, gap: Gap) -> Figure:
+    name = f"l2: ovs-vswitchd killed with {ports} until a ping passes"
+    print(f"    {ports}: CPU of the agent until it is ready {gap.cpu:.2f} s", flush=True)
+    return ratio(name, own=gap.own, raw=gap.raw, target=TARGET)
+
+
+def _measure(size: int, firewall: str = "") -> Gap:
     numbers = range(1, size + 1)
-    raw, own = [], []
-    with rig() as (host, instance, target):
+    raw, own, cpu = [], [], []
+    with rig(firewall=firewall) as (host, instance, target):
         host.want(numbers)
         start = host.mark()
         host.plug(numbers)
         wait_until(lambda: host.passed(start)[0] >= size, "the wiring")
         wait_until(lambda: host.status().get("ready"), "the agent is ready")
         for _ in range(ROUNDS):
+            before = host.cpu()
             own.append(_gap(host, instance, target))
             wait_until(lambda: host.status().get("ready"), "the agent is ready")
+            cpu.append(host.cpu() - before)
             host.stop()
             with _restoring(host):
                 raw.append(_gap(host, instance, target))
             host.start()
-    return Gap(raw=min(raw), own=min(own))
+    return Gap(raw=min(raw), own=min(own), cpu=min(cpu))
 
 
 def _gap(host: Rig, instance: Instance, target: str) -> float:
