@@ -72,6 +72,8 @@ class Learn:
     hard_timeout: int = 0
     limit: int = 0
     """Maximum of flows with this cookie in the table; 0: no limit."""
+    result: Bits | None = None
+    """Where to write 1 if the flow was written, and 0 if the limit forbade it."""
 
     def __attrs_post_init__(self) -> None:
         if self.table not in TABLES:
@@ -81,6 +83,8 @@ class Learn:
                 raise ValueError(f"{name} has 16 bits, {getattr(self, name)} does not fit")
         if not 0 <= self.limit < 1 << 32:
             raise ValueError(f"limit has 32 bits, {self.limit} does not fit")
+        if self.result is not None and not (self.limit and self.result.width == 1):
+            raise ValueError(f"the result is one bit, and needs a limit: {self.result}")
         if not 0 <= self.cookie < 1 << 64:
             raise ValueError(f"a cookie has 64 bits, {self.cookie:#x} does not fit")
 
@@ -106,11 +110,13 @@ def learn(
     idle_timeout: int = 0,
     hard_timeout: int = 0,
     limit: int = 0,
+    result: BitSource | None = None,
 ) -> Learn:
     """Add a learned flow to *table*, up to *limit* of them.  Its cookie identifies it later."""
     return Learn(
         table=table, specs=specs, priority=priority, cookie=cookie,
         idle_timeout=idle_timeout, hard_timeout=hard_timeout, limit=limit,
+        result=None if result is None else bits_of(result),
     )  # fmt: skip
 
 

@@ -119,11 +119,12 @@ class _Rules:
                 return self._unwritable(bits)
             case SetField(field=where):
                 return self._unwritable(Bits(where, 0, where.nxm_width - 1))
-            case Learn(table=number, specs=specs):
+            case Learn(table=number, specs=specs, result=result):
                 if number not in self.learns_into:
                     return f"does not declare that it learns into table {number}"
+                own = "" if result is None else self._unwritable(result)
                 loads = (spec.target for spec in specs if isinstance(spec, LearnLoad))
-                return next(filter(None, map(rules[number]._unwritable, loads)), "")
+                return own or next(filter(None, map(rules[number]._unwritable, loads)), "")
         return ""
 
     def _unwritable(self, bits: Bits) -> str:

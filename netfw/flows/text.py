@@ -127,6 +127,7 @@ def _learn(action: Learn, ports: Names) -> str:
     parts += [f"priority={action.priority}"] if action.priority != 0x8000 else []
     parts += [f"cookie={action.cookie:#x}"] if action.cookie else []
     parts += [f"limit={action.limit}"] if action.limit else []
+    parts += [f"result_dst={action.result}"] if action.result is not None else []
     parts += [_learn_spec(spec, ports) for spec in action.specs]
     return f"learn({','.join(parts)})"
 

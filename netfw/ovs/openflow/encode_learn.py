@@ -9,8 +9,10 @@ from netfw.flows.learn import LearnSpec
 from netfw.ovs.openflow.nicira import NICIRA, header
 
 _LEARN = Struct("!HHIHHHHQHBxHH")
-_LIMIT = Struct("!I4x")
-"""Follows in an action with a limit, which stores its result nowhere."""
+_LIMIT = Struct("!IHxx")
+"""Follows in an action with a limit: that, and the bit of the result in its field."""
+_FIELD = Struct("!I")
+_WRITES_RESULT = 1 << 2
 _LEARN_ACTION, _LIMITED_LEARN_ACTION = 16, 45
 _SPEC = Struct("!H")
 _BITS = Struct("!IH")
@@ -20,15 +22,18 @@ _MATCH, _LOAD, _OUTPUT = 0, 1 << 11, 2 << 11
 
 def encode_learn(action: Learn) -> bytes:
     body = b"".join(map(_learn_spec, action.specs))
-    kind = _LEARN_ACTION
+    kind, flags, result = _LEARN_ACTION, 0, action.result
+    if result is not None:
+        flags, body = _WRITES_RESULT, _FIELD.pack(header(result.field)) + body
     if action.limit:
-        kind, body = _LIMITED_LEARN_ACTION, _LIMIT.pack(action.limit) + body
+        first = 0 if result is None else result.first
+        kind, body = _LIMITED_LEARN_ACTION, _LIMIT.pack(action.limit, first) + body
     length = _LEARN.size + len(body)
     padding = -length % 8
     return (
         _LEARN.pack(
             0xFFFF, length + padding, NICIRA, kind, action.idle_timeout, action.hard_timeout,
-            action.priority, action.cookie, 0, action.table, 0, 0,
+            action.priority, action.cookie, flags, action.table, 0, 0,
         )
         + body
         + bytes(padding)

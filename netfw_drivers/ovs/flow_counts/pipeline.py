@@ -41,6 +41,7 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     yield "base flows, with responder", tunnels, br_tun.base_flows(1, responder=True)
     yield "base flows", physical, br_phys.base_flows(1)
     yield "a port", inside, _port_flows(None)
+    yield "a port without port security", inside, _port_flows(None, mac_limit=1)
     yield "a guarded port with two addresses", inside, _port_flows(_GUARD)
     yield "a filtered port, besides its firewall", inside, _port_flows(None, True)
     yield "a port whose MAC is on several hosts", inside, _port_flows(None, shared_mac=True)
@@ -64,7 +65,10 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
 
 
 def _port_flows(
-    guard: frozenset[AllowedSource] | None, filtered: bool = False, shared_mac: bool = False
+    guard: frozenset[AllowedSource] | None,
+    filtered: bool = False,
+    shared_mac: bool = False,
+    mac_limit: int = 0,
 ) -> Iterator[of.Flow]:
     port = PlannedPort(
         domain=_DOMAIN,
@@ -74,5 +78,6 @@ def _port_flows(
         guard=guard,
         filtered=filtered,
         shared_mac=shared_mac,
+        mac_limit=mac_limit,
     )
     return br_int.port_flows(port, _LAYOUT)

@@ -17,7 +17,7 @@ from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider
 from netfw.ovs.openflow.encode import Encoded, Key
 from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, Domain
-from netfw_drivers.ovs.pipeline import distributed_routing
+from netfw_drivers.ovs.pipeline import distributed_routing, mac_limit
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import (
     ACCEPT_OR_INGRESS,
@@ -91,6 +91,8 @@ class PlannedPort:
     filtered: bool = False
     open: bool = False
     """Other MAC addresses than its own are behind it."""
+    mac_limit: int = 0
+    """Maximum of those that it sends from; 0: no limit."""
     shared_mac: bool = False
     """Other hosts have its MAC address too."""
     router: bool = False
@@ -128,6 +130,7 @@ def base_flows(from_tunnels: int | None, layout: ExtensionLayout) -> Iterator[of
     yield TRANSIENT.flow(PORT.is_(0), of.goto(ACCEPTED), priority=1, cookie=COOKIE)
     yield EGRESS.flow(PORT.is_(0), of.drop(), priority=20, cookie=COOKIE)
     yield from distributed_routing.base_flows()
+    yield from mac_limit.base_flows(layout)
     if from_tunnels is not None:
         yield from _tunnel_input(from_tunnels)
     for hook, hop, after in layout.hops():
@@ -202,8 +205,11 @@ def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
         *(of.load(mark, 1) for mark in marks),
     )
     onward = of.goto(layout.entry(PipelineHook.FROM_PORT))
-    first = onward if port.guard is None else of.goto(SPOOF_MAC)
-    yield LOCAL_SWITCHING.flow(here, *known, first, priority=ADMISSION, cookie=_cookie(port))
+    first: tuple[of.Action, ...] = (onward if port.guard is None else of.goto(SPOOF_MAC),)
+    if port.mac_limit:
+        first = mac_limit.CHECK
+        yield from mac_limit.port_flows(port.number, port.mac, port.mac_limit)
+    yield LOCAL_SWITCHING.flow(here, *known, *first, priority=ADMISSION, cookie=_cookie(port))
     if port.guard is not None:
         for claims in (of.arp(), of.icmpv6() & of.icmpv6_type(ADVERTISEMENT), _NEIGHBOUR_PROBE):
             yield LOCAL_SWITCHING.flow(

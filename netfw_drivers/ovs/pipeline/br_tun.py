@@ -212,9 +212,11 @@ def _learning(vlan: int, cookie: int) -> Iterator[of.Flow]:
     """Yield the flows that learn the senders of a network; *cookie* is that of learned flows.
 
     Unknown ones are learned up to a limit, which the switch counts by table and cookie: otherwise
-    one instance could fill the table with invented senders.  Frames for a receiver that is not
-    learned are flooded.  Known ones are learned without a limit, which would refuse the change of
-    a flow, too: a sender that moves to another host would be sought on the former one.
+    instances could fill the table with invented senders.  A frame does not tell the port of its
+    sender; the share of one port is limited on that port's host (`mac_limit`).  Frames for a
+    receiver that is not learned are flooded.  Known ones are learned without a limit, which would
+    refuse the change of a flow, too: a sender that moves to another host would be sought on the
+    former one.
     """
     for match, priority, limit in ((KNOWN.is_(1), 2, 0), (of.ANYTHING, 1, LEARNT_AT_MOST)):
         actions = _learn_sender(cookie, limit)

@@ -54,6 +54,7 @@ PORT = of.RegisterField(5, 0, 15, "number of the port that a packet left; 0: it 
 FILTERED = of.RegisterField(5, 16, 16, "1: the firewall filters what the port sends")
 ROUTED = of.RegisterField(5, 17, 17, "1: a distributed router sent it, here or on another host")
 TO_ROUTER = of.RegisterField(5, 18, 18, "1: it may answer a request of a distributed router")
+MAC_KNOWN = of.RegisterField(5, 19, 19, "1: the sender's MAC is one of those of its port")
 NETWORK = of.RegisterField(6, 0, 15, "local VLAN of the network")
 POLICY = of.RegisterField(7, 0, 15, "number of the set of groups that a packet is judged by")
 DIRECTION = of.RegisterField(7, 16, 16, "0: a port sends it; 1: a port receives it")
@@ -76,7 +77,7 @@ LOCAL_SWITCHING = of.Table(
     asks="Where does it come from: a wired port, a physical network, tunnels, or none of these?",
     leads_to=(
         "dvr-to-tunnel", "dvr-to-physical", "arp-dvr-tunnel", "arp-dvr-physical", "spoof-arp",
-        "spoof-mac", "local-egress", "rate-packets",
+        "spoof-mac", "known-mac", "learn-mac", "local-egress", "rate-packets",
     ),
     back_to=("local-switching",),
     writes=_FROM,
@@ -123,6 +124,28 @@ SPOOF_MAC = of.Table(
     number=25,
     name="spoof-mac",
     asks="May this port send from this MAC address?",
+    leads_to=("local-egress", "dropped"),
+    miss=(of.goto(93),),
+)
+KNOWN_MAC = of.Table(
+    number=26,
+    name="known-mac",
+    asks="(ports without anti-spoofing) Has the port sent from this MAC address lately?",
+    writes=(MAC_KNOWN,),
+)
+LEARN_MAC = of.Table(
+    number=27,
+    name="learn-mac",
+    asks="(ports without anti-spoofing) May the port send from one MAC address more?",
+    leads_to=("mac-limit",),
+    learns_into=("known-mac",),
+    writes=(MAC_KNOWN,),
+    miss=(of.goto(28),),
+)
+MAC_LIMIT = of.Table(
+    number=28,
+    name="mac-limit",
+    asks="(ports without anti-spoofing) Was this one MAC address too many?",
     leads_to=("local-egress", "dropped"),
     miss=(of.goto(93),),
 )
@@ -254,7 +277,8 @@ INTEGRATION = of.Pipeline(
     "br-int",
     (
         LOCAL_SWITCHING, DVR_TUNNEL, DVR_PHYSICAL, ARP_DVR_TUNNEL, ARP_DVR_PHYSICAL, CANARY,
-        SPOOF_ARP, SPOOF_MAC, LOCAL_EGRESS, LOCAL_IP, RATE_PACKETS, RATE_BANDWIDTH, TRANSIENT,
+        SPOOF_ARP, SPOOF_MAC, KNOWN_MAC, LEARN_MAC, MAC_LIMIT,
+        LOCAL_EGRESS, LOCAL_IP, RATE_PACKETS, RATE_BANDWIDTH, TRANSIENT,
         BASE_EGRESS, RULES_EGRESS, ACCEPT_OR_INGRESS, ACCEPTED_EGRESS, ACCEPTED, LOCAL_OUTPUT,
         MEMBERS, BASE_INGRESS, RULES_INGRESS, ACCEPTED_INGRESS, DELIVER, EGRESS, DROPPED,
     ),

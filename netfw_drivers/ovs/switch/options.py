@@ -12,7 +12,12 @@ from netfw.model.address import IpAddress, as_address
 from netfw.model.device_names import check_device_name
 from netfw.model.segment import NetworkType
 from netfw_drivers.ovs.common.options import CONNECTION_OPTIONS, INTEGRATION_BRIDGE
-from netfw_drivers.ovs.switch.plan.settings import VETH_MTU, VXLAN_PORT, Settings
+from netfw_drivers.ovs.switch.plan.settings import (
+    MAX_MACS_PER_PORT,
+    VETH_MTU,
+    VXLAN_PORT,
+    Settings,
+)
 
 _TUNNELS = sorted(str(kind) for kind in NetworkType if kind.is_tunnel)
 
@@ -79,6 +84,14 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         max=65535,
         help="MTU of those veth pairs: at least that of any network that they carry.",
     ),
+    cfg.IntOpt(
+        "max_macs_per_port",
+        default=MAX_MACS_PER_PORT,
+        min=0,
+        max=4096,
+        help="MAC addresses besides its own that a port without port security may send from "
+        "within five minutes; frames from others are dropped.  0: no limit.",
+    ),
     cfg.StrOpt(
         "vhostuser_socket_dir",
         help="Where a hypervisor finds vhost-user sockets; reported to the server.",
@@ -114,6 +127,7 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
         vxlan_port=options["vxlan_udp_port"],
         use_veth=options["use_veth_interconnection"],
         veth_mtu=options["veth_mtu"],
+        max_macs_per_port=options["max_macs_per_port"],
     )
     for name in settings.physical_ends if settings.use_veth else ():
         _check_end(name)

@@ -32,7 +32,7 @@ COLUMNS = {
     "Interface": ("name", "type", "options", "external_ids"),
 }
 TIMEOUT, SHORT_TIMEOUT = 5.0, 0.5
-_LEARNT = "hard_timeout="
+_LEARNT = "_timeout="
 
 
 class OvsSwitchEnvironment(SwitchLabEnvironment):

@@ -24,9 +24,13 @@ from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.pipeline.br_tun import LEARNT_AT_MOST
 from netfw_drivers.ovs.pipeline.tunnel_tables import UNICAST
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
+from netfw_drivers.ovs.switch.plan.settings import MAX_MACS_PER_PORT
 from tests.conformance.switch.test_ovs_switch import OvsSwitchEnvironment, ovs_environment
 
 VICTIM_VLAN = 2005
+INVENTED = 28_649
+"""MAC addresses that one instance sent from in four seconds."""
+LATER = Mac("fa:16:3e:98:00:01")
 TAG_TYPES = (0x8100, 0x88A8)
 
 
@@ -147,15 +151,47 @@ class TestOvsSwitchAttacks(SwitchSuite):
         assert isinstance(driver, OvsSwitchDriver)
         assert not driver.plan(without_red, driver.observe(None)).stages
 
+    def test_the_mac_addresses_of_a_port_without_anti_spoofing_are_bounded(
+        self, driver: SwitchDriver, make_driver: MakeDriver
+    ) -> None:
+        """Check that other hosts learn few of the MACs that one port invents, and all of others."""
+        kind = NetworkType.VXLAN
+        red = a_network(kind, 9)  # other tests have left learned flows of theirs
+        (near,) = self.make_ports(red, 1)
+        attacker, neighbour = self.make_ports(red, 2, host=1)
+        here, there = (self.environment.endpoint(kind, host) for host in (0, 1))
+        far = make_driver(1)
+        for one, ports, peer in ((driver, [near], there), (far, [attacker, neighbour], here)):
+            values = {**wanted(red, *ports), peer: Tunnel("peer", mesh=True)}
+            values |= {port.key: evolve(port.wiring(), open=True) for port in ports}
+            self.bring(one, Update(put=values, complete=True))
+        self.send_from_many(attacker, INVENTED)
+        wait_until(lambda: len(self.learned(9)) >= MAX_MACS_PER_PORT)
+        # Threads of the switch may learn some at the same moment; two more are no attacker's.
+        assert len(self.learned(9)) < MAX_MACS_PER_PORT + 50
+        for port in (attacker, neighbour):
+            own = tagged(port.mac, b"own")
+            arrived = self.received_of(port, [tagged(LATER, b"later")], [own], [near])
+            assert (b"later" in arrived) == (port is neighbour)
+            wait_until(lambda mac=port.mac: any(mac in line for line in self.learned(9)))
+        values = {**wanted(red, attacker, neighbour), here: Tunnel("peer", mesh=True)}
+        self.bring(far, Update(put=values, complete=True))
+        assert isinstance(far, OvsSwitchDriver)
+        assert not far.plan(Update(put=values, complete=True), far.observe(None)).stages
+
     def flood(self, attacker: SwitchTestPort) -> int:
         """Send from more MAC addresses than are learned; return how many are."""
+        self.send_from_many(attacker, 3 * LEARNT_AT_MOST)
+        return len(self.learned(7))
+
+    def send_from_many(self, attacker: SwitchTestPort, count: int) -> None:
+        """Send a frame from each of *count* MAC addresses."""
         with self.environment.socket(attacker) as wire:
-            for number in range(3 * LEARNT_AT_MOST):
+            for number in range(count):
                 mac = Mac(f"fa:16:3e:99:{number >> 8:02x}:{number & 255:02x}")
                 wire.send(tagged(mac, b"sender"))
                 if number % 64 == 63:
                     time.sleep(0.005)  # no queue on the way is longer
-        return len(self.learned(7))
 
     def check_learned_again(self, attacker: SwitchTestPort) -> None:
         """Check that the tunnel of a learned sender is corrected, beyond the limit, too."""

@@ -213,7 +213,7 @@ settle = 0
         for bridge in ("br-int", "br-tun", PROVIDER):
             for line in self.ofctl("dump-flows", bridge).splitlines():
                 age = re.search(r"duration=([\d.]+)s, ", line)
-                if age is not None and "hard_timeout" not in line:
+                if age is not None and "_timeout" not in line:
                     text = re.sub(
                         r"(duration|n_packets|n_bytes|\w*idle_age|hard_age)=\S+ ?", "", line
                     )

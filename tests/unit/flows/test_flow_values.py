@@ -133,6 +133,8 @@ def test_a_flow_says_which_prerequisite_its_match_lacks(match: of.Match, why: st
         (lambda: of.learn_load(NETWORK, 1 << 16), "does not fit"),
         (lambda: of.learn_match(NETWORK, of.REGISTERS[1]), "same width"),
         (lambda: of.learn(254), "tables 0 to 253"),
+        (lambda: of.learn(1, result=of.Bits(of.REGISTERS[1], 3, 3)), "needs a limit"),
+        (lambda: of.learn(1, limit=2, result=of.REGISTERS[1]), "one bit"),
     ],
 )
 def test_an_action_that_cannot_be_is_refused(make, why: str) -> None:

@@ -80,6 +80,12 @@ def test_flows_that_keep_the_rules_pass() -> None:
         (ANTISPOOF.flow(of.ANYTHING, of.load(NETWORK, 5)), "antispoof does not declare"),
         (CLASSIFY.flow(of.ANYTHING, of.learn(24)), "learns into table 24"),
         (
+            ANTISPOOF.flow(
+                of.ANYTHING, of.learn(24, limit=1, result=of.Bits(NETWORK.bits.field, 0, 0))
+            ),
+            "writes",
+        ),
+        (
             ANTISPOOF.flow(of.ANYTHING, of.learn(24, of.learn_load(NETWORK, 5))),
             "does not declare that it writes",
         ),

@@ -167,7 +167,13 @@ class _Planner:
         tunnels = {key: self._wanted.get(key, Tunnel) for key in endpoints}
         plan_tunnels(self._draft, self._settings, {k: v for k, v in tunnels.items() if v})
         drop_tunnels(self._draft, _of(self._drop, Endpoint))
-        ports = Ports(self._draft, self._observed, self._wanted, numbering.numbers)
+        ports = Ports(
+            self._draft,
+            self._observed,
+            self._wanted,
+            numbering.numbers,
+            self._settings.max_macs_per_port,
+        )
         concerned = self._ports()
         ports.plan(concerned)
         live = {key: port for key, port in ports.wired.items() if port.live}

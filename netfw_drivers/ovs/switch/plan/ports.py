@@ -79,9 +79,10 @@ class Ports:
         observed: Observed,
         wanted: SwitchStateOverlay,
         numbers: Mapping[Domain, int],
+        mac_limit: int,
     ) -> None:
         self._draft, self._observed, self._wanted = draft, observed, wanted
-        self._numbers = numbers
+        self._numbers, self._mac_limit = numbers, mac_limit
         self.wired: dict[PortKey, PlannedPort] = {}
 
     def plan(self, keys: Iterable[PortKey]) -> None:
@@ -133,6 +134,7 @@ class Ports:
             return
         live = wiring.admission is Admission.LIVE or self._is_live(port, segment, vlan, number)
         wiring = self._as_it_is(wiring, number) if live else wiring
+        sends_from_any = wiring.open and wiring.guard is None and not wiring.filtered
         self.wired[key] = PlannedPort(
             domain=domain,
             number=number,
@@ -141,6 +143,7 @@ class Ports:
             guard=wiring.guard,
             filtered=wiring.filtered,
             open=_is_open(wiring),
+            mac_limit=self._mac_limit if sends_from_any else 0,
             shared_mac=wiring.shared_mac,
             router=any(router.port == key.port for router in routers),
             gateway=gateway_mac(routers, wiring.addresses) if len(routers) > 1 else None,

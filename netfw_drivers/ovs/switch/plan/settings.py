@@ -17,6 +17,8 @@ from netfw.model.segment import NetworkType
 _HASH_LENGTH = 6
 VXLAN_PORT = 4789
 VETH_MTU = 9000
+MAX_MACS_PER_PORT = 256
+"""A quarter of what other hosts remember of a network; hardware switches have such limits, too."""
 USERSPACE = "netdev"
 """The datapath type of switches that forward in their own process."""
 
@@ -68,6 +70,8 @@ class Settings:
     use_veth: bool = False
     """Links to physical bridges are veths."""
     veth_mtu: int = VETH_MTU
+    max_macs_per_port: int = MAX_MACS_PER_PORT
+    """Of a port without anti-spoofing, besides its own; 0: no limit."""
 
     @property
     def has_tunnels(self) -> bool:

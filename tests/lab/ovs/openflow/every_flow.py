@@ -200,6 +200,8 @@ ACTIONS: list[tuple[of.Match, tuple[of.Action, ...]]] = [
                 of.learn_load(of.REGISTERS[2], 9),
                 of.learn_output(REG6),
                 idle_timeout=5,
+                limit=3,
+                result=of.Bits(of.REGISTERS[5], 17, 17),
             ),
         ),
     ),

@@ -31,7 +31,7 @@ from netfw_drivers.ovs.pipeline.tables import (
 from netfw_drivers.ovs.pipeline.tunnel_tables import TUNNELS
 from netfw_drivers.ovs.switch.plan.plan import OURS
 
-MAC = Mac("fa:16:3e:00:00:01")
+MAC, MAC_7 = Mac("fa:16:3e:00:00:01"), Mac("fa:16:3e:00:00:07")
 PLAIN = ExtensionLayout()
 WATCHED = ExtensionLayout().granted(
     GrantRequest(
@@ -341,6 +341,7 @@ def everything(layout: ExtensionLayout) -> dict[of.Pipeline, list[of.Flow]]:
             *br_int.base_flows(32512, layout),
             *port_flows(GUARDED, layout),
             *port_flows(evolve(PORT, number=6, vlan=8), layout),
+            *port_flows(evolve(PORT, number=7, mac=MAC_7, vlan=8, mac_limit=9), layout),
             *port_flows(FILTERED, layout),
             *port_flows(SHARED, layout),
             *br_int.domain_flows(7, (0, 1), (Receiver(5), Receiver(9, True)), 32512, layout),
