@@ -82,6 +82,16 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
         :raises BackendUnavailable: the switch does not answer.
         """
 
+    def forwards(self) -> bool:
+        """Return whether a packet may pass the switch; ``True`` if in doubt.
+
+        Where none can, as after the switch lost its state, the caller puts filters first and wires
+        ports as live at once.  The default is always in doubt.
+
+        :raises BackendUnavailable: the switch does not answer.
+        """
+        return True
+
     @abstractmethod
     def host_facts(self) -> SwitchFacts:
         """Return what this host offers for port binding, for the agent's state report.

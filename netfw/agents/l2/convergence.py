@@ -5,7 +5,9 @@
 3. The switch makes those ports live.
 
 The first step is enough without a firewall, and for ports whose filters are there. A firewall in
-the switch needs the same order: see decision 25.
+the switch needs the same order: see decision 25.  Where such a switch has lost all its flows, and
+nothing else has changed, no packet passes, and nothing has to be held: the firewall converges
+first, and then the switch once.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
-from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.firewall import (
+    FilteredPort,
+    FirewallCapability,
+    FirewallDriver,
+    FirewallKey,
+    FirewallValue,
+)
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.values.allowed_source import AllowedSource
@@ -62,17 +70,13 @@ class ConvergencePass:
         )
         switch_keys = frozenset(key for key in keys if isinstance(key, get_args(SwitchKey)))
         if task.complete:
-            self._filtered.clear()  # the filters may be lost
             switch_keys |= desired.switch_keys()
         put = desired.switch_values(switch_keys)
-        held_back = self._held_back(desired, put)
-        results = [
-            self._wire({**put, **held_back}, switch_keys - put.keys(), complete=task.complete)
-        ]
-        if self._firewall is not None and desired.firewall is not None:
-            results.append(self._filter(desired.firewall, keys, results[0], task.complete))
-            live = {k: put[k] for k in held_back if all(k in result.done for result in results)}
-            results.append(self._wire(live))
+        drop = switch_keys - put.keys()
+        if task.complete and self._has_lost_everything(desired, put):
+            results = self._filter_and_wire(desired, keys, put, drop)
+        else:
+            results = self._wire_and_filter(desired, keys, put, drop, complete=task.complete)
         results.append(desired.extensions.outcome(task.keys))
         results.append(_wiring_errors(desired.switch, put))
         admissions = {
@@ -81,6 +85,54 @@ class ConvergencePass:
             if isinstance(key, PortKey) and isinstance(value, Wiring)
         }
         return merge_outcomes(results), admissions
+
+    def _has_lost_everything(self, desired: DesiredState, put: Values) -> bool:
+        """Return whether a switch that filters has lost all its flows, and only that has changed.
+
+        Every port to be live was so before, with the same filters: so the firewall knows already
+        what it needs from the switch, such as the zones of connections.
+        """
+        return (
+            self._firewall is not None
+            and FirewallCapability.IN_SWITCH in self._firewall.describe().capabilities
+            and bool(self._filtered)
+            and not self._held_back(desired, put)
+            and not self._switch.forwards()
+        )
+
+    def _filter_and_wire(
+        self,
+        desired: DesiredState,
+        keys: frozenset[L2Key],
+        put: Values,
+        drop: frozenset[SwitchKey],
+    ) -> list[Outcome[L2Key]]:
+        """Converge everything on a switch that forwards nothing, in two steps."""
+        assert desired.firewall is not None
+        self._filtered.clear()
+        filtered = self._filter(desired.firewall, keys, Outcome(), complete=True)
+        held_back = self._held_back(desired, put)
+        return [filtered, self._wire({**put, **held_back}, drop, complete=True)]
+
+    def _wire_and_filter(
+        self,
+        desired: DesiredState,
+        keys: frozenset[L2Key],
+        put: Values,
+        drop: frozenset[SwitchKey],
+        *,
+        complete: bool,
+    ) -> list[Outcome[L2Key]]:
+        """Converge in three steps."""
+        if complete:
+            self._filtered.clear()  # the filters may be lost
+        held_back = self._held_back(desired, put)
+        results = [self._wire({**put, **held_back}, drop, complete=complete)]
+        if self._firewall is not None and desired.firewall is not None:
+            results.append(self._filter(desired.firewall, keys, results[0], complete))
+            live = {k: put[k] for k in held_back if all(k in result.done for result in results)}
+            results.append(self._wire(live))
+        return results
 
     def _wire(
         self, put: Values, drop: frozenset[SwitchKey] = frozenset(), *, complete: bool = False

@@ -82,6 +82,10 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
         self.machine.answer()
         return self.plugged
 
+    def forwards(self) -> bool:
+        self.machine.answer()
+        return bool(self.live())
+
     def host_facts(self) -> SwitchFacts:
         self.machine.answer()
         return self.reported_facts

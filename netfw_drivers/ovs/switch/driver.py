@@ -134,6 +134,13 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._tracker.listed()
         return self._tracker.devices
 
+    def forwards(self) -> bool:
+        self._locks.acquire()  # without the locks, another process may put flows at any moment
+        bridge = self._settings.integration
+        if not speaks_openflow14(self._ovsdb.bridge(bridge), self._settings):
+            return True  # it is not there yet, and the filters would have no place
+        return len(self._mirrors.current(bridge).mirror) > 0
+
     def host_facts(self) -> SwitchFacts:
         for problem in self._config_problems():
             raise ConfigError(problem)

@@ -5,12 +5,20 @@ import pytest
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.values.keys import PortKey
+from netfw.drivers.values.events import FeedLost
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.drivers.values.switch_values import Admission
 from netfw.errors import ConfigError
 from netfw.testing.fakes.switch import FakeSwitch
 from tests.unit.agents.l2.environment import HERE, NET, port
-from tests.unit.agents.l2.firewall_samples import GROUP, GUARDED, PORT, firewall, make_environment
+from tests.unit.agents.l2.firewall_samples import (
+    GROUP,
+    GUARDED,
+    PORT,
+    AdmissionRecorder,
+    firewall,
+    make_environment,
+)
 
 
 @pytest.mark.spec("FW-01", "FW-07")
@@ -115,3 +123,52 @@ def test_new_port_whose_filters_are_refused_is_held_and_retried():
     assert env.turn(1).ready
     assert env.machine.present[NEW_KEY].admission is Admission.LIVE
     assert NEW_KEY in driver.machine.present
+
+
+def lose_everything(env, driver):
+    """Restart the switch, which has the filters as well."""
+    driver.machine.present.clear()
+    env.machine.restart()
+
+
+@pytest.mark.spec("L2-41")
+def test_a_switch_that_lost_all_flows_is_filtered_and_then_wired_once():
+    env = make_environment(driver := firewall(FirewallCapability.IN_SWITCH))
+    env.turn()
+    recorder = AdmissionRecorder(env.switch, driver)
+    lose_everything(env, driver)
+    assert env.turn().ready
+    assert recorder.seen == [("firewall", True), ("switch", Admission.LIVE)]
+    assert driver.machine.present.keys() >= {PORT, GroupKey(GROUP.id)}
+
+
+@pytest.mark.spec("L2-13", "L2-41")
+def test_a_port_whose_filters_are_refused_after_a_loss_is_held():
+    env = make_environment(driver := firewall(FirewallCapability.IN_SWITCH))
+    env.turn()
+    driver.machine.refused[PORT] = "no room"
+    lose_everything(env, driver)
+    env.turn()
+    assert (env.switch.live(), env.status.degraded) == (frozenset(), {str(PORT): "no room"})
+    driver.machine.refused.clear()
+    assert env.turn(1).ready
+    assert env.switch.live() == {GUARDED.id}
+
+
+@pytest.mark.spec("L2-13", "L2-41")
+@pytest.mark.parametrize("case", ["a firewall elsewhere", "a new port", "nothing is lost"])
+def test_ports_are_held_first_unless_only_the_flows_are_lost(case):
+    in_switch = case != "a firewall elsewhere"
+    env = make_environment(driver := firewall(*(FirewallCapability.IN_SWITCH,) * in_switch))
+    env.turn()
+    recorder = AdmissionRecorder(env.switch, driver)
+    if case == "nothing is lost":
+        env.machine.notify(FeedLost("the connection was lost"))
+    else:
+        lose_everything(env, driver)
+    if case == "a new port":
+        env.source.put(NEW)
+        env.switch.plug(NEW.id, quiet=True)
+    assert env.turn().ready
+    assert [step for step, _ in recorder.seen] == ["switch", "firewall", "switch"]
+    assert recorder.seen[0] == ("switch", Admission.HOLD)

@@ -138,9 +138,12 @@ def test_a_restarted_database_changes_nothing(trio):
 @pytest.mark.spec("L2-41")
 def test_a_restarted_switch_is_noticed_by_its_lost_flows(trio):
     recorder = EventRecorder(trio.driver)
+    assert trio.driver.forwards()
     trio.host.restart_switch()
     wait_until(lambda: recorder.lost)
+    wait_until(lambda: not trio.driver.forwards())
     wait_until(lambda: trio.driver.converge(Update(put=trio.wanted, complete=True)).ok)
+    assert trio.driver.forwards()
     assert trio.machines[0].ping("10.0.0.2").lost == 0
 
 
