@@ -42,6 +42,8 @@ class Match:
             return other if theirs else self
         if theirs[0][0] > mine[-1][0]:
             return Match(mine + theirs)
+        if mine[0][0] > theirs[-1][0]:
+            return Match(theirs + mine)
         terms = {term[0]: term for term in mine}
         for term in theirs:
             known = terms.get(term[0])

@@ -48,7 +48,7 @@ class Table:
             table=self.number,
             priority=priority,
             match=match,
-            actions=tuple(action for action in actions if not isinstance(action, tuple)),
+            actions=tuple([action for action in actions if not isinstance(action, tuple)]),
             cookie=cookie,
             idle_timeout=idle_timeout,
             hard_timeout=hard_timeout,

@@ -353,7 +353,7 @@ def _held(group: FlowGroup, flows: Mapping[Key, Encoded]) -> OwnedFlows:
     return OwnedFlows(
         group.source,
         {key: digest(encoded.state) for key, encoded in flows.items()},
-        frozenset(pair for encoded in flows.values() for pair in learn_targets(encoded.flow)),
+        frozenset(learn_targets(encoded.flow for encoded in flows.values())),
     )
 
 

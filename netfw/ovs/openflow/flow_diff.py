@@ -84,12 +84,13 @@ def difference(
 def _unlearned(extra: dict[Key, int], wanted: Mapping[Key, Encoded]) -> dict[Key, int]:
     if not extra:
         return extra
-    learned = {pair for encoded in wanted.values() for pair in learn_targets(encoded.flow)}
+    learned = set(learn_targets(encoded.flow for encoded in wanted.values()))
     return {key: cookie for key, cookie in extra.items() if (key[0], cookie) not in learned}
 
 
-def learn_targets(flow: Flow) -> Iterator[tuple[int, int]]:
-    """Yield table and cookie of the flows that *flow* makes by ``learn``."""
-    for action in flow.actions:
-        if isinstance(action, Learn):
-            yield action.table, action.cookie
+def learn_targets(flows: Iterable[Flow]) -> Iterator[tuple[int, int]]:
+    """Yield table and cookie of the flows that *flows* make by ``learn``."""
+    for flow in flows:
+        for action in flow.actions:
+            if isinstance(action, Learn):
+                yield action.table, action.cookie

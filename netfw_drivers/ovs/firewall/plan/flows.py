@@ -46,8 +46,8 @@ from netfw_drivers.ovs.pipeline.tables import (
 
 COOKIE = FIREWALL_SPACE
 GROUP_BIT = "01:00:00:00:00:00/01:00:00:00:00:00"
-_NOBODY = "0.0.0.0"
-_UNSPECIFIED = "::"
+_ARP_NOBODY, _FROM_NOBODY = of.arp_spa("0.0.0.0"), of.ipv4_src("0.0.0.0")
+_FROM_UNSPECIFIED = of.ipv6_src("::")
 _QUERY, _REPORT, _DONE, _ROUTER_SOLICITATION, _ROUTER, _REPORT_2 = 130, 131, 132, 133, 134, 143
 _SENT_TYPES = (_ROUTER_SOLICITATION, SOLICITATION, _REPORT, _DONE, _REPORT_2)
 """ICMPv6 types that every port may send: neighbour discovery and multicast membership."""
@@ -69,12 +69,16 @@ _HIDDEN_PROTOCOL = (
     of.icmpv6() & of.ip_frag("first") & of.icmpv6_type(0),
 )
 """IPv6 whose extension headers hide the upper protocol until it is reassembled."""
-_ARP_PROBE = of.arp() & of.arp_spa(_NOBODY)
-_NEIGHBOUR_PROBE = of.icmpv6() & of.icmpv6_type(SOLICITATION) & of.ipv6_src(_UNSPECIFIED)
+_ARP_PROBE = of.arp() & _ARP_NOBODY
+_NEIGHBOUR_PROBE = of.icmpv6() & of.icmpv6_type(SOLICITATION) & _FROM_UNSPECIFIED
 """Duplicate address detection.  A probe of another port's address would deny it that address."""
 _BOTH = of.ipv4(), of.ipv6()
 _UNTRACKED, _INVALID = of.ct_state("-inv-trk"), of.ct_state("+inv")
 """Fragments that reassembly gives up on are invalid without having been tracked."""
+_ADVERTISEMENT = of.icmpv6() & of.icmpv6_type(ADVERTISEMENT) & _UNTRACKED
+_FIRST_REQUEST = _TO_SERVER[0] & _FROM_NOBODY
+_UNADDRESSED = of.icmpv6() & _FROM_UNSPECIFIED
+"""What a device sends that has no address yet: to a DHCP server, and to its neighbours."""
 _NEW, _REPLY = of.ct_state("+new+trk"), of.ct_state("+rpl+trk")
 _ANSWER = of.ct_state("-rel+rpl-inv+trk")
 RECORD = 1
@@ -113,7 +117,7 @@ def static_flows() -> Iterator[of.Flow]:
         yield _flow(RULES_EGRESS, _UNTRACKED & allowed, onward, priority=120)
     claim = _UNTRACKED & _icmpv6(ADVERTISEMENT)
     yield _flow(RULES_EGRESS, claim, of.goto(DROPPED), priority=119)
-    unaddressed = _UNTRACKED & of.ipv6() & of.ipv6_src(_UNSPECIFIED)
+    unaddressed = _UNTRACKED & of.ipv6() & _FROM_UNSPECIFIED
     yield _flow(RULES_EGRESS, unaddressed, of.goto(DROPPED), priority=118)
     yield from _tracking()
     for allowed in (of.arp(), *map(_icmpv6, _RECEIVED_TYPES), *_TO_CLIENT):
@@ -198,13 +202,13 @@ def _source_flows(
     here: of.Match, source: AllowedSource, to_rules: tuple[of.Action, ...]
 ) -> Iterator[of.Flow]:
     """Yield what a port may send as *source*; a prefix of length 0 is not matched."""
-    mac, prefix = here & of.eth_src(source.mac), source.prefix
+    mac, prefix = of.eth_src(source.mac), source.prefix
     anything = not prefix.prefixlen
     accepted = of.goto(ACCEPTED_EGRESS)
     if isinstance(prefix, IPv4Network):
-        claim = mac & of.arp() & of.arp_sha(source.mac)
-        probe = claim & of.arp_spa(_NOBODY)
-        sent = mac & of.ipv4()
+        claim = mac & of.arp() & of.arp_sha(source.mac) & here
+        probe = claim & _ARP_NOBODY
+        sent = mac & of.ipv4() & here
         yield _flow(
             BASE_EGRESS, probe if anything else probe & of.arp_tpa(prefix), accepted, priority=42
         )
@@ -215,9 +219,9 @@ def _source_flows(
             BASE_EGRESS, sent if anything else sent & of.ipv4_src(prefix), *to_rules, priority=20
         )
     else:
-        claim = _UNTRACKED & mac & _icmpv6(ADVERTISEMENT)
-        probe = mac & _NEIGHBOUR_PROBE
-        sent = mac & of.ipv6()
+        claim = _ADVERTISEMENT & mac & here
+        probe = _NEIGHBOUR_PROBE & mac & here
+        sent = mac & of.ipv6() & here
         own_probe = probe if anything else probe & of.nd_target(prefix)
         yield _flow(BASE_EGRESS, own_probe, *to_rules, priority=32)
         own = claim if anything else claim & of.nd_target(prefix)
@@ -231,11 +235,9 @@ def _unaddressed_flows(
     here: of.Match, mac: Mac, to_rules: tuple[of.Action, ...]
 ) -> Iterator[of.Flow]:
     """Yield what a device may send that has no address yet."""
-    own, accepted = here & of.eth_src(mac), of.goto(ACCEPTED_EGRESS)
-    asks = own & _TO_SERVER[0] & of.ipv4_src(_NOBODY)
-    yield _flow(BASE_EGRESS, asks, accepted, priority=41)
-    solicits = own & of.icmpv6() & of.ipv6_src(_UNSPECIFIED)
-    yield _flow(BASE_EGRESS, solicits, *to_rules, priority=30)
+    own, accepted = of.eth_src(mac), of.goto(ACCEPTED_EGRESS)
+    yield _flow(BASE_EGRESS, own & _FIRST_REQUEST & here, accepted, priority=41)
+    yield _flow(BASE_EGRESS, own & _UNADDRESSED & here, *to_rules, priority=30)
 
 
 def policy_flows(

@@ -226,19 +226,15 @@ def plan_firewall(update: FirewallUpdate, observed: Observed) -> Plan:
     )
 
 
-def _operations(bridge: str, plan: FlowPlan, draft: FirewallChanges) -> Iterator[Operation]:
-    owners = {
-        key: owner
-        for owned_flows in (plan.before, plan.holds)
-        for owner, owned in owned_flows.items()
-        for key in owned.flows
-    }
-
-    def concerned(flow: Key) -> frozenset[Hashable]:
-        parts = parts_of([owners.get(flow)])
-        return next((frozenset(draft.concerned(part)) for part in parts), frozenset())
-
-    return make_flow_operations(bridge, plan.changes, concerned)
+def _operations(bridge: str, plan: FlowPlan, draft: FirewallChanges) -> Iterable[Operation]:
+    if not plan.changes:
+        return ()
+    concerned: dict[Key, frozenset[Hashable]] = {}
+    for owned_flows in (plan.before, plan.holds):
+        for owner, owned in owned_flows.items():
+            for part in parts_of([owner]):
+                concerned |= dict.fromkeys(owned.flows, draft.concerned(part))
+    return make_flow_operations(bridge, plan.changes, lambda key: concerned.get(key, frozenset()))
 
 
 def _ordered(keys: Iterable[FirewallKey]) -> list[FirewallKey]:
