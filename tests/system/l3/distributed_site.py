@@ -31,10 +31,8 @@ class DistributedSite(RoutedNetworks):
         self.network_type = network_type
         self.first, self.second, self.central = cloud.hosts
         for each in self.hosts:
-            each.agent.options["agent"] |= {
-                "report_interval": 1,
-                "enable_distributed_routing": True,
-            }
+            each.agent.options["agent"] |= {"report_interval": 1, "l2_population": True}
+            each.agent.options["agent"]["enable_distributed_routing"] = True
             mode = "dvr_snat" if each is self.central else "dvr"
             options = {"report_interval": 1, "retry_pause": 0.1, "agent_mode": mode}
             each.l3.options["agent"] |= {"audit_interval": 86400, **options}
