@@ -19,9 +19,9 @@ pytestmark = pytest.mark.fakes
 def test_all_hooks_that_are_missing_are_named_before_any_test(suite: str, hooks: list[str]) -> None:
     with pytest.raises(TypeError) as caught:
         type("TestMine", (getattr(conformance, suite),), {})
-    said = str(caught.value)
-    assert said.startswith(f"TestMine lacks hooks: override {', '.join(hooks)};")
-    assert said.endswith(getattr(conformance, suite).__module__)
+    message = str(caught.value)
+    assert message.startswith(f"TestMine lacks hooks: override {', '.join(hooks)};")
+    assert message.endswith(getattr(conformance, suite).__module__)
     type("Unfinished", (getattr(conformance, suite),), {})
 
 

@@ -36,12 +36,12 @@ def test_a_name_that_is_no_suite_is_no_attribute():
 def test_all_hooks_that_are_missing_are_named_at_once_and_before_any_test():
     with pytest.raises(TypeError) as caught:
         type("TestMine", (conformance.InterfaceDriverConformance,), {"vanish": print})
-    said = str(caught.value)
-    assert said.startswith("TestMine ")
+    message = str(caught.value)
+    assert message.startswith("TestMine ")
     for hook in ("make_driver", "actual", "make_foreign", "foreign_is_intact", "outage", "admit"):
-        assert hook in said
+        assert hook in message
     for there in ("vanish", "examples", "changed"):
-        assert there not in said
+        assert there not in message
 
 
 def test_a_suite_that_is_not_collected_may_be_unfinished():

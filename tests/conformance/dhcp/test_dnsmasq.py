@@ -66,5 +66,5 @@ class TestDnsmasqOnVethPairs(DhcpPersistenceConformance):
 
 def requested(client: LabClientVm, name: str, server: IPv4Address) -> str:
     """What the server of names answers, without what it says of itself."""
-    said = client.instance.attempt(["busybox", "nslookup", name, str(server)], timeout=20)
-    return said.output.split("\n\n", 1)[-1]
+    result = client.instance.attempt(["busybox", "nslookup", name, str(server)], timeout=20)
+    return result.output.split("\n\n", 1)[-1]

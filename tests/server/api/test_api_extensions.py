@@ -59,8 +59,8 @@ def test_what_a_driver_only_declares_is_stored_with_its_defaults(extended: Clien
     ):
         changed = extended.put(path, {"network": change}).json["network"]
         assert (changed[COLOR], changed[SIZE]) == expected
-        shown = extended.get(path).json["network"]
-        assert (shown[COLOR], shown[SIZE]) == expected
+        body = extended.get(path).json["network"]
+        assert (body[COLOR], body[SIZE]) == expected
     port = extended.make("ports", network_id=network["id"])
     assert port[COLOR] == extended.get(f"ports/{port['id']}").json["port"][COLOR] == "grey"
 

@@ -81,8 +81,8 @@ def test_interfaces_show_the_active_host_and_no_internal_attribute(site: HaSite)
     assert [port["binding:host_id"] for port in interfaces] == ["b"]
     for port in site.ports():
         assert "binding:hosts" not in port
-        shown = site.admin.get(f"ports/{port['id']}").json["port"]
-        assert "binding:hosts" not in shown
+        body = site.admin.get(f"ports/{port['id']}").json["port"]
+        assert "binding:hosts" not in body
     router = site.admin.get(f"routers/{site.router}").json["router"]
     row = site.plugin.context.read(
         lambda view: view.resources.get(Kind.ROUTER, UUID(site.router)).resource()

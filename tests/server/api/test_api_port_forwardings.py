@@ -59,9 +59,9 @@ def site(client: Client) -> Site:
 def test_the_life_of_a_port_forwarding(client: Client, site: Site) -> None:
     made = client.post(site.path, site.body(protocol="TCP", description="web"))
     assert made.status == 201
-    shown = made.json["port_forwarding"]
+    body = made.json["port_forwarding"]
     times = ("id", "created_at", "updated_at", "project_id", "tenant_id", "revision_number")
-    assert {name: value for name, value in shown.items() if name not in times} == {
+    assert {name: value for name, value in body.items() if name not in times} == {
         "protocol": "tcp",
         "description": "web",
         "external_port": 80,
@@ -71,8 +71,8 @@ def test_the_life_of_a_port_forwarding(client: Client, site: Site) -> None:
         "internal_port_id": site.port,
         "internal_ip_address": "10.0.0.2",
     }
-    own = f"{site.path}/{shown['id']}"
-    assert client.get(own).json == {"port_forwarding": shown}
+    own = f"{site.path}/{body['id']}"
+    assert client.get(own).json == {"port_forwarding": body}
     changed = client.put(own, {"port_forwarding": {"internal_port": 8081}})
     assert (changed.status, changed.json["port_forwarding"]["internal_port"]) == (200, 8081)
     assert client.delete(f"floatingips/{site.floating}").status == 409
@@ -103,8 +103,8 @@ def test_ranges_and_filters(client: Client, site: Site) -> None:
 
 
 def _network_of(client: Client, site: Site) -> str:
-    shown = client.get(f"floatingips/{site.floating}").json["floatingip"]
-    return str(shown["floating_network_id"])
+    body = client.get(f"floatingips/{site.floating}").json["floatingip"]
+    return str(body["floating_network_id"])
 
 
 @pytest.mark.parametrize(

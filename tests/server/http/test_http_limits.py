@@ -161,7 +161,7 @@ def test_no_client_makes_the_server_take_more_than_its_bounds(
 
 @pytest.mark.spec("API-04")
 @pytest.mark.parametrize(
-    ("data", "status", "told"),
+    ("data", "status", "message"),
     [
         (b"GET / HTTP/1.1\r\n\r\n", 400, "Host"),
         (b'GET / HTTP/1.1\r\nHost: a"><b>\r\n\r\n', 400, "Host"),
@@ -203,10 +203,10 @@ def test_no_client_makes_the_server_take_more_than_its_bounds(
     ],
 )
 def test_what_is_no_request_is_refused_in_the_form_of_all_errors(
-    socket_path: Path, data: bytes, status: int, told: str, no_faults: None
+    socket_path: Path, data: bytes, status: int, message: str, no_faults: None
 ) -> None:
     found, error = refused(say(socket_path, data))
-    assert (found, told in error["message"]) == (status, True), error
+    assert (found, message in error["message"]) == (status, True), error
 
 
 @pytest.mark.parametrize(

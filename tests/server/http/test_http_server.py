@@ -208,7 +208,7 @@ def test_a_socket_that_is_served_or_is_no_socket_is_not_replaced(tmp_path: Path)
 
 @pytest.mark.spec("API-13")
 @pytest.mark.parametrize(
-    ("headers", "status", "told"),
+    ("headers", "status", "message"),
     [
         (b"X-Project-Id: a\r\n", 200, b"a"),
         (b"X_Project_Id: a\r\n", 200, b"nobody"),
@@ -230,7 +230,7 @@ def test_a_socket_that_is_served_or_is_no_socket_is_not_replaced(tmp_path: Path)
     ],
 )
 def test_headers_that_could_be_read_in_two_ways_are_not_read_at_all(
-    serve: Any, headers: bytes, status: int, told: bytes
+    serve: Any, headers: bytes, status: int, message: bytes
 ) -> None:
     _, path = serve(lambda environ: environ.get("HTTP_X_PROJECT_ID", "nobody").encode())
     connection = Unix(path)
@@ -240,7 +240,7 @@ def test_headers_that_could_be_read_in_two_ways_are_not_read_at_all(
     answer.begin()
     data = answer.read()
     answer.close()
-    assert (answer.status, told in data) == (status, True), data
+    assert (answer.status, message in data) == (status, True), data
 
 
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
@@ -248,7 +248,7 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 
 @pytest.mark.spec("API-13")
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "message"),
     [
         (CHUNKED + b"3\r\nabc\r\n0\r\n\r\n", b"200 OK 3"),
         (CHUNKED + b"3 ;more=1\r\nabc\r\n00\r\n\r\n", b"200 OK 3"),
@@ -262,7 +262,7 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
     ],
 )
 def test_no_client_makes_the_server_hold_more_than_a_body_may_have(
-    serve: Any, said: bytes, told: bytes, caplog: pytest.LogCaptureFixture
+    serve: Any, said: bytes, message: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     def count(environ: dict[str, Any]) -> bytes:
         given = environ["wsgi.input"]
@@ -283,7 +283,7 @@ def test_no_client_makes_the_server_hold_more_than_a_body_may_have(
             with contextlib.suppress(BrokenPipeError):
                 sent += connection.sock.send(b"x" * 65_536)
     lines = answer.split(b"\r\n")
-    assert told in lines[0] + b" " + lines[-1]
+    assert message in lines[0] + b" " + lines[-1]
     assert sent < 1_000_000
     assert not caplog.records
 

@@ -39,10 +39,10 @@ class Waiting(Cloud):
 
     def say(self, port: str, service: Service, host: str) -> None:
         """Have a host report that a port works."""
-        shown = self.calls.show("port", port, ADMIN)
+        body = self.calls.show("port", port, ADMIN)
         report = StatusReport(
             ref=Ref(Kind.PORT, UUID(port)),
-            revision=shown["revision_number"],
+            revision=body["revision_number"],
             host=host,
             service=service,
             status=Status.ACTIVE,
@@ -185,8 +185,8 @@ def test_the_next_agent_gets_the_port_of_the_former_one(
     port = answers.ensure_dhcp_port(EnsureDhcpPort(host="d1", **asked))
     cloud.agents(DHCP, "d2")
     end(cloud)
-    shown = cloud.calls.show("port", str(port.id), ADMIN)
-    assert (shown["device_id"], shown["binding:host_id"]) == (RESERVED_DHCP_DEVICE, "")
+    body = cloud.calls.show("port", str(port.id), ADMIN)
+    assert (body["device_id"], body["binding:host_id"]) == (RESERVED_DHCP_DEVICE, "")
     if end is not be_relieved:
         with pytest.raises(Conflict, match="is with the DHCP agent on d2, and not on d1"):
             answers.ensure_dhcp_port(EnsureDhcpPort(host="d1", **asked))

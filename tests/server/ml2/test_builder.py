@@ -180,12 +180,12 @@ def test_attributes_of_extension_drivers_are_kept_with_the_row_and_shown(
     assert COLOUR not in bare
     assert bare[SHADE] == "light air"
     painter.away = True
-    shown = calls.show("network", red["id"])
-    assert SHADE not in shown
-    assert (shown[COLOUR], shown["name"]) == ("blue", "n")
+    body = calls.show("network", red["id"])
+    assert SHADE not in body
+    assert (body[COLOUR], body["name"]) == ("blue", "n")
     painter.away = False
     for painter.rubbish in ({SHADE: object()}, [SHADE], 7, {SHADE: {1: {2}}}):
-        assert calls.show("network", red["id"]) == shown
+        assert calls.show("network", red["id"]) == body
         assert SHADE not in calls.network()
 
 

@@ -53,11 +53,11 @@ class Cloud:
         self.hear, self.rescheduler = core.agent_services.agents, core.agent_services.rescheduler
         self.statuses = core.agent_services.statuses
 
-    def agents(self, kind: str, *hosts: str, **said: Any) -> None:
+    def agents(self, kind: str, *hosts: str, **options: Any) -> None:
         """Have agents be heard of; ``host/zone``."""
         for each in hosts:
             host, _, zone = each.partition("/")
-            self.hear([beat(host, kind, zone=zone or None, **said)])
+            self.hear([beat(host, kind, zone=zone or None, **options)])
 
     def network(self, **attributes: Any) -> str:
         """A network with DHCP."""

@@ -30,15 +30,15 @@ def offer(*texts: str) -> list[Candidate]:
     return [Candidate(host=host, zone=zone or None, load=int(load)) for host, zone, load in parts]
 
 
-def agent(host: str, **said: Any) -> Agent:
-    configurations = JsonDocument(said.pop("configurations", {}))
+def agent(host: str, **options: Any) -> Agent:
+    configurations = JsonDocument(options.pop("configurations", {}))
     return Agent(
         id=AgentId(UUID(int=1)),
         agent_type="L3 agent",
         binary="b",
         host=host,
         configurations=configurations,
-        **said,
+        **options,
     )
 
 

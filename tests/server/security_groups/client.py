@@ -24,23 +24,25 @@ RULE = {
 }
 
 
-def group(plugin: SecurityGroupsPlugin, who: RequestContext = ANNA, **said: Any) -> dict[str, Any]:
+def group(
+    plugin: SecurityGroupsPlugin, who: RequestContext = ANNA, **options: Any
+) -> dict[str, Any]:
     """A new group."""
-    body = {"project_id": who.project_id, "name": "web", "description": "", **said}
+    body = {"project_id": who.project_id, "name": "web", "description": "", **options}
     return dict(plugin.create(who, "security_group", [body])[0])
 
 
-def rule_body(security_group_id: str, who: RequestContext = ANNA, **said: Any) -> dict[str, Any]:
+def rule_body(security_group_id: str, who: RequestContext = ANNA, **options: Any) -> dict[str, Any]:
     """A rule to be made."""
     owned = {"project_id": who.project_id, "security_group_id": security_group_id}
-    return {**RULE, **owned, **said}
+    return {**RULE, **owned, **options}
 
 
 def rule(
-    plugin: SecurityGroupsPlugin, id: str, who: RequestContext = ANNA, **said: Any
+    plugin: SecurityGroupsPlugin, id: str, who: RequestContext = ANNA, **options: Any
 ) -> dict[str, Any]:
     """A new rule of the group *id*."""
-    return dict(plugin.create(who, "security_group_rule", [rule_body(id, who, **said)])[0])
+    return dict(plugin.create(who, "security_group_rule", [rule_body(id, who, **options)])[0])
 
 
 def used(context: ServerContext, project: str, resource: str) -> int:

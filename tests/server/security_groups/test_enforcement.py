@@ -45,23 +45,23 @@ def cloud(context: ServerContext) -> Cloud:
     return Cloud(context)
 
 
-@pytest.mark.parametrize("said", PORTED)
+@pytest.mark.parametrize("options", PORTED)
 def test_ports_that_no_live_firewall_matches_are_refused(
-    cloud: Cloud, context: ServerContext, said: dict[str, Any]
+    cloud: Cloud, context: ServerContext, options: dict[str, Any]
 ) -> None:
     id = group(cloud.plugin)["id"]
     cloud.report("a", "b", firewall=SWITCH)
     cloud.report("noop", firewall=NOOP)
     with pytest.raises(InvalidInput) as caught:
-        rule(cloud.plugin, id, **said)
+        rule(cloud.plugin, id, **options)
     assert "leave port_range_min and port_range_max out" in caught.value.problems["port_range_min"]
-    rule(cloud.plugin, id, **said, port_range_min=None, port_range_max=None)
+    rule(cloud.plugin, id, **options, port_range_min=None, port_range_max=None)
     cloud.report("c", firewall=BRIDGE)
-    made = rule(cloud.plugin, id, **said)
+    made = rule(cloud.plugin, id, **options)
     cloud.plugin.delete(ANNA, "security_group_rule", made["id"])
     grow_old(context, "c", 1000)
     with pytest.raises(InvalidInput, match="no firewall of a live agent"):
-        rule(cloud.plugin, id, **said)
+        rule(cloud.plugin, id, **options)
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp", "sctp"])

@@ -120,8 +120,8 @@ class TestTheDefaultGroup:
         id = groups_of(plugin)["default"]["id"]
         with pytest.raises(Conflict, match="keeps its name"):
             plugin.update(ADMIN, "security_group", id, {"name": "mine"})
-        shown = plugin.update(ANNA, "security_group", id, {"name": "default", "description": "d"})
-        assert (shown["name"], shown["description"]) == ("default", "d")
+        body = plugin.update(ANNA, "security_group", id, {"name": "default", "description": "d"})
+        assert (body["name"], body["description"]) == ("default", "d")
 
     def test_is_deleted_by_an_admin_only_and_comes_back(
         self, context: ServerContext, plugin: SecurityGroupsPlugin

@@ -30,8 +30,8 @@ def test_rules_are_shown_as_they_were_requested(plugin: SecurityGroupsPlugin) ->
     numbered = rule(plugin, id, protocol="17", remote_ip_prefix="192.0.2.77/24")
     assert (numbered["protocol"], numbered["remote_ip_prefix"]) == ("17", "192.0.2.77/24")
     assert numbered["normalized_cidr"] == "192.0.2.0/24"
-    shown = plugin.show(ANNA, "security_group_rule", numbered["id"])
-    assert shown == numbered
+    body = plugin.show(ANNA, "security_group_rule", numbered["id"])
+    assert body == numbered
     in_group = plugin.show(ANNA, "security_group", id)["security_group_rules"]
     assert isinstance(in_group, list)
     assert numbered in in_group
@@ -63,7 +63,7 @@ def test_a_list_of_rules_has_those_of_the_default_group(plugin: SecurityGroupsPl
 
 
 @pytest.mark.parametrize(
-    ("said", "path"),
+    ("options", "path"),
     [
         ({"protocol": "carrier-pigeon"}, "protocol"),
         ({"protocol": 256}, "protocol"),
@@ -84,11 +84,11 @@ def test_a_list_of_rules_has_those_of_the_default_group(plugin: SecurityGroupsPl
     ],
 )
 def test_contradictions_are_named(
-    plugin: SecurityGroupsPlugin, said: dict[str, Any], path: str
+    plugin: SecurityGroupsPlugin, options: dict[str, Any], path: str
 ) -> None:
     id = group(plugin)["id"]
     with pytest.raises(InvalidInput) as caught:
-        rule(plugin, id, **said)
+        rule(plugin, id, **options)
     assert path in caught.value.problems
 
 

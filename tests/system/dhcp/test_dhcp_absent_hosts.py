@@ -48,14 +48,14 @@ def test_an_agent_that_was_merely_silent_compares_everything_and_gives_up(net: D
     (serving,) = wait_until(net.serving_hosts, "it is served")
     other = _other(net, serving)
     with net.renewing(0) as renewals:
-        said = serving.dhcp.log.read_text().count(RESYNC)
+        text = serving.dhcp.log.read_text().count(RESYNC)
         os.kill(serving.dhcp.pid, signal.SIGSTOP)
         try:
             wait_until(lambda: other in net.serving_hosts(), "the other host serves it")
         finally:
             os.kill(serving.dhcp.pid, signal.SIGCONT)
         wait_until(lambda: net.serving_hosts() == [other], "who came back has given it up")
-        wait_until(lambda: serving.dhcp.log.read_text().count(RESYNC) > said, "it was told")
+        wait_until(lambda: serving.dhcp.log.read_text().count(RESYNC) > text, "it was told")
         renewals.check()
     port = net.port(0)
     leased(net.client(port), port)

@@ -102,8 +102,8 @@ def test_what_only_the_driver_can_refuse_is_left_out_of_its_port_alone(net: Dhcp
     leased(client, port)
     neighbour, other, lease = net.boot(0)
     (serving,) = net.serving_hosts()
-    told = f"port {port.id}"
-    wait_until(lambda: "options[63].value" in serving.dhcp.status()["degraded"].get(told, ""))
+    message = f"port {port.id}"
+    wait_until(lambda: "options[63].value" in serving.dhcp.status()["degraded"].get(message, ""))
     assert net.served_ports(serving) == {port.id, neighbour.id}
     for each in (port, neighbour):
         wait_until(lambda each=each: _status(net, each) == "ACTIVE")

@@ -21,8 +21,8 @@ SOON = 45.0
 
 def carriers(net: DhcpNet, host: ServedHost) -> list[bool]:
     """Whether each device that the network is served from there has its switch."""
-    shown = host.host.attempt(["ip", "-j", "-n", f"qdhcp-{net.network.id}", "link"]).output
-    flags = [link["flags"] for link in json.loads(shown or "[]") if link["ifname"] != "lo"]
+    output = host.host.attempt(["ip", "-j", "-n", f"qdhcp-{net.network.id}", "link"]).output
+    flags = [link["flags"] for link in json.loads(output or "[]") if link["ifname"] != "lo"]
     return ["LOWER_UP" in each for each in flags]
 
 

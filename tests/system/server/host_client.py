@@ -52,7 +52,7 @@ class HostClient:
         self.transport = create(Transport, "socket", options, LocalHostResources())
         self.source = RemoteSource(self.transport, timeout=20)
 
-    def beat(self, agent_type: str, *, host: str = "", **said: Any) -> None:
+    def beat(self, agent_type: str, *, host: str = "", **options: Any) -> None:
         """Send the first heartbeat of an agent."""
         host = host or self.host
         agent = Agent(
@@ -60,7 +60,7 @@ class HostClient:
             agent_type=agent_type,
             binary="netfw-agent",
             host=host,
-            configurations=JsonDocument({"bridge_mappings": {}, **said}),
+            configurations=JsonDocument({"bridge_mappings": {}, **options}),
         )
         self.source.report([Heartbeat(agent=agent, start=True)])
 

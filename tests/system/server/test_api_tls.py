@@ -91,10 +91,10 @@ def _follow_on(context: ssl.SSLContext) -> None:
     plain = socket.create_connection(("127.0.0.1", 9697), timeout=10)
     with context.wrap_socket(plain, server_hostname="127.0.0.1") as client:
         client.sendall(last.replace(b"Connection: close\r\n", b"") * 3 + head + body + last)
-        said = b""
+        message = b""
         while piece := client.recv(65_536):
-            said += piece
-    statuses = re.findall(rb"HTTP/1\.1 ([0-9]+) ", said)
+            message += piece
+    statuses = re.findall(rb"HTTP/1\.1 ([0-9]+) ", message)
     assert statuses == [b"200", b"200", b"200", b"400", b"200"]
 
 

@@ -85,18 +85,18 @@ def test_ports_with_everything_on_them(net: Any, blue: Any) -> None:
         description="d",
         tags=["red"],
     )
-    shown = net.get_port(port.id)
-    assert {each["ip_address"] for each in shown.fixed_ips} == {
+    result = net.get_port(port.id)
+    assert {each["ip_address"] for each in result.fixed_ips} == {
         "10.1.0.42",
         "2001:db8:1::ff:fe00:42",
     }
-    assert shown.mac_address == "02:00:00:00:00:42"
-    assert shown.security_group_ids == [group.id]
-    assert shown.allowed_address_pairs[0]["ip_address"] == "10.9.0.0/24"
-    assert shown.extra_dhcp_opts[0]["opt_value"] == "1400"
-    assert (shown.binding_host_id, shown.binding_vif_type) == ("nowhere", "binding_failed")
-    assert shown.tags == ["red"]
-    assert shown.status == "DOWN"
+    assert result.mac_address == "02:00:00:00:00:42"
+    assert result.security_group_ids == [group.id]
+    assert result.allowed_address_pairs[0]["ip_address"] == "10.9.0.0/24"
+    assert result.extra_dhcp_opts[0]["opt_value"] == "1400"
+    assert (result.binding_host_id, result.binding_vif_type) == ("nowhere", "binding_failed")
+    assert result.tags == ["red"]
+    assert result.status == "DOWN"
     assert [each.id for each in net.ports(fixed_ips="ip_address=10.1.0.42")] == [port.id]
     assert [each.id for each in net.ports(device_id="vm-1")] == [port.id]
     assert [each.id for each in net.ports(mac_address="02:00:00:00:00:42")] == [port.id]

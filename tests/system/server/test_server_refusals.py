@@ -48,7 +48,7 @@ def test_tables_of_a_newer_release_end_the_start_with_what_to_run(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"server": {"transport": "pigeon"}}, "pigeon"),
         ({"api": {"socket": "", "bind": "nowhere"}}, "nowhere"),
@@ -71,12 +71,12 @@ def test_tables_of_a_newer_release_end_the_start_with_what_to_run(tmp_path: Path
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence_and_nothing_is_served(
-    tmp_path: Path, options: dict[str, dict[str, object]], said: str
+    tmp_path: Path, options: dict[str, dict[str, object]], message: str
 ) -> None:
     with pytest.raises(BackendBroken) as caught:
         PrivateNetfw(tmp_path / "server", options).start()
     text = str(caught.value)
-    assert said in text
+    assert message in text
     assert "Traceback" not in text
 
 

@@ -30,9 +30,9 @@ def test_a_place_that_cannot_be_is_said_with_its_option(
     conf = tmp_path / "netfw.conf"
     conf.write_text(f"[DEFAULT]\nstate_path = {tmp_path}/file\n")
     assert db.main(["--config-file", str(conf), "upgrade"]) == 2
-    said = capsys.readouterr().err
-    assert f"{tmp_path}/file/netfw.db" in said
-    assert "[DEFAULT] state_path" in said
+    output = capsys.readouterr().err
+    assert f"{tmp_path}/file/netfw.db" in output
+    assert "[DEFAULT] state_path" in output
     with pytest.raises(ConfigError, match=r"\[api\] socket"):
         listen_unix(tmp_path / "file" / "api.sock", option="[api] socket")
 

@@ -197,11 +197,11 @@ def test_what_it_would_do_is_said_and_done(site):
     site.port(11)
     site.write()
     site.wiring.start()
-    said = site.plan()
-    assert said.status == 3
-    assert NAMESPACE in said.output
-    assert "waiting: network" in said.output
-    assert "refused" not in said.output, said.output  # the proxy's place is made before it
+    result = site.plan()
+    assert result.status == 3
+    assert NAMESPACE in result.output
+    assert "waiting: network" in result.output
+    assert "refused" not in result.output, result.output  # the proxy's place is made before it
     assert NAMESPACE not in site.host.run(["ip", "netns", "list"])
     site.dhcp.start()
     assert site.plan().status == 0, site.plan().output

@@ -136,8 +136,8 @@ class Agent(PrivateDaemon):
         wait_until(lambda: self._taken_over() > before)
 
     def _taken_over(self) -> int:
-        said = self.log.read_text()
-        return said.count("the metadata service is ") + said.count("stays as it was")
+        text = self.log.read_text()
+        return text.count("the metadata service is ") + text.count("stays as it was")
 
     def dial(self) -> socket.socket:
         return dial(self.socket)

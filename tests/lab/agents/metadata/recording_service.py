@@ -146,22 +146,22 @@ class _Handler(BaseHTTPRequestHandler):
             body=self.rfile.read(length) if length else b"",
         )
         service.seen.append(seen)
-        said = service.behave(seen)
-        time.sleep(said.after)
-        if said.raw is not None:
-            self.wfile.write(said.raw)
+        result = service.behave(seen)
+        time.sleep(result.after)
+        if result.raw is not None:
+            self.wfile.write(result.raw)
             self.close_connection = True
             return
-        self.send_response_only(said.status)
-        for name, value in said.headers:
+        self.send_response_only(result.status)
+        for name, value in result.headers:
             self.send_header(name, value)
-        if said.status not in (204, 304):
-            self.send_header("Content-Length", str(len(said.body)))
+        if result.status not in (204, 304):
+            self.send_header("Content-Length", str(len(result.body)))
         self.end_headers()
-        if self.command != "HEAD" and said.status not in (204, 304):
-            self.wfile.write(said.body)
-        if said.late:
+        if self.command != "HEAD" and result.status not in (204, 304):
+            self.wfile.write(result.body)
+        if result.late:
             time.sleep(1)
-            self.wfile.write(said.late)
+            self.wfile.write(result.late)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_OPTIONS = _answer

@@ -246,8 +246,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> PrivateAuthority:
 def test_tls_needs_an_authority_or_the_word_that_it_does_not(
     make_agent: Make, authority: PrivateAuthority, tmp_path: Path
 ) -> None:
-    shown = authority.vouch_for("service", "IP:127.0.0.1")
-    context = serving_context(shown.certificate, shown.key)
+    certificate = authority.vouch_for("service", "IP:127.0.0.1")
+    context = serving_context(certificate.certificate, certificate.key)
     with RecordingService(context=context) as service:
         agent = make_agent(service.port, metadata={"nova_metadata_protocol": "https"})
         agent.start()
@@ -269,9 +269,9 @@ def test_tls_needs_an_authority_or_the_word_that_it_does_not(
 def test_a_service_may_ask_for_the_certificate_of_the_agent(
     make_agent: Make, authority: PrivateAuthority
 ) -> None:
-    shown = authority.vouch_for("strict-service", "IP:127.0.0.1")
+    certificate = authority.vouch_for("strict-service", "IP:127.0.0.1")
     mine = authority.vouch_for("agent")
-    context = serving_context(shown.certificate, shown.key, authority.certificate)
+    context = serving_context(certificate.certificate, certificate.key, authority.certificate)
     with RecordingService(context=context) as service:
         tls = {"nova_metadata_protocol": "https", "auth_ca_cert": authority.certificate}
         agent = make_agent(service.port, metadata=tls)

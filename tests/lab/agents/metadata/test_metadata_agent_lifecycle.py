@@ -237,12 +237,12 @@ def test_new_secret_is_applied_and_never_exposed(agent: Agent, service: Recordin
     assert agent.ask().status == 200
     one, two = (each.values("X-Instance-ID-Signature") for each in service.seen)
     assert one != two
-    told = agent.log.read_text() + agent.status_file.read_text()
+    text = agent.log.read_text() + agent.status_file.read_text()
     for path in agent.directory.glob("said*"):
-        told += path.read_text()
-    assert SECRET not in told
-    assert "another-secret" not in told
-    assert one[0] not in told
+        text += path.read_text()
+    assert SECRET not in text
+    assert "another-secret" not in text
+    assert one[0] not in text
 
 
 @pytest.mark.spec("MD-05", "MD-11")
@@ -273,7 +273,7 @@ def test_empty_secret_causes_a_warning(make_agent: Make, service: RecordingServi
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"metadata_proxy_socket_mode": "everybody"}, "metadata_proxy_socket_mode"),
         ({"metadata_proxy_user": "no-such-user"}, "metadata_proxy_user"),
@@ -283,13 +283,13 @@ def test_empty_secret_causes_a_warning(make_agent: Make, service: RecordingServi
     ],
 )
 def test_what_cannot_be_is_refused_with_what_to_change(
-    make_agent: Make, options: dict[str, object], told: str
+    make_agent: Make, options: dict[str, object], message: str
 ) -> None:
     agent = make_agent(1, metadata=options)
     assert agent.spawn().wait(20) == 2
-    said = agent.log.read_text()
-    assert told in said
-    assert "Traceback" not in said
+    text = agent.log.read_text()
+    assert message in text
+    assert "Traceback" not in text
 
 
 def test_restart_costs_at_most_one_retry(agent: Agent, service: RecordingService) -> None:

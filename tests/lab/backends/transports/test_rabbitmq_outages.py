@@ -343,9 +343,9 @@ def test_a_transport_can_be_closed_while_the_broker_is_away(broker, over):
 
 @pytest.mark.spec("RPC-06")
 def test_certificates_for_the_broker_are_in_the_url(broker, over, authority, caplog):
-    shown = authority.vouch_for("netfw-server")
+    certificate = authority.vouch_for("netfw-server")
     ca = f"?ssl=1&ssl_ca_file={authority.certificate}"
-    own = f"&ssl_cert_file={shown.certificate}&ssl_key_file={shown.key}"
+    own = f"&ssl_cert_file={certificate.certificate}&ssl_key_file={certificate.key}"
     url = broker.url(port=TLS_PORT)
     server, client = over(url + ca + own), over(url + ca + own)
     server.serve("server", Callers())

@@ -206,11 +206,11 @@ def test_tls_admits_only_clients_with_a_certificate_of_the_authority(
     transport(listen=where, **tls).serve("server", handler)
 
     def client(issuer, name, ca=authority):
-        shown = issuer.vouch_for(name)
+        certificate = issuer.vouch_for(name)
         return transport(
             connect=where,
-            tls_certificate=str(shown.certificate),
-            tls_key=str(shown.key),
+            tls_certificate=str(certificate.certificate),
+            tls_key=str(certificate.key),
             tls_ca=str(ca.certificate),
         )
 
@@ -258,11 +258,11 @@ def test_certificate_and_token_must_speak_for_the_same_host(here, transport, aut
         listen=where, token_file=tokens, **ca,
         tls_certificate=str(server.certificate), tls_key=str(server.key),
     ).serve("server", handler)  # fmt: skip
-    shown = authority.vouch_for("host1")
+    certificate = authority.vouch_for("host1")
     for name, text in (("own", f"host1 one-{TOKEN}\n"), ("other", f"host2 two-{TOKEN}\n")):
         client = transport(
             connect=where, token_file=token_file(here / name, text), **ca,
-            tls_certificate=str(shown.certificate), tls_key=str(shown.key),
+            tls_certificate=str(certificate.certificate), tls_key=str(certificate.key),
         )  # fmt: skip
         if name == "own":
             client.call(request(name), 5)
@@ -274,11 +274,14 @@ def test_certificate_and_token_must_speak_for_the_same_host(here, transport, aut
 
 
 def test_client_that_is_closed_while_it_connects_leaves_no_socket(here, transport, authority):
-    server, shown = authority.vouch_for("server3", "IP:127.0.0.1"), authority.vouch_for("host3")
+    server, certificate = (
+        authority.vouch_for("server3", "IP:127.0.0.1"),
+        authority.vouch_for("host3"),
+    )
     where, ca = "tls:127.0.0.1:24107", {"tls_ca": str(authority.certificate)}
     own = {"tls_certificate": str(server.certificate), "tls_key": str(server.key)}
     transport(listen=where, **ca, **own).serve("server", Callers())
-    own = {"tls_certificate": str(shown.certificate), "tls_key": str(shown.key)}
+    own = {"tls_certificate": str(certificate.certificate), "tls_key": str(certificate.key)}
     gc.collect()
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")

@@ -116,8 +116,8 @@ def test_a_misspelt_option_ends_with_a_sentence_and_status_2(tmp_path: Path) -> 
     bad.write_text("[acme]\nmod = a\n")
     argv = [sys.executable, "-c", PROGRAM, "--config-file", str(bad)]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
-    told = f"acme: {bad}: [acme] mod is not an option, did you mean 'mode'?\n"
-    assert (done.returncode, done.stderr) == (2, told)
+    message = f"acme: {bad}: [acme] mod is not an option, did you mean 'mode'?\n"
+    assert (done.returncode, done.stderr) == (2, message)
 
 
 def test_a_wrong_configuration_ends_with_a_sentence_and_status_2(tmp_path: Path) -> None:

@@ -34,9 +34,9 @@ def test_hundreds_are_read_as_one_is(blue: NetlinkClient) -> None:
 
 def test_a_bridge_is_a_piece_of_cable(blue: NetlinkClient) -> None:
     blue.apply([AddBridge("br1")])
-    shown = run_command(["ip", "-d", "link", "show", "br1"], namespace="blue").output
-    assert "forward_delay 0 " in shown
-    assert "mcast_snooping 0 " in shown
+    output = run_command(["ip", "-d", "link", "show", "br1"], namespace="blue").output
+    assert "forward_delay 0 " in output
+    assert "mcast_snooping 0 " in output
 
 
 def test_another_namespace_has_its_own(blue: NetlinkClient) -> None:

@@ -273,8 +273,8 @@ def test_processes_that_make_and_delete_one_name_do_not_disturb_each_other():
     hammers = [
         subprocess.Popen([*argv, str(n)], stderr=subprocess.PIPE, text=True) for n in range(3)
     ]
-    said = [hammer.communicate(timeout=60)[1] for hammer in hammers]
-    assert said == ["", "", ""]
+    output = [hammer.communicate(timeout=60)[1] for hammer in hammers]
+    assert output == ["", "", ""]
 
 
 def test_deleting_makes_no_directory(monkeypatch, tmp_path):

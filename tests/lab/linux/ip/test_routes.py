@@ -124,9 +124,9 @@ def test_rules_are_added_found_and_removed_and_others_stay(blue, ip):
     assert {rule.priority for rule in before} == {0, 50, 32766, 32767}
     blue.apply(plan_rules(RULES, before))
     assert plan_rules(RULES, blue.rules()) == ()
-    shown = {rule["priority"]: rule for rule in ip("-4", "-n", "blue", "rule", "show")}
-    assert (shown[100]["src"], shown[100]["srclen"], shown[100]["table"]) == ("10.9.0.0", 16, "100")
-    assert (shown[102]["fwmark"], shown[102]["fwmask"], shown[102]["iif"]) == ("0x10", "0xff", "e0")
+    rules = {rule["priority"]: rule for rule in ip("-4", "-n", "blue", "rule", "show")}
+    assert (rules[100]["src"], rules[100]["srclen"], rules[100]["table"]) == ("10.9.0.0", 16, "100")
+    assert (rules[102]["fwmark"], rules[102]["fwmask"], rules[102]["iif"]) == ("0x10", "0xff", "e0")
     with pytest.raises(Conflict, match="ip -4 rule add priority 100"):
         blue.apply([AddRule(RULES[0])])
     blue.apply(plan_rules([], blue.rules()))
@@ -154,8 +154,8 @@ def test_neighbours_are_set_changed_and_removed(blue, ip):
     ]
     blue.apply(plan_neighbours(wanted, blue.neighbours()))
     assert plan_neighbours(wanted, blue.neighbours()) == ()
-    shown = ip("-n", "blue", "neighbour", "show", "nud", "permanent")
-    assert {(e["dst"], e["lladdr"]) for e in shown} == {
+    neighbours = ip("-n", "blue", "neighbour", "show", "nud", "permanent")
+    assert {(e["dst"], e["lladdr"]) for e in neighbours} == {
         ("10.0.0.5", "fa:16:3e:00:00:05"),
         ("fd00::5", "fa:16:3e:00:00:05"),
     }

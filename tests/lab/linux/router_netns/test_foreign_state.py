@@ -80,8 +80,8 @@ FOREIGN = {
 
 def contents() -> str:
     """What steers packets, as the tools print it, without what the kernel makes in its own time."""
-    shown = netns.run_in(NAME, subprocess.run, SHOW, shell=True, capture_output=True, text=True)
-    lines = (line.split(" [")[0] for line in shown.stdout.splitlines())
+    result = netns.run_in(NAME, subprocess.run, SHOW, shell=True, capture_output=True, text=True)
+    lines = (line.split(" [")[0] for line in result.stdout.splitlines())
     return "\n".join(line.replace(" tentative", "") for line in lines)
 
 

@@ -20,12 +20,12 @@ def test_a_pair_whose_port_was_removed_is_made_anew(ovs, ovsdb):
     stations, wanted = ServiceNetnsExecutor(interface), station(interface)
     converge(stations, wanted)
     assert plan(stations, wanted) == ()
-    told: list[object] = []
-    interface.watch(told.append)
-    told.clear()
+    events: list[object] = []
+    interface.watch(events.append)
+    events.clear()
     ovs.vsctl("del-port", device_name("tap", wanted.port))
     deadline = time.monotonic() + 60
-    while not any(isinstance(each, KeysChanged) and wanted.port in each.keys for each in told):
+    while not any(isinstance(each, KeysChanged) and wanted.port in each.keys for each in events):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     converge(stations, wanted)

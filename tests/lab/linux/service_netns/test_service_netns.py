@@ -103,8 +103,8 @@ def test_a_removed_station_leaves_nothing(interface, stations):
     assert stations.namespaces("qdhcp-") == frozenset()
     assert interface.present() == frozenset()
     assert remove(stations, wanted) == []
-    with NetlinkClient() as home:
-        assert not [name for name in home.links() if name.startswith(("tap", "ns-"))]
+    with NetlinkClient() as root:
+        assert not [name for name in root.links() if name.startswith(("tap", "ns-"))]
 
 
 def test_a_station_of_an_unknown_port_is_removed_with_its_port(interface, stations):
@@ -136,8 +136,8 @@ def test_foreign_device_is_used_when_it_is_the_right_one(interface, stations):
     """As after an upgrade from what served the network before."""
     wanted = station(interface)
     netns.ensure(wanted.netns)
-    with NetlinkClient() as home, NetlinkClient(wanted.netns) as network:
-        home.apply([AddVeth(name="theirs", peer=wanted.device, peer_namespace=wanted.netns)])
+    with NetlinkClient() as root, NetlinkClient(wanted.netns) as network:
+        root.apply([AddVeth(name="theirs", peer=wanted.device, peer_namespace=wanted.netns)])
         network.apply([SetMac(wanted.device, wanted.mac), SetMtu(wanted.device, wanted.mtu)])
     stages = lines(plan(stations, wanted))
     assert not [line for line in stages if line.startswith("interface")]
@@ -164,16 +164,16 @@ def test_devices_that_do_not_belong_there_are_unplugged(interface, stations):
     odd = PortId(uuid4())
     at = Attachment(device="odd-name", mac="fa:16:3e:00:00:08", netns=old.netns)
     assert interface.converge(Update(put={odd: at})).ok
-    with NetlinkClient() as home:
-        home.apply([AddVeth(name="theirs", peer="stray", peer_namespace=old.netns)])
+    with NetlinkClient() as root:
+        root.apply([AddVeth(name="theirs", peer="stray", peer_namespace=old.netns)])
     port = PortId(uuid4())
     new = evolve(old, port=port, device=interface.device_name(port), mac="fa:16:3e:00:00:07")
     converge(stations, new)
     assert plan(stations, new) == ()
     assert seen(new.netns)["links"].keys() == {"lo", new.device}
     assert interface.present() == {port}
-    with NetlinkClient() as home:
-        assert home.link("theirs") is None
+    with NetlinkClient() as root:
+        assert root.link("theirs") is None
 
 
 OTHER = {

@@ -123,9 +123,9 @@ def cabled(interface) -> Iterator[ServiceNetns]:
     wanted = station(interface, fill_checksums=True)
     device = wanted.device
     netns.ensure(wanted.netns)
-    with NetlinkClient() as home, NetlinkClient(wanted.netns) as network:
+    with NetlinkClient() as root, NetlinkClient(wanted.netns) as network:
         pair = AddVeth(name="far", peer=device, peer_namespace=wanted.netns)
-        home.apply([pair, SetUp("far")])
+        root.apply([pair, SetUp("far")])
         network.apply([SetMac(device, wanted.mac), SetMtu(device, wanted.mtu)])
         assert network.run(lambda: checksum_offload(device))
     return wanted

@@ -41,8 +41,8 @@ def openflow_threads() -> list[str]:
 
 
 def test_switch_reports_its_datapath_id(ovs: PrivateOvs, client: OpenFlow) -> None:
-    shown = ovs.vsctl("get", "Bridge", "br0", "datapath_id").strip().strip('"')
-    assert client.datapath_id() == int(shown, 16)
+    output = ovs.vsctl("get", "Bridge", "br0", "datapath_id").strip().strip('"')
+    assert client.datapath_id() == int(output, 16)
     client.barrier()
 
 

@@ -81,9 +81,9 @@ def test_a_refusal_of_any_step_is_a_refused_operation(connected_to, refused, ste
     switch = Switch(*refused)
     peer, client = connected_to(switch)
     client.wait_connected()
-    with pytest.raises(OperationRefused, match="bad type") as told:
+    with pytest.raises(OperationRefused, match="bad type") as caught:
         client.commit(changes(7))
-    assert set(told.value.reasons) == {peer.target}
+    assert set(caught.value.reasons) == {peer.target}
     assert [step for _, step in switch.steps] == steps
 
 

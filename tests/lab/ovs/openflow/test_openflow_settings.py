@@ -42,5 +42,5 @@ def test_the_connections_of_one_zone_are_forgotten(ovs: PrivateOvs, client: Open
 
 
 def _zones(ovs: PrivateOvs) -> set[int]:
-    shown = ovs.appctl("dpctl/dump-conntrack").splitlines()
-    return {int(line.partition("zone=")[2].partition(",")[0]) for line in shown if "zone=" in line}
+    output = ovs.appctl("dpctl/dump-conntrack").splitlines()
+    return {int(line.partition("zone=")[2].partition(",")[0]) for line in output if "zone=" in line}

@@ -34,8 +34,8 @@ def test_counts_and_keys_are_rendered_as_text():
     assert str(Counts(added=4, waiting=1)) == "4 added, 1 waiting"
     assert str(Counts()) == "none added, updated or removed"
     assert str(FloodKey(NET.id, endpoint)) == f"flood of network {NET.id} to vxlan 192.0.2.2"
-    told = f"forwarding to fa:16:3e:00:00:01 of network {NET.id}"
-    assert str(ForwardingKey(NET.id, OPEN.mac)) == told
+    message = f"forwarding to fa:16:3e:00:00:01 of network {NET.id}"
+    assert str(ForwardingKey(NET.id, OPEN.mac)) == message
 
 
 @pytest.mark.parametrize("firewall", [None, FakeFirewall()])
@@ -86,9 +86,9 @@ def test_unbound_devices_are_named(caplog):
     env.source.away = True
     assert env.turn().warnings == {}  # nobody knows yet who is bound where
     env.source.away = False
-    told = f"plugged, but not bound to this host, and therefore dead: {TAP9}"
-    assert env.turn(5).warnings == {"unbound_devices": told}
-    assert told in caplog.text
+    message = f"plugged, but not bound to this host, and therefore dead: {TAP9}"
+    assert env.turn(5).warnings == {"unbound_devices": message}
+    assert message in caplog.text
     env.source.put(STRANGER)
     assert env.turn().warnings == {}
 

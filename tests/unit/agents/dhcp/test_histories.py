@@ -115,8 +115,8 @@ def test_the_machine_ends_as_it_should_be(history):
     assert env.metadata.machine.present == wanted.metadata.machine.present
     for key in env.machine.present:
         if isinstance(key, PortKey):
-            said = env.source.status(ref(env.agent._desired.reported(key)), Service.DHCP)
-            assert said is not None
-            assert said.status is Status.ACTIVE
+            result = env.source.status(ref(env.agent._desired.reported(key)), Service.DHCP)
+            assert result is not None
+            assert result.status is Status.ACTIVE
     env.agent.close()
     wanted.agent.close()

@@ -49,11 +49,11 @@ X-Original-URL X-HTTP-Method-Override
     ],
 )
 def test_the_proxy_says_address_and_network_or_router(text: str, address: str) -> None:
-    said = {"X-Forwarded-For": text}
+    headers = {"X-Forwarded-For": text}
     on_network = FindPorts(address=ip_address(address), network=NetworkId(ID))
-    assert parse_origin({**said, **NET}) == on_network
+    assert parse_origin({**headers, **NET}) == on_network
     behind_router = FindPorts(address=ip_address(address), router=RouterId(ID))
-    assert parse_origin({**said, **ROUTER}) == behind_router
+    assert parse_origin({**headers, **ROUTER}) == behind_router
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_guest_cannot_speak_for_the_agent() -> None:
 
 
 def test_what_is_for_the_neighbour_goes_no_further() -> None:
-    said = {
+    headers = {
         "Connection": "close, X-Secret, X_Other",
         "X-Secret": "1",
         "X-Other": "2",
@@ -107,8 +107,8 @@ def test_what_is_for_the_neighbour_goes_no_further() -> None:
         "Expect": "100-continue",
         "Accept": "a",
     }
-    assert request_headers(said, ME, INSTANCE, "")[0] == ("Accept", "a")
-    assert len(request_headers(said, ME, INSTANCE, "")) == 5
+    assert request_headers(headers, ME, INSTANCE, "")[0] == ("Accept", "a")
+    assert len(request_headers(headers, ME, INSTANCE, "")) == 5
     answer = (
         ("Content-Type", "text/plain"),
         ("Connection", "x-hop"),

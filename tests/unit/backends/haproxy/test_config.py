@@ -190,8 +190,8 @@ def test_every_identifying_header_is_deleted():
         assert any(pattern and re.fullmatch(pattern[1], name) for pattern in patterns), name
 
 
-def defaults(**said: object) -> dict:
-    return {option.dest: option.default for option in OPTIONS} | said
+def defaults(**options: object) -> dict:
+    return {option.dest: option.default for option in OPTIONS} | options
 
 
 def test_the_defaults_are_where_operators_look():
@@ -210,7 +210,7 @@ def test_limits_are_off_until_they_are_wanted():
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("options", "complaint"),
     [
         (
             {"metadata_proxy_socket": "here"},
@@ -224,9 +224,9 @@ def test_limits_are_off_until_they_are_wanted():
         ({"metadata_proxy_log_file": "log"}, "metadata_proxy_log_file: 'log' is not an absolute"),
     ],
 )
-def test_what_could_be_misread_is_refused(said: dict[str, str], complaint: str):
+def test_what_could_be_misread_is_refused(options: dict[str, str], complaint: str):
     with pytest.raises(ConfigError, match=complaint):
-        read_settings(defaults(**said))
+        read_settings(defaults(**options))
 
 
 def test_it_is_found_by_its_name_and_made_without_touching_anything():

@@ -95,7 +95,7 @@ def test_a_webhook_tells_of_the_kinds_it_is_to_tell_of(party: Party) -> None:
 
 @pytest.mark.spec("API-14")
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "message"),
     [
         (PORT, ACTIVE, ["network-vif-plugged completed"]),
         (None, PORT, []),
@@ -115,10 +115,10 @@ def test_a_webhook_tells_of_the_kinds_it_is_to_tell_of(party: Party) -> None:
     ],
 )
 def test_a_compute_service_hears_of_its_instances_ports(
-    before: Any, after: Any, told: list[str]
+    before: Any, after: Any, message: list[str]
 ) -> None:
     found = events(Change(before=before, after=after))
-    assert [f"{each['name']} {each.get('status', '')}" for each in found] == told
+    assert [f"{each['name']} {each.get('status', '')}" for each in found] == message
     assert all(each["tag"] == str(PORT.id) for each in found)
     assert all(each["server_uuid"] == "server-1" for each in found)
 

@@ -98,9 +98,9 @@ def test_an_unknown_physical_network_is_refused_with_those_that_there_are() -> N
     vlan = driver("vlan", network_vlan_ranges="physnet1:1:5,office")
     with pytest.raises(InvalidInput) as caught:
         vlan.validate(Provider(network_type=NetworkType.VLAN, physical_network="physnet11"))
-    said = caught.value.problems["physical_network"]
-    assert "did you mean 'physnet1'?" in said
-    assert "physnet1, office" in said
+    message = caught.value.problems["physical_network"]
+    assert "did you mean 'physnet1'?" in message
+    assert "physnet1, office" in message
 
 
 def test_without_a_configured_physical_network_none_is_accepted() -> None:
@@ -117,7 +117,7 @@ def test_a_vlan_is_looked_for_in_one_physical_network_after_the_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "request_", "said"),
+    ("name", "options", "request_", "message"),
     [
         (
             "vlan",
@@ -152,11 +152,11 @@ def test_a_vlan_is_looked_for_in_one_physical_network_after_the_other() -> None:
     ],
 )
 def test_what_is_taken_or_exhausted_is_said_by_name(
-    name: str, options: dict[str, object], request_: Provider, said: str
+    name: str, options: dict[str, object], request_: Provider, message: str
 ) -> None:
     subject = driver(name, **options)
     with MemoryAllocations(subject.ranges()).transaction() as store:
         subject.reserve(request_, store)
         with pytest.raises(Conflict) as caught:
             subject.reserve(request_, store)
-    assert said in str(caught.value)
+    assert message in str(caught.value)

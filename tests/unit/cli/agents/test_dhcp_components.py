@@ -56,7 +56,7 @@ def test_drivers_are_chosen_by_name_and_bring_their_options(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("agent", "said"),
+    ("agent", "message"),
     [
         ("dhcp_driver = dnsmsq", "did you mean 'dnsmasq'"),
         ("dhcp_driver =", "dhcp_driver: name a driver"),
@@ -65,11 +65,11 @@ def test_drivers_are_chosen_by_name_and_bring_their_options(tmp_path):
         ("retry_pause_max = 5", "not an option"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_to_change(tmp_path, capsys, agent, said):
+def test_what_cannot_be_is_refused_with_what_to_change(tmp_path, capsys, agent, message):
     with suppress(ConfigError):
         conf_of(tmp_path, agent)
     assert main(["--config-file", str(tmp_path / "agent.conf"), "--once", "--timeout", "0"]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["token_file", "tls_ca", "tls_certificate"])

@@ -39,10 +39,10 @@ def test_an_operator_sees_what_waits_and_has_it_tried_again(
     database.transaction(lambda tx: tx.outbox.fail(tx.outbox.waiting(LANE, 9), "no such VLAN"))
     database.transaction(lambda tx: tx.outbox.claim(LANE, "me", 30))
     database.transaction(lambda tx: tx.outbox.pause(LANE, "me", 60, "it is off"))
-    code, told = run("outbox")
+    code, output = run("outbox")
     assert code == 1
-    assert f"refused by mechanism/switch: network {NETWORK.id}: no such VLAN" in told
-    assert f"later for mechanism/switch: network {NETWORK.id}, attempt 1: it is off" in told
+    assert f"refused by mechanism/switch: network {NETWORK.id}: no such VLAN" in output
+    assert f"later for mechanism/switch: network {NETWORK.id}, attempt 1: it is off" in output
     assert run("outbox", "--retry") == (0, "2 are tried again\n")
     assert run("outbox")[1].startswith("mechanism/switch: 1 waiting, 0 refused")
     assert run("outbox", "--forget", "switch") == (

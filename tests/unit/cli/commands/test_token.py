@@ -8,7 +8,7 @@ from netfw.cli.commands.main import main
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--project", "red", "--role", "emperor"], "'emperor' may do nothing unless"),
         (["--project", "red", "--role", "membre"], "did you mean 'member'"),
@@ -17,11 +17,11 @@ from netfw.cli.commands.main import main
     ],
 )
 def test_what_is_probably_not_meant_is_said_and_done(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["token", "alice", *words]) == 0
     heard = capsys.readouterr()
-    assert said in heard.err
+    assert message in heard.err
     assert heard.out.startswith("nfw_")
 
 

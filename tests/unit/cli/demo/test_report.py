@@ -14,10 +14,10 @@ def test_what_goes_wrong_is_a_check_that_failed_with_its_reason(capsys: pytest.C
     with report.section("Others"):
         report.check("others go on", True)
     assert report.summary(1) == 1
-    said = capsys.readouterr().out
-    assert "failed Metadata: ConnectionRefusedError\n     | nobody listens on 169" in said
-    assert "Traceback" not in said
-    assert "1 ok, 1 failed" in said
+    output = capsys.readouterr().out
+    assert "failed Metadata: ConnectionRefusedError\n     | nobody listens on 169" in output
+    assert "Traceback" not in output
+    assert "1 ok, 1 failed" in output
 
 
 def test_agent_warnings_are_printed_where_a_check_failed(
@@ -31,9 +31,9 @@ def test_agent_warnings_are_printed_where_a_check_failed(
     assert "haproxy" not in capsys.readouterr().out
     with report.section("Bad", [log, tmp_path / "missing"]):
         report.check("it works", False)
-    said = capsys.readouterr().out
-    assert "haproxy does not start: exit 1" in said
-    assert "all is well" not in said
+    output = capsys.readouterr().out
+    assert "haproxy does not start: exit 1" in output
+    assert "all is well" not in output
 
 
 def test_keyboard_interrupt_ends_the_demo():

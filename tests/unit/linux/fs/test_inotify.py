@@ -28,9 +28,9 @@ def test_that_it_is_nearly_reached_is_said_with_what_to_do(tmp_path: Path) -> No
     limit = tmp_path / "max_user_instances"
     limit.write_text("8000\n")
     assert instance_limit_problem(5999, limit) is None
-    said = instance_limit_problem(6000, limit)
-    assert said is not None
-    assert said.endswith("allows a user 8000: sysctl -w fs.inotify.max_user_instances=24000")
+    message = instance_limit_problem(6000, limit)
+    assert message is not None
+    assert message.endswith("allows a user 8000: sysctl -w fs.inotify.max_user_instances=24000")
 
 
 def test_a_limit_that_can_be_raised_when_it_is_reached_is_no_worry(tmp_path: Path) -> None:

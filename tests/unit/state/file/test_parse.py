@@ -33,7 +33,7 @@ def test_aliases_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "t.yaml: is empty"),
         (" \n\n", "t.yaml: is empty"),
@@ -53,8 +53,8 @@ def test_aliases_are_taken() -> None:
         ("[" * 100_000, "is nested more than 32 deep"),
     ],
 )
-def test_unsupported_content_is_reported_with_its_line(text: str, told: str) -> None:
-    assert told in problem(yaml(text))
+def test_unsupported_content_is_reported_with_its_line(text: str, message: str) -> None:
+    assert message in problem(yaml(text))
 
 
 def test_a_bomb_of_aliases_is_refused_before_it_goes_off() -> None:
@@ -73,7 +73,7 @@ def test_what_is_no_utf_8_is_refused_and_a_byte_order_mark_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('{"a": 1,\n "a": 2}', "the key 'a' is twice in one object"),
         ('{\n"a": ', "t.json:2: is no JSON: Expecting value"),
@@ -85,8 +85,8 @@ def test_what_is_no_utf_8_is_refused_and_a_byte_order_mark_is_not() -> None:
         ("[" * 40 + "]" * 40, "is nested more than 32 deep"),
     ],
 )
-def test_json_is_as_strict(text: str, told: str) -> None:
-    assert told in problem(parse("t.json", text.encode()))
+def test_json_is_as_strict(text: str, message: str) -> None:
+    assert message in problem(parse("t.json", text.encode()))
 
 
 def test_every_path_has_a_line_and_what_has_none_that_of_what_is_around_it() -> None:

@@ -237,10 +237,10 @@ def test_a_directory_is_all_of_its_files(tmp_path: Path) -> None:
 def test_before_a_first_good_file_the_source_is_out_of_reach(path: Path) -> None:
     path.write_text("ports: 1")
     source = FileSource(path, settle=0)
-    told = r"net.yaml:1: ports: not a list: 1"
-    with pytest.raises(BackendUnavailable, match=told):
+    message = r"net.yaml:1: ports: not a list: 1"
+    with pytest.raises(BackendUnavailable, match=message):
         list(source.snapshot(HERE))
-    with pytest.raises(BackendUnavailable, match=told):
+    with pytest.raises(BackendUnavailable, match=message):
         source.request(FindPorts(address="10.0.0.1", network=NetworkId(id_of(Kind.NETWORK, "n"))))
     source.flush()
     assert problems(path) == ["not a list: 1"]

@@ -43,8 +43,8 @@ VALUE = Value()
     ],
 )
 def test_only_what_differs_is_shown(found: Value, lines: list[str]) -> None:
-    said, *rest = describe_difference(VALUE, found).splitlines()
-    assert said == "is not as it should be:"
+    message, *rest = describe_difference(VALUE, found).splitlines()
+    assert message == "is not as it should be:"
     assert [line.strip() for line in rest] == lines
 
 

@@ -112,7 +112,7 @@ def test_dhclient_tells_ipv6_addresses_and_the_rest():
 
 
 def test_rdisc6_prints_an_announcement():
-    said = """Soliciting ff02::2 (ff02::2) on eth0...
+    message = """Soliciting ff02::2 (ff02::2) on eth0...
 
 Hop limit                 :           64 (      0x40)
 Stateful address conf.    :           No
@@ -132,7 +132,7 @@ Router lifetime           :            0 (0x00000000) seconds
   DNS server lifetime     :        86400 (0x00015180) seconds
  from fe80::c4bf:36ff:fec2:6e61
 """
-    assert announcement_of_rdisc6(said) == Announcement(
+    assert announcement_of_rdisc6(message) == Announcement(
         managed=False,
         other=True,
         lifetime=0,

@@ -200,10 +200,10 @@ class FilteredHost:
 
     def flows(self) -> list[str]:
         """The firewall's."""
-        shown = self.ovs.ofctl(
+        output = self.ovs.ofctl(
             "-OOpenFlow14", "--no-stats", "dump-flows", self.ovs.management("br-int")
         )
-        return [line.strip() for line in shown.splitlines() if "cookie=0x6e6602" in line]
+        return [line.strip() for line in output.splitlines() if "cookie=0x6e6602" in line]
 
     def connections(self) -> list[str]:
         """What connection tracking remembers."""

@@ -42,9 +42,9 @@ def duo(pair):
 
 def durations(host) -> dict[str, float]:
     """Seconds that each flow of the firewall is there."""
-    shown = host.ovs.ofctl("-OOpenFlow14", "dump-flows", host.ovs.management("br-int"))
+    output = host.ovs.ofctl("-OOpenFlow14", "dump-flows", host.ovs.management("br-int"))
     found = {}
-    for line in shown.splitlines():
+    for line in output.splitlines():
         if "cookie=0x6e6602" in line:
             head, _, tail = line.partition("n_packets=")
             words = dict(w.split("=", 1) for w in head.replace(",", " ").split() if "=" in w)

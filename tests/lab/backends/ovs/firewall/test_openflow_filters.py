@@ -110,8 +110,8 @@ def test_no_port_claims_another_address_whatever_the_rules_allow(pair, stateful)
     )
 
     def heard(source: str, target: str) -> bool:
-        said = f"in_port=tap1,icmp6,dl_src={mac(1)},dl_dst={mac(2)},ipv6_src={source}"
-        frame = f"{said},icmpv6_type=136,icmpv6_code=0,nw_ttl=255,nd_target={target}"
+        match = f"in_port=tap1,icmp6,dl_src={mac(1)},dl_dst={mac(2)},ipv6_src={source}"
+        frame = f"{match},icmpv6_type=136,icmpv6_code=0,nw_ttl=255,nd_target={target}"
         return bool(pair.ovs.leaves_by("br-int", frame))
 
     assert heard("fd00:1::1", "fd00:1::1")

@@ -116,11 +116,11 @@ def test_pairs_on_a_userspace_datapath_compute_their_checksums(ovs, ovsdb, names
     ovs.add_bridge("br-int")
     driver = OvsInterfaceDriver(ovsdb, use_veth=True)
     driver.converge(Update(put={port_id(): Attachment(device="ns-1", mac=MAC, netns=namespace)}))
-    shown = subprocess.run(
+    output = subprocess.run(
         ["ip", "netns", "exec", namespace, "ethtool", "-k", "ns-1"],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
-    assert "tx-checksumming: off" in shown
+    assert "tx-checksumming: off" in output
     driver.gc(())
 
 

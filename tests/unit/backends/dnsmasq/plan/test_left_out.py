@@ -42,7 +42,7 @@ def a_bad_subnet(cidr: str, gateway: str | None = None) -> Subnet:
 
 
 @pytest.mark.parametrize(
-    ("said", "field"),
+    ("options", "field"),
     [
         ({"options": (BAD,)}, "options[0].value"),
         ({"options": (DhcpOption(name="nonsense", value="x"),)}, "options[0].name"),
@@ -52,9 +52,9 @@ def a_bad_subnet(cidr: str, gateway: str | None = None) -> Subnet:
         ({"hostname": "x" * 63 + ".y" * 96}, "hostname"),
     ],
 )
-def test_a_port_is_served_without_it(said: dict, field: str) -> None:
+def test_a_port_is_served_without_it(options: dict, field: str) -> None:
     net = make_network()
-    tenant = net.tenant(20, **said)
+    tenant = net.tenant(20, **options)
     plan = planned(found_network(net), tenant)
     assert fields(plan, tenant) == [field]
     text = payload(plan, PutPort).wanted

@@ -77,7 +77,7 @@ def test_noauth_other_users_are_members_of_their_own_project_if_configured():
 
 @pytest.mark.spec("API-10")
 @pytest.mark.parametrize(
-    ("asked", "environ", "served"),
+    ("given", "environ", "served"),
     [
         ({}, tcp("127.0.0.1"), False),
         ({}, tcp(""), False),
@@ -99,8 +99,8 @@ def test_noauth_other_users_are_members_of_their_own_project_if_configured():
         ),
     ],
 )
-def test_noauth_serves_tcp_only_if_configured_and_never_a_web_page(asked, environ, served):
-    answer = NoAuth(admin_uids=frozenset({0}), **asked)(environ)
+def test_noauth_serves_tcp_only_if_configured_and_never_a_web_page(given, environ, served):
+    answer = NoAuth(admin_uids=frozenset({0}), **given)(environ)
     assert isinstance(answer, ClaimedIdentity) is served
 
 
@@ -134,13 +134,17 @@ def test_identity_headers_are_accepted_from_trusted_proxies_only():
     proxy = TrustedProxy(
         networks=parse_networks(["192.0.2.7", "2001:db8::/32"]), uids=frozenset({STRANGER[1]})
     )
-    said = {"X_Project_Id": "red", "X_User_Id": "alice", "X_Roles": "member"}
+    headers = {"X_Project_Id": "red", "X_User_Id": "alice", "X_Roles": "member"}
     alice = ClaimedIdentity(project_id="red", user="alice", roles=frozenset({"member"}))
-    assert [proxy(tcp(each, **said)) for each in ("192.0.2.7", "2001:db8::1")] == [alice, alice]
-    assert proxy(unix(STRANGER, **said)) == alice
-    for environ in (tcp("192.0.2.8", **said), tcp("127.0.0.1", **said), unix(ROOT, **said)):
+    assert [proxy(tcp(each, **headers)) for each in ("192.0.2.7", "2001:db8::1")] == [alice, alice]
+    assert proxy(unix(STRANGER, **headers)) == alice
+    for environ in (
+        tcp("192.0.2.8", **headers),
+        tcp("127.0.0.1", **headers),
+        unix(ROOT, **headers),
+    ):
         assert "trusted_proxies" in wants(proxy(environ))
-    invalid = tcp("192.0.2.7", **said, X_Identity_Status="Invalid")
+    invalid = tcp("192.0.2.7", **headers, X_Identity_Status="Invalid")
     assert "confirms" in wants(proxy(invalid))
     assert "X-User-Id" in wants(proxy(tcp("192.0.2.7", X_Project_Id="red")))
 
@@ -298,9 +302,9 @@ def test_the_command_makes_a_token_that_the_file_knows(token_file, capsys):
     token_file.write_text("# made by hand")
     asked = ["token", "alice", "--project", "red", "--role", "Member", "--until", "2999-01-31"]
     assert main([*asked, "--file", str(token_file)]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    identity = Tokens(str(token_file))(tcp("192.0.2.1", X_Auth_Token=said.out.strip()))
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    identity = Tokens(str(token_file))(tcp("192.0.2.1", X_Auth_Token=captured.out.strip()))
     assert identity == ClaimedIdentity(project_id="red", user="alice", roles=frozenset({"member"}))
     assert main(["token", "alice smith"]) == 2
     assert "spaces" in capsys.readouterr().err
