@@ -18,6 +18,12 @@ MARKED_FOLDERS = {
     "lab/linux/service_netns": "services",
     "lab/server": "server",
 }
+DESELECTED_MARKS = {
+    "not services and not server": frozenset({"services", "server"}),
+    "services": frozenset({"server"}),
+    "server": frozenset({"services"}),
+}
+"""By the expression that a step of `make test` gives, the marks of folders without its tests."""
 _HERE = Path(__file__).parent
 _REINSTALL = "pip install --no-deps --no-build-isolation -e ."
 
@@ -33,6 +39,13 @@ def _entry_points(text: str) -> dict[str, dict[str, str]]:
     parser = ConfigParser(delimiters=("=",), interpolation=None)
     parser.read_string(text)
     return {section: dict(parser[section]) for section in parser.sections()}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out folders whose mark a step deselects: importing their modules takes seconds."""
+    deselected = DESELECTED_MARKS.get(config.option.markexpr, frozenset())
+    folders = (folder for folder, mark in MARKED_FOLDERS.items() if mark in deselected)
+    return True if any(collection_path == _HERE / folder for folder in folders) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
