@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address, ip_interface, ip_network
 from uuid import UUID
 
 from netfw import flows as of
 from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.switch_values import RouterInterface
 from netfw.model.address import Mac
-from netfw.model.ids import NetworkId, SegmentId
+from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Provider
 from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.flow_counts import firewall
-from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun
+from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun, distributed_routing
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort, Receiver
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import CHUNK_BITS
@@ -62,6 +63,36 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     for hosts in (2, 3):
         shared = br_tun.forwarding_flows(1, 1, _MAC, range(1, hosts + 1), answered)
         yield f"the same with a MAC on {hosts} other hosts", tunnels, shared
+    yield from _routing_examples(inside, tunnels)
+
+
+def _routing_examples(inside: str, tunnels: str) -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
+    first, second = distributed_routing.plan_interfaces(
+        frozenset(map(_router_interface, range(1, 3)))
+    )
+    for what, planned in (
+        ("the first distributed router of a network, with two subnets", first),
+        ("each other distributed router of it, with two subnets", second),
+    ):
+        segment = distributed_routing.RoutedSegment(1, 1, tunnelled=True)
+        yield what, inside, distributed_routing.interface_flows([segment], planned, _MAC)
+    routed = [*br_int.network_flows(1, _VLAN, 1, routed=True)][1:]
+    yield "a flat or VLAN network with distributed routers, besides", inside, routed
+    serving = distributed_routing.port_flow(of.ANYTHING, _MAC, tunnelled=True)
+    yield "a port of a network with several distributed routers, besides", inside, [serving]
+    host = distributed_routing.host_flows(_MAC, (1,), own=False)
+    yield "a host with distributed routers, and one bridge that leads to it", inside, host
+    tunnel = br_tun.host_flows(_MAC, [(NetworkType.VXLAN, 1)])
+    yield "the same, reached by tunnels", tunnels, tunnel
+
+
+def _router_interface(number: int) -> RouterInterface:
+    addresses = f"192.0.{number}.1/24", f"2001:db8:{number}::1/64"
+    return RouterInterface(
+        PortId(UUID(int=number)),
+        Mac(f"fa:16:3e:00:00:{number:02x}"),
+        frozenset(map(ip_interface, addresses)),
+    )
 
 
 def _port_flows(

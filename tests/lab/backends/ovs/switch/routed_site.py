@@ -33,6 +33,7 @@ from netfw.testing.conformance.common.raw_socket import open_wire
 from netfw.testing.lab.host import NIC
 from netfw.testing.lab.instance import Device, Instance, Plug
 from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.ovs.switch.environment import (
     SwitchHost,
     mac,
@@ -355,3 +356,15 @@ def neighbour(instance: Instance, of: str) -> str | None:
     """The MAC address in the neighbour entry of an address."""
     words = instance.run(["ip", "neigh", "show", of]).split()
     return words[words.index("lladdr") + 1] if "lladdr" in words else None
+
+
+def reaches(instance: Instance, target: str) -> None:
+    wait_until(lambda: instance.ping(target, count=1).received, f"an answer of {target}")
+
+
+def gateway(site: RoutedSite, net: int, router: int = 0) -> str:
+    return site.routers[router].interface(net).mac
+
+
+def listen(site: RoutedSite, instance: Instance, device: str = "eth0") -> socket.socket:
+    return site.stack.enter_context(instance.call(open_wire, device, 1 << 20))

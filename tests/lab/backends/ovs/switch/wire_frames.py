@@ -97,3 +97,7 @@ def resend_until(send: Callable[[], object], condition: Callable[[], object]) ->
         assert time.monotonic() < until, "nothing arrived"
         send()
         time.sleep(0.05)
+
+
+def between(frame: Frame, one: str, other: str) -> bool:
+    return frame.ip_addresses in ((one, other), (other, one))
