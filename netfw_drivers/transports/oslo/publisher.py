@@ -60,10 +60,10 @@ class Publisher:
 
     def _run(self) -> None:
         while not self._closed:
-            unconfirmed = self._unconfirmed()
             with self._lock:
                 if not (self._unsent or self._closed):
-                    self._lock.wait(_PROBE_INTERVAL if unconfirmed else None)
+                    # read under the lock: a broker that connects now wakes the wait
+                    self._lock.wait(_PROBE_INTERVAL if self._unconfirmed() else None)
                 unsent, self._unsent = self._unsent, {}
             if not self._monitor.wait(_PROBE_INTERVAL) and not self._closed:
                 self._requeue(unsent)
