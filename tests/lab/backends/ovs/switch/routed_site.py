@@ -78,10 +78,12 @@ class Router:
     number: int
     networks: tuple[int, ...]
     prefix: int = 0
+    last: int = 1
+    """The last part of its addresses."""
 
     def interface(self, net: int) -> RouterInterface:
         number = ROUTER_PORTS + 10 * self.number + net
-        addresses = frozenset(map(ip_interface, subnet_addresses(net, 1, self.prefix)))
+        addresses = frozenset(map(ip_interface, subnet_addresses(net, self.last, self.prefix)))
         return RouterInterface(port_id(number), mac(number), addresses)
 
 
@@ -257,7 +259,7 @@ class RoutedSite:
 
     def place_behind(self, router: Router, index: int, net: int, number: int) -> Instance:
         """An instance of the subnets of *router* on network *net*."""
-        gateways = [address(net, 1, version, router.prefix) for version in (4, 6)]
+        gateways = [address(net, router.last, version, router.prefix) for version in (4, 6)]
         own = subnet_addresses(net, number, router.prefix)
         return self.place(index, net, number, addresses=own, gateways=gateways)
 

@@ -214,6 +214,24 @@ def test_an_instance_with_subnets_of_two_routers(make_site, kind):
         assert sources == {router.interface(1).mac}
 
 
+@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+def test_two_routers_with_addresses_of_one_subnet(make_site, kind):
+    """An answer does not tell which of them asked for it."""
+    first, second = Router(0, (1, 2)), Router(1, (1, 3), last=2)
+    site = make_site(kind, routers=(first, second))
+    target = site.place(1, 1, 10)
+    target.namespaces.ip(
+        f"route add 10.0.3.0/24 via {address(1, 2, 4)}",
+        f"route add fd00:3::/64 via {address(1, 2, 6)}",
+    )
+    others = [site.place_behind(first, 0, 2, 20), site.place_behind(second, 0, 3, 30)]
+    site.bring()
+    for version, other in itertools.product(VERSIONS, others):
+        reaches(other, address(1, 10, version))
+    for number, version in itertools.product((0, 1), VERSIONS):
+        assert neighbour(site.namespaces[0, number], address(1, 10, version)) == mac(10)
+
+
 @pytest.mark.parametrize("routers", [SEVERAL[:1], SEVERAL[:2]], ids=["one", "two"])
 @pytest.mark.parametrize("kind", ["vxlan", "vlan"])
 def test_an_instance_can_be_the_next_hop_of_a_route(make_site, kind, routers):
