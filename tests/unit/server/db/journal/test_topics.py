@@ -6,6 +6,7 @@ import ipaddress
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model import (
@@ -64,6 +65,15 @@ def port(number: int, host: str = "", groups: tuple[int, ...] = (), **other: obj
     )
 
 
+AT_HOST = FloatingIp(
+    id=uid(37),
+    network_id=uid(1),
+    address="192.0.2.4",
+    port_id=uid(23),
+    router_id=uid(31),
+    host="h1",
+)
+PREPARED = evolve(port(26, "h1", (3,)), binding=Binding(host="h1", prepared_hosts={"h3"}))
 VXLAN = Provider(network_type=NetworkType.VXLAN, segmentation_id=1)
 SITE: tuple[Item, ...] = (
     Network(id=uid(1), qos_policy_id=uid(40)),
@@ -88,6 +98,9 @@ SITE: tuple[Item, ...] = (
     port(23, "h1"),
     port(24, "h2", device_owner="network:router_interface", device_id=str(uid(30))),
     port(25, "h2", device_owner="network:router_interface_distributed", device_id=str(uid(31))),
+    PREPARED,
+    port(27, "h3", device_owner="network:floatingip_agent_gateway", device_id="fg"),
+    AT_HOST,
     Trunk(
         id=uid(8),
         port_id=uid(20),
@@ -161,7 +174,6 @@ def test_a_change_is_noted_a_few_times_however_many_hosts_it_concerns() -> None:
         "l2@h1",
         f"members:security_group:{uid(3)}",
         f"served:network:{uid(1)}",
-        f"around:subnet:{uid(2)}",
         f"peers:network:{uid(1)}",
     }
     assert topics(SITE[5]) == {f"seen:security_group:{uid(3)}"}
@@ -176,10 +188,27 @@ def test_the_role_of_a_router_port_is_in_no_stored_topic() -> None:
 
 
 def test_a_floating_ip_is_followed_only_for_the_ports_that_it_forwards() -> None:
-    associated, forwarding = (topic_links(item).edges for item in SITE if is_floating_ip(item))
-    assert {edge.node for edge in associated} == {f"seen:port:{uid(21)}"}
-    assert {edge.node for edge in forwarding} == {f"forwarding:floatingip:{uid(35)}"}
+    links = {item.id: topic_links(item) for item in SITE if isinstance(item, FloatingIp)}
+    nodes = {id: {edge.node for edge in link.edges} for id, link in links.items()}
+    assert nodes[uid(33)] == {f"seen:port:{uid(21)}"}
+    assert nodes[uid(35)] == {f"forwarding:floatingip:{uid(35)}"}
 
 
-def is_floating_ip(item: Item) -> bool:
-    return isinstance(item, FloatingIp)
+@pytest.mark.spec("RPC-08")
+def test_a_floating_ip_with_a_host_is_noted_for_that_host_alone() -> None:
+    links = topic_links(AT_HOST)
+    assert links.topics == {"l3@h1"}
+    assert {edge.source for edge in links.edges} == {"l3@h1"}
+    assert {edge.node for edge in links.edges} == {
+        f"seen:network:{uid(1)}",
+        f"seen:port:{uid(23)}",
+    }
+
+
+@pytest.mark.spec("L3-67", "RPC-08")
+def test_a_port_is_noted_for_the_host_that_prepares_for_it() -> None:
+    assert "l2@h3" in topics(PREPARED)
+    ahead = {edge.node for edge in topic_links(PREPARED).edges if edge.source.endswith("@h3")}
+    here = {edge.node for edge in topic_links(PREPARED).edges if edge.source.endswith("@h1")}
+    assert ahead == here
+    assert f"seen:security_group:{uid(3)}" in ahead
