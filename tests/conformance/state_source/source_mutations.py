@@ -8,10 +8,17 @@ from uuid import uuid4
 from attrs import evolve
 
 from netfw.drivers.state_source import Cursor, Delta, StateSource
-from netfw.drivers.values.agent_requests import EnabledServices, EnsureDhcpPort, FindPorts
+from netfw.drivers.values.agent_requests import (
+    EnabledServices,
+    EnsureDhcpPort,
+    EnsureGatewayPort,
+    EnsureHostMac,
+    FindPorts,
+)
 from netfw.drivers.values.reports import ReportResult, RoleReport, StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotFound, NotSupported, RequestError
+from netfw.model.address import Mac
 from netfw.model.common_fields import Status
 from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import PortId
@@ -291,10 +298,17 @@ def find_ports_of_networks_alone(source, original, request):
 
 
 @MUTATIONS.override("request", breaks(StateSource, 11))
+def give_all_hosts_one_mac_address(source, original, request):
+    """Answer each host with the same MAC address."""
+    answer = original(request)
+    return Mac("fa:16:3f:00:00:01") if isinstance(request, EnsureHostMac) else answer
+
+
+@MUTATIONS.override("request", breaks(StateSource, 11))
 def create_port_twice(source, original, request):
     """Create a port with each request."""
     answer = original(request)
-    if isinstance(request, EnsureDhcpPort):
+    if isinstance(request, EnsureDhcpPort | EnsureGatewayPort):
         answer = evolve(answer, id=PortId(uuid4()))
         source.put(answer)
     return answer
