@@ -32,6 +32,8 @@ def rebuild_subscriptions(connection: Connection, adapt: Adapt | None = None) ->
 
     :param adapt: for a downgrade to a release with other rules.
     """
+    if not connection.execute(select(JOURNAL_HEAD.c.seq)).scalar_one():
+        return  # nothing was ever committed
     graph: dict[str, Counter[str]] = {}
     for item in _stored_items(connection):
         edges = topic_links(item).edges
