@@ -196,6 +196,8 @@ def test_they_are_bound_with_the_gateway_and_follow_the_router(core: Layer3) -> 
     core.connect(router, ADMIN, subnet_id=subnets[1])
     assert len(ports_with(core, router, SNAT)) == 2
     assert central_hosts(core, router) == {("one", frozenset())}
+    core.update("port", str(ports_with(core, router, SNAT)[0].id), ADMIN, fixed_ips=[])
+    assert central_hosts(core, router) == {("one", frozenset())}, "also the one that replaces it"
     (agent,) = core.find("agent", host="one")
     l3_agent(core, "two", mode="dvr_snat")
     core.delete("agent", agent["id"], ADMIN)

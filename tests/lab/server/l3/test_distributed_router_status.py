@@ -27,6 +27,18 @@ def test_the_host_of_the_port_serves_the_floating_ip_of_a_distributed_router(
     assert site.report("floatingip", ACTIVE, "net") == "ACTIVE"
 
 
+def test_a_former_report_of_a_host_does_not_count_after_its_port_returns(
+    file_database: Database,
+) -> None:
+    site = Site(file_database, distributed=True)
+    l3_agent(site.core, "vm", mode="dvr")
+    assert site.report("floatingip", ACTIVE, "vm") == "ACTIVE"
+    for host in ("", "vm"):
+        site.core.update("port", site.port, ADMIN, **{"binding:host_id": host})
+    site.reconcile()
+    assert site.body("floatingip")["status"] == "DOWN"
+
+
 def test_a_distributed_router_is_as_its_central_part(file_database: Database) -> None:
     site = Site(file_database, distributed=True)
     l3_agent(site.core, "vm", mode="dvr")
