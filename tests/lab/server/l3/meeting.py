@@ -20,6 +20,7 @@ from netfw.server.db import Database
 from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.scheduling.assignments import AgentAssignments
 from netfw.testing.lab.wait import wait_until
+from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.lab.server.l3.environment import ADMIN, Layer3
 from tests.lab.server.l3.processes import forward
 from tests.server.core.agent_samples import beat
@@ -38,7 +39,7 @@ class Meeting:
 
     def __init__(self, database: Database, pool: ThreadPoolExecutor, **router: Any) -> None:
         self.database, self._pool = database, pool
-        self.core = Layer3(database)
+        self.core = Layer3(database, mechanisms=(OvsMechanismDriver(),))
         self.core.core.agent_services.agents([beat("a", L3_AGENT)])
         outside, _ = self.core.outside()
         network, self.subnet = self.core.inside()

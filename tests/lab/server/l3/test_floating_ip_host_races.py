@@ -12,6 +12,7 @@ from tests.lab.server.l3.dvr_samples import floating_ip
 from tests.lab.server.l3.environment import ADMIN
 from tests.lab.server.l3.ha_samples import l3_agent
 from tests.lab.server.l3.meeting import Meeting, meeting_at
+from tests.server.core.agent_samples import beat
 
 pytestmark = pytest.mark.spec("API-19")
 
@@ -25,7 +26,9 @@ def meeting(
     with meeting_at(database_servers.filled(request.param), caplog, distributed=True) as made:
         for host in ("one", "two"):
             l3_agent(made.core, host, mode="dvr")
+            made.core.core.agent_services.agents([beat(host)])
         made.core.update("port", made.port, ADMIN, **{"binding:host_id": "one"})
+        assert made.core.show("port", made.port)["binding:vif_type"] == "ovs"
         yield made
 
 
