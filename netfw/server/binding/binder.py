@@ -24,6 +24,14 @@ from netfw.model.resource import Kind, ref
 from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import Subnet
 from netfw.server.binding.algorithm import bind
+from netfw.server.binding.inactive_bindings import (
+    LEVELS,
+    StoredBinding,
+    active_binding,
+    dynamic_segments,
+    inactive_bindings,
+    render_inactive,
+)
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.heartbeats import AgentWithAge, agents_on
@@ -46,8 +54,6 @@ class Mechanisms:
 
 
 HOST = "binding:host_id"
-LEVELS = "binding:levels"
-"""Key beside a bound port: the driver and segment of each level. It is not shown."""
 
 Agents = Mapping[str, tuple[Agent, ...]]
 """Agents by host."""
@@ -101,11 +107,11 @@ class PortBinder:
 
         A port on several hosts stays as it is when another one of them becomes the active host.
         """
-        former = _levels(unit, before)
+        former = dynamic_segments(unit.extra_of(before))
         if agents is None:
             agents = self.agents(unit, (after.binding.host,))
-        bound = self.bind(unit, after, agents)
-        self._clear(unit, before, former[1:], _levels(unit, bound))
+        bound = _without_inactive(unit, self.bind(unit, after, agents))
+        self._clear(unit, before, former)
         if before.binding.hosts & bound.binding.hosts:
             return bound
         if before.binding.host:
@@ -113,8 +119,44 @@ class PortBinder:
         return evolve(bound, status=Status.DOWN)
 
     def unbind(self, unit: UnitOfWork, gone: Port) -> None:
-        """Release the dynamic segments of a deleted port's binding."""
-        self._clear(unit, gone, _levels(unit, gone)[1:], ())
+        """Release the dynamic segments of a deleted port's bindings."""
+        former = dynamic_segments(unit.extras.pop(ref(gone), {}))
+        self._clear(unit, gone, former)
+
+    def prepare(self, unit: UnitOfWork, port: Port, requested: Binding) -> StoredBinding:
+        """Return a binding of *port* to another host than its own; it is not stored yet.
+
+        If no driver binds it, it is ``binding_failed`` with the reasons.
+        """
+        agents = self.agents(unit, (requested.host,))
+        prepared = evolve(port, binding=requested)
+        binding, levels = self._bind(unit, prepared, agents.get(requested.host, ()))
+        return StoredBinding(binding=binding, levels=levels)
+
+    def store_inactive(
+        self, unit: UnitOfWork, port: Port, inactive: Iterable[StoredBinding]
+    ) -> Port:
+        """Return *port* with these inactive bindings; only those beside it are stored yet."""
+        every = tuple(inactive)
+        former = dynamic_segments(unit.extra_of(port))
+        unit.set_extra(ref(port), render_inactive(every))
+        self._clear(unit, port, former)
+        hosts = frozenset(each.host for each in every)
+        return evolve(port, binding=evolve(port.binding, prepared_hosts=hosts))
+
+    def activate(self, unit: UnitOfWork, port: Port, host: str) -> Port:
+        """Return *port* with its inactive binding to *host* activated; it is not stored yet.
+
+        The binding that was active becomes inactive.  The port is DOWN until its host reports.
+        """
+        extra = unit.extra_of(port)
+        every = inactive_bindings(extra)
+        chosen = every.pop(host)
+        every[port.binding.host] = active_binding(port.binding, extra)
+        unit.set_extra(ref(port), {LEVELS: list(chosen.levels), **render_inactive(every.values())})
+        unit.tx.statuses.delete([ref(port)], Service.L2)
+        binding = evolve(chosen.binding, prepared_hosts=frozenset(every))
+        return evolve(port, binding=binding, status=Status.DOWN)
 
     def rebind_failed(self, unit: UnitOfWork, host: str) -> int:
         """Retry the failed bindings of ports on *host*; return how many are bound now.
@@ -173,21 +215,15 @@ class PortBinder:
         made.append(segment)
         return segment
 
-    def _clear(
-        self,
-        unit: UnitOfWork,
-        port: Port,
-        former: Sequence[Mapping[str, Any]],
-        present: Sequence[Mapping[str, Any]],
-    ) -> None:
-        """Delete dynamic segments of this port that no other port uses."""
-        gone = {each["segment_id"] for each in former} - {each["segment_id"] for each in present}
+    def _clear(self, unit: UnitOfWork, port: Port, former: frozenset[str]) -> None:
+        """Delete dynamic segments among *former* that neither this port uses now nor another."""
+        gone = set(former - dynamic_segments(unit.extra_of(port)))
         if not gone:
             return
         query = Query(filters={"network_id": (str(port.network_id),)})
         for row in unit.tx.resources.find(Kind.PORT, query):
             if row.ref != ref(port):
-                gone -= {each["segment_id"] for each in row.extra.get(LEVELS, ())}
+                gone -= dynamic_segments(row.extra)
         for segment in unit.segments(port.network_id):
             if str(segment.id) in gone:
                 self._drop(unit, segment)
@@ -199,6 +235,17 @@ class PortBinder:
 
 def _levels(unit: UnitOfWork, port: Port) -> Sequence[Mapping[str, Any]]:
     return cast("Sequence[Mapping[str, Any]]", unit.extra_of(port).get(LEVELS, ()))
+
+
+def _without_inactive(unit: UnitOfWork, port: Port) -> Port:
+    """Return *port* without an inactive binding to its own host; without a host, without any."""
+    every = inactive_bindings(unit.extra_of(port))
+    host = port.binding.host
+    kept = {each: bound for each, bound in every.items() if host and each != host}
+    if kept == every:
+        return port
+    unit.set_extra(ref(port), render_inactive(kept.values()))
+    return evolve(port, binding=evolve(port.binding, prepared_hosts=frozenset(kept)))
 
 
 def _plain(requested: Binding, vif_type: VifType) -> Binding:

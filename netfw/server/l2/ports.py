@@ -20,7 +20,8 @@ from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.wire import parse, render
 from netfw.model.wire.common import DHCP_OPTION, FIXED_IP
-from netfw.server.binding.binder import HOST, LEVELS, Agents, PortBinder
+from netfw.server.binding.binder import HOST, Agents, PortBinder
+from netfw.server.binding.inactive_bindings import INACTIVE, LEVELS
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -243,6 +244,7 @@ class PortHandler(StoredResourceHandler[Port]):
         add_port_status_reasons(reader, bodies)
         for body in bodies:
             body.pop(LEVELS, None)
+            body.pop(INACTIVE, None)
 
 
 def _address_owner(port: Port) -> AddressOwner:

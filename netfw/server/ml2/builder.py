@@ -60,12 +60,13 @@ class Core:
 
     def handlers(self) -> tuple[ResourceHandler, ...]:
         """Return the handlers of all resources of the core plugin."""
+        ports = PortHandler(self.binder, self.extensions)
         return (
             NetworkHandler(self.types, self.extensions),
             SegmentHandler(),
             SubnetHandler(self.extensions),
-            PortHandler(self.binder, self.extensions),
-            PortBindingHandler(),
+            ports,
+            PortBindingHandler(ports, self.binder),
             *self.agent_services.handlers,
         )
 

@@ -16,6 +16,7 @@ from netfw.server.ml2.plugin import Ml2Plugin
 from netfw.server.security_groups.groups import SecurityGroupsPlugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver
+from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from netfw_drivers.type_drivers.tunnel import VxlanTypeDriver
 
 
@@ -29,7 +30,7 @@ def kept(
     drivers = Drivers(
         ipam=InternalIpamDriver(),
         types=(VxlanTypeDriver([(1000, 1999)], 1450),),
-        mechanisms=(LoggerMechanismDriver(),),
+        mechanisms=(LoggerMechanismDriver(), OvsMechanismDriver()),
         extensions=extensions,
     )
     quotas = {"network": 100, "port": 5000, "subnet": 100, "security_group": 10}

@@ -27,7 +27,9 @@ from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.model.segment import NetworkType, Provider
-from netfw.server.binding.binder import LEVELS, Mechanisms, PortBinder
+from netfw.server.binding.binder import Mechanisms, PortBinder
+from netfw.server.binding.inactive_bindings import LEVELS
+from netfw.server.binding.port_bindings import PortBindingHandler
 from netfw.server.core.context import ServerContext
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.handler_plugin import HandlerPlugin
@@ -75,7 +77,8 @@ class PortsEnvironment:
         self.context.database.transaction(numbered.define)
         self.binder = PortBinder(Mechanisms(self.drivers), numbered)
         self.handler = PortHandler(self.binder, ExtensionDrivers(self.extensions))
-        self.plugin = PortsPlugin(self.context, (self.handler,))
+        bindings = PortBindingHandler(self.handler, self.binder)
+        self.plugin = PortsPlugin(self.context, (self.handler, bindings))
 
     # What ports need.
 

@@ -35,9 +35,9 @@ from netfw.server.api.schema.request_codecs import Null, Record
 from netfw.server.api.schema.resource_schema import (
     MEMBER,
     NETWORK_OWNER,
-    READ,
     READER,
     SERVICE,
+    ApiAction,
     ApiAttribute,
     ApiResource,
     Verb,
@@ -143,18 +143,31 @@ BINDING = ApiResource(
     parent="port",
     parent_attribute="port_id",
     identity="host",
-    verbs=READ,
-    checks={Verb.SHOW: SERVICE},
+    bulk=False,
+    policy_name="port_binding",
+    checks=dict.fromkeys(Verb, SERVICE),
     attributes=(
-        read_only("host", HOST, filterable=True),
-        read_only("vnic_type", _VNIC, filterable=True),
-        read_only("profile", DOCUMENT),
+        ApiAttribute(name="host", codec=HOST, required=True, update=False),
+        ApiAttribute(name="vnic_type", codec=_VNIC, default="normal"),
+        ApiAttribute(name="profile", codec=Null(DOCUMENT, {}), default={}, filterable=False),
         read_only("vif_type", VIF_TYPE, filterable=True),
         read_only("vif_details", VIF_DETAILS),
         read_only("status", TOKEN, filterable=True),
         read_only("project_id", TOKEN),
     ),
+    actions=(
+        ApiAction(
+            name="activate",
+            attributes=(
+                ApiAttribute(
+                    name="binding", codec=DOCUMENT, note="Not read; some clients send it."
+                ),
+            ),
+            check=SERVICE,
+            shows=True,
+        ),
+    ),
 )
-"""How a port is bound; a port follows its ``binding:host_id``."""
+"""How a port is bound: to its ``binding:host_id``, and to hosts that are prepared for it."""
 
 PORT_RESOURCES = (PORT, BINDING)
