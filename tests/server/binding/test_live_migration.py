@@ -9,21 +9,24 @@ from uuid import UUID, uuid4
 import pytest
 
 from netfw.drivers.server.change import Change
+from netfw.drivers.server.mechanism import Binding as DriverBinding
+from netfw.drivers.server.mechanism import BindingRequest, Partial, Refused
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict, InvalidInput, NotFound
-from netfw.model import NetworkId, SegmentId
+from netfw.model import NetworkId, Segment, SegmentId
 from netfw.model.binding import Binding
 from netfw.model.common_fields import Status
-from netfw.model.resource import ref
+from netfw.model.resource import Kind, ref
+from netfw.model.segment import NetworkType
 from netfw.server.binding.inactive_bindings import MAX_INACTIVE
 from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.port_status import PortStatuses
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
-from tests.server.binding.test_port_bindings import handing_down
-from tests.server.l2.environment import ADMIN, PortsEnvironment
+from tests.server.binding.test_port_bindings import Answering
+from tests.server.l2.environment import ADMIN, PortsEnvironment, provider
 
 pytestmark = pytest.mark.spec("ML2-08")
 
@@ -142,6 +145,17 @@ def test_activation_can_be_reversed(env: PortsEnvironment) -> None:
     )
 
 
+def test_an_old_report_does_not_count_after_a_return(env: PortsEnvironment) -> None:
+    port = instance_port(env)
+    prepare(env, port)
+    report_active(env, port, "h1")
+    activate(env, port)
+    activate(env, port, "h1")
+    id = env.value(port).id
+    env.context.run(ADMIN, lambda unit: PortStatuses(env.context).reconsider(unit, [id]))
+    assert env.show(port, ADMIN)["status"] == "DOWN"
+
+
 def test_requests_that_are_refused(env: PortsEnvironment) -> None:
     port = instance_port(env)
     prepare(env, port)
@@ -237,24 +251,39 @@ def test_a_port_that_is_moved_otherwise_keeps_its_other_bindings(env: PortsEnvir
 
 
 def test_dynamic_segments_live_as_long_as_any_binding(context: ServerContext) -> None:
-    env = PortsEnvironment(context, (handing_down(), OvsMechanismDriver()))
+    def below_host(request: BindingRequest) -> DriverBinding:
+        if request.level:
+            return Refused("only above")
+        wants = provider(NetworkType.VLAN, {"h1": 111, "h2": 112}[request.host], "phys")
+        return Partial(segment=request.segments[0].id, wants=wants)
+
+    env = PortsEnvironment(context, (Answering("fabric", below_host), OvsMechanismDriver()))
     network = env.network()
     for host in ("h1", "h2"):
         env.host(host, bridge_mappings={"phys": "br-phys"}, tunnel_types=[])
-    other = instance_port(env, network, "")
-    port = instance_port(env, network)
-    below = SegmentId(UUID(env.levels(port)[1]["segment_id"]))
+
+    def vlans() -> set[int | None]:
+        found = context.read(lambda view: view.resources.of_network(Kind.SEGMENT, network))
+        providers = [cast(Segment, each).provider for each in found]
+        return {each.segmentation_id for each in providers if each.physical_network}
+
+    def vlan_of(port: Any) -> int | None:
+        segment = env.segment(SegmentId(UUID(env.levels(port)[1]["segment_id"])))
+        return cast(Segment, segment).provider.segmentation_id
+
+    port, other = instance_port(env, network), instance_port(env, network, "")
     prepare(env, port)
+    assert (vlan_of(port), vlans()) == (111, {111, 112})
     activate(env, port)
-    assert env.levels(port)[1]["segment_id"] == str(below)
+    assert (vlan_of(port), vlans()) == (112, {111, 112})
     env.update(other, ADMIN, binding__host_id="h1")
     env.update(other, ADMIN, binding__host_id="")
-    assert env.segment(below) is not None, "the port has it still"
+    assert vlans() == {111, 112}, "the inactive binding of the first port uses it"
     drop(env, port, "h1")
-    assert env.segment(below) is not None
+    assert vlans() == {112}
     prepare(env, port, "h1")
     env.delete(port, ADMIN)
-    assert env.segment(below) is None
+    assert vlans() == set()
 
 
 def test_a_refused_activation_changes_nothing(env: PortsEnvironment) -> None:
