@@ -42,8 +42,9 @@ class PortForwardingExtension(L3Extension):
         self, key: RouterId, value: ExtendedRouter, grant: Grant
     ) -> RouterContribution | None:
         full = value.state.full
-        if full is None or full.gateway is None:
-            return None
+        has_gateway = full is not None and full.gateway is not None
+        if not has_gateway and value.state.central is None:
+            return None  # another host has the part with the gateway
         forwarded = tuple(_forwarded_ports(value.related))
         if not forwarded:
             return None

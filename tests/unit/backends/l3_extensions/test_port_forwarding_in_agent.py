@@ -14,7 +14,14 @@ from netfw.model.ids import PortForwardingId, PortId
 from netfw.model.port_range import PortRange
 from netfw.model.resource import ref
 from netfw_drivers.l3_extensions.port_forwarding import PortForwardingExtension
-from tests.unit.agents.l3.environment import EDGE, environments, floating_ip
+from tests.unit.agents.l3.distributed import (
+    CENTRAL,
+    DVR,
+    ELSEWHERE,
+    distributed_environments,
+    instance,
+)
+from tests.unit.agents.l3.environment import EDGE, HERE, assigned, environments, floating_ip
 
 ONE = floating_ip(20, EDGE)
 SHARED = floating_ip(30, EDGE, None, port_id=None)
@@ -87,3 +94,23 @@ def test_floating_ip_changes_between_a_port_and_forwarded_ports(environment):
     found.ready()
     assert found.router.floating_ips().keys() == {ONE.id}
     assert found.router.routers()[EDGE.id].contributions == ()
+
+
+@pytest.mark.spec("L3-80", "L3-63")
+def test_forwarded_ports_of_a_distributed_router_are_at_its_central_part():
+    shared = evolve(SHARED, router_id=DVR.id)
+    with distributed_environments() as make:
+        extensions = [PortForwardingExtension()]
+        found = make(
+            *CENTRAL, shared, FORWARDING, assigned(DVR),
+            agent_mode="dvr_snat", extensions=extensions,
+        )  # fmt: skip
+        found.ready()
+        (contribution,) = found.router.routers()[DVR.id].contributions
+        assert [each.ip for each in contribution.addresses] == [shared.address]
+        assert found.report(shared) == ("ACTIVE", "")
+        mine = instance(11, HERE)
+        compute = make(*ELSEWHERE, shared, FORWARDING, mine, extensions=extensions)
+        compute.ready()
+        assert compute.router.routers()[DVR.id].contributions == ()
+        assert compute.report(shared) is None
