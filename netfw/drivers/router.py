@@ -31,8 +31,10 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
 
     Called by the workers of the L3 agent, outside any transaction.  An update concerns one or
     several routers; calls may run in parallel, and no two at once concern the same router.  A
-    floating IP concerns the router of its value and the router that has it now.  Devices are made
-    with the host's ``InterfaceDriver``.  Promises beyond those of :class:`HostDriver`:
+    floating IP concerns the router of its value and the router that has it now.  An agent gateway
+    comes in an update of its own, which may run beside those of routers, but for one that removes
+    it: that comes after the floating IPs that use it.  Devices are made with the host's
+    ``InterfaceDriver``.  Promises beyond those of :class:`HostDriver`:
 
     1. Instances behind the interfaces reach each other, the destinations of the routes and, with a
        gateway, external networks, with NAT as ``Gateway.snat`` and the address scopes require.
@@ -56,7 +58,8 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
     9. A part or feature that the driver does not declare as a capability is ``NotSupported`` for
        its key, and nothing of it is made.
     10. A floating IP whose router has no gateway on this host waits; the update that brings the
-        gateway also has the floating IP.  While the gateway's device is not wired
+        gateway also has the floating IP.  One at a local part waits for the agent gateway to its
+        network, and comes again in an update after it.  While the gateway's device is not wired
         (``Device.wired``), its floating IPs have their rules and wait.  When `unwired_ports` of a
         router changes, a driver with ``WATCH`` announces the addresses and sends ``KeysChanged``
         for the router, and for its floating IPs if the port is the gateway; another one announces

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from attrs import evolve
+
 from netfw.agents.common.job_executor import with_failed
 from netfw.agents.common.jobs import Job
 from netfw.agents.l3.agent_gateway import AgentGatewaySpec, UnusedAgentGateway
@@ -38,6 +40,8 @@ class AgentGatewayExecutor:
         self._users = AgentGatewayUsers()
         self._requested: set[NetworkId] = set()
         """Networks whose ports were requested, and not released since."""
+        self._errors: dict[NetworkId, NetfwError] = {}
+        """Why gateways could not be made at the last attempt."""
 
     def watch(self, sink: Sink) -> None:
         """Have *sink* called with the keys that can be converged now."""
@@ -74,9 +78,33 @@ class AgentGatewayExecutor:
                 self._users.record_in_force(key)
         self._release(key for key in outcome.done if key not in networks)
         waiting: dict[L3Key, str] = dict.fromkeys(blocked, BEING_REMOVED)
-        return outcome | Outcome(waiting=waiting)
+        return self._explain(networks, outcome | Outcome(waiting=waiting))
+
+    def _explain(
+        self, networks: Mapping[FloatingIpKey, NetworkId], outcome: Outcome[L3Key]
+    ) -> Outcome[L3Key]:
+        """Return *outcome*, with why the gateways could not be made that floating IPs wait for."""
+        errors = dict[L3Key, NetfwError | None](
+            (key, self._errors.get(network)) for key, network in networks.items()
+        )
+        waiting = {
+            key: why if (error := errors.get(key)) is None else f"{why}: {error}"
+            for key, why in outcome.waiting.items()
+        }
+        return evolve(outcome, waiting=waiting)
 
     def _put(self, key: AgentGatewayKey, spec: AgentGatewaySpec) -> Outcome[L3Key]:
+        self._errors.pop(key.network, None)
+        try:
+            outcome = self._make(key, spec)
+        except NetfwError as exc:
+            self._errors[key.network] = exc
+            raise
+        if key in outcome.failed:
+            self._errors[key.network] = outcome.failed[key]
+        return outcome
+
+    def _make(self, key: AgentGatewayKey, spec: AgentGatewaySpec) -> Outcome[L3Key]:
         port = spec.own
         if port is None:
             requested = self._source.request(spec.request)
@@ -92,6 +120,7 @@ class AgentGatewayExecutor:
 
     def _remove(self, key: AgentGatewayKey, *, is_published: bool) -> Outcome[L3Key]:
         """Remove a gateway; release its port if the source has it."""
+        self._errors.pop(key.network, None)
         if not self._users.begin_removal(key.network):
             return Outcome(waiting={key: IN_USE})
         try:

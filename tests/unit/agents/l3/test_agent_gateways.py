@@ -4,7 +4,7 @@ import pytest
 
 from netfw.agents.common.jobs import Job
 from netfw.agents.l3.agent_gateway import UnusedAgentGateway
-from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
+from netfw.agents.l3.agent_gateway_executor import IN_USE, AgentGatewayExecutor
 from netfw.agents.l3.agent_gateway_users import AgentGatewayUsers
 from netfw.agents.l3.executor import NO_PORT, L3JobExecutor
 from netfw.drivers.values.agent_requests import EnsureGatewayPort, ReleaseGatewayPort
@@ -85,7 +85,7 @@ def test_slow_source_delays_its_floating_ips_and_nothing_else(environment):
     found.until(lambda status: found.report(LOCAL_ONE) is not None)
     assert found.report(LOCAL_ONE) == ("DOWN", f"it waits: {WAITS}")
     assert found.report(DVR) == ("ACTIVE", "")
-    assert found.source.requested.is_set()
+    assert found.source.requested.wait(60)
     assert not found.router.agent_gateways()
     found.source.gate.set()
     found.ready()
@@ -99,6 +99,8 @@ def test_failed_requests_are_retried(environment):
     found.source.refuses = True
     status = found.until(lambda status: status.degraded.get(str(GATEWAY)))
     assert "the source does not answer" in status.degraded[str(GATEWAY)]
+    reason = f"it waits: {WAITS}: the source does not answer"
+    found.until(lambda status: found.report(LOCAL_ONE) == ("DOWN", reason), pace=1.0)
     found.source.refuses = False
     found.until(lambda status: found.report(LOCAL_ONE) == ("ACTIVE", ""), pace=1.0)
     found.source.refuses = True
@@ -119,9 +121,8 @@ def test_agent_gateway_waits_for_a_floating_ip_that_cannot_be_removed(environmen
     key = FloatingIpKey(LOCAL_ONE.id)
     found.machine.unremovable[key] = "it is in use"
     found.source.remove(ref(LOCAL_ONE))
-    status = found.until(lambda status: str(key) in status.degraded)
-    status = found.until(lambda status: str(GATEWAY) in status.waiting)
-    assert status.waiting[str(GATEWAY)] == "the removal of its floating IPs"
+    found.until(lambda status: str(key) in status.degraded)
+    found.until(lambda status: status.waiting.get(str(GATEWAY)) == IN_USE)
     assert found.router.agent_gateways()
     assert not found.asked(ReleaseGatewayPort)
     found.machine.unremovable.clear()
