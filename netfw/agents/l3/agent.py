@@ -97,17 +97,7 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
         validate_config(settings, driver.describe(), has_metadata=metadata is not None)
         self.binary = settings.binary
         self._source, self._driver, self._interface = source, driver, interface
-        self._context = L3HostContext(
-            host=settings.host,
-            metadata_port=settings.metadata_port if settings.enable_metadata_proxy else None,
-            ipv6_gateway=settings.ipv6_gateway,
-            handle_internal_only_routers=settings.handle_internal_only_routers,
-            gateway_external_network_id=settings.gateway_external_network_id,
-            supports_ha=RouterCapability.HA in driver.describe().capabilities,
-            ha_priority=settings.ha_vrrp_priority,
-            agent_mode=settings.agent_mode,
-            enable_inat_enat=settings.enable_inat_enat,
-        )
+        self._context = _make_context(settings, driver)
         routers = RouterDirectory() if directory is None else directory
         routers.attach(driver)
         self._extensions = RouterExtensions(extensions, routers)
@@ -306,6 +296,20 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
             return Status.DOWN, result.reason
         is_new = error is None and key not in self._activated
         return Status.BUILD if is_new else Status.DEGRADED, result.reason
+
+
+def _make_context(settings: L3AgentConfig, driver: RouterDriver) -> L3HostContext:
+    return L3HostContext(
+        host=settings.host,
+        metadata_port=settings.metadata_port if settings.enable_metadata_proxy else None,
+        ipv6_gateway=settings.ipv6_gateway,
+        handle_internal_only_routers=settings.handle_internal_only_routers,
+        gateway_external_network_id=settings.gateway_external_network_id,
+        supports_ha=RouterCapability.HA in driver.describe().capabilities,
+        ha_priority=settings.ha_vrrp_priority,
+        agent_mode=settings.agent_mode,
+        enable_inat_enat=settings.enable_inat_enat,
+    )
 
 
 __all__ = ["L3Agent", "L3AgentConfig"]
