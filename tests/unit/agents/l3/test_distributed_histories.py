@@ -19,6 +19,7 @@ from tests.unit.agents.l3.distributed import (
     SG_HERE,
     SG_THERE,
     GatewaySource,
+    agent_gateway_port,
     instance,
 )
 from tests.unit.agents.l3.environment import (
@@ -107,6 +108,8 @@ def test_machine_ends_as_the_source_says(history):
     wanted = make_world(*world.source.items())
     converge(wanted)
     assert world.machine.present == wanted.machine.present
+    port = world.source.resource(ref(agent_gateway_port()))
+    assert (port is not None) == (AgentGatewayKey(OUTSIDE.id) in world.machine.present)
     assert world.metadata.machine.present == wanted.metadata.machine.present
     for number in range(20, 23):
         floating = floating_ip(number, DVR)
