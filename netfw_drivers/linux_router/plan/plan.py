@@ -146,7 +146,12 @@ class _RouterPlanner:
         stages = [each for network in self._gateways() for each in self._gateway(network)]
         gaining = self._gaining()  # those that lose a floating IP come first
         routers = changes.desired.keys() | self._routers()
-        for router in sorted(routers, key=lambda id: (id in gaining, str(id))):
+
+        def order(part: PartId) -> tuple[bool, bool, str]:
+            """Return the sort key: a part that is dropped may have the port of another one."""
+            return not self._is_dropped(part), part in gaining, str(part)
+
+        for router in sorted(routers, key=order):
             stages += self._router(router, changes)
         for network, found in sorted(self.observed.gateways.items(), key=lambda each: each[0]):
             if self._is_unwanted(AgentGatewayKey(network)):

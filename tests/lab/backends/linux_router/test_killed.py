@@ -18,7 +18,13 @@ from netfw.testing.conformance.dhcp.lab_host import BRIDGE
 from netfw.testing.conformance.router.factories import make_site
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router import driver_process
-from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment
+from tests.lab.backends.linux_router.distributed_sites import (
+    bring_entries,
+    entries,
+    make_agent_gateway,
+    make_distributed,
+)
+from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, plan
 
 pytestmark = pytest.mark.services
 
@@ -57,6 +63,45 @@ def test_a_killed_driver_interrupts_no_traffic(tmp_path: Path) -> None:
         driver = environment.make_driver()
         wait_until(lambda: driver.converge(updates[0]).ok, seconds=60)
         assert not driver.plan(updates[0], driver.observe(None))  # type: ignore[attr-defined]
+        assert traffic.stop() == 0
+        assert stream is not None
+        assert stream.is_alive()
+        stream.close()
+        assert driver.gc(()).ok
+        environment.killed(driver)
+
+
+@pytest.mark.spec("L3-62")
+def test_a_killed_driver_interrupts_no_floating_ip(tmp_path: Path) -> None:
+    chance = random.Random(62)
+    with LinuxRouterEnvironment() as environment:
+        site = make_distributed()
+        gateway = make_agent_gateway(site.external)
+        environment.admit([*site.ports, gateway.value.port])
+        net, external = site.nets[0], site.external
+        kept, moving = (site.floating(n, net.address(n - 30)) for n in (50, 51))
+        updates = [
+            Update(put=entries(site, gateways=[gateway], floating=[kept, moving])),
+            Update(put={moving.key: moving.to(net.address(22)).value}),
+            Update(
+                put=entries(site.with_state(central=None), floating=[kept]),
+                drop=frozenset({moving.key}),
+            ),
+        ]
+        driver = environment.make_driver()
+        bring_entries(driver, dict(updates[0].put))
+        environment.killed(driver)
+        outside = environment.machine(external.id, external.interfaces(1))
+        environment.machine(net.id, net.interfaces(20), net.gateways())
+        wait_until(lambda: outside.reach(kept.address), seconds=60)
+        job = tmp_path / "job"
+        job.write_bytes(pickle.dumps(environment.job(BRIDGE, updates)))
+        traffic, stream = outside.traffic(kept.address), outside.connect(kept.address, 80)
+        for _ in range(KILLS):
+            kill_at_random(job, chance)
+        driver = environment.make_driver()
+        bring_entries(driver, dict(updates[0].put))
+        assert not plan(driver, updates[0])
         assert traffic.stop() == 0
         assert stream is not None
         assert stream.is_alive()
