@@ -36,6 +36,7 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.names import gateway_namespace, link_devices, part_key
 
 ADDRESSES: Final = IPv4Network("169.254.64.0/18")
+_LENGTH = 31
 SETTINGS: Mapping[str, str] = {
     "ipv4/rp_filter": "0",
     "ipv4/send_redirects": "0",
@@ -63,9 +64,12 @@ def find_pair(addresses: Iterable[FoundAddress], device: str) -> LinkPair | None
     """Return the pair that the gateway's end *device* has, if any."""
     for entry in addresses:
         interface = entry.address.interface
-        if entry.address.device == device and isinstance(interface, IPv4Interface):
-            pair = LinkPair(interface.network)
-            if interface == pair.gateway_end and pair.network.subnet_of(ADDRESSES):
+        if entry.address.device != device or not isinstance(interface, IPv4Interface):
+            continue
+        network = interface.network
+        if network.prefixlen == _LENGTH and network.subnet_of(ADDRESSES):
+            pair = LinkPair(network)
+            if interface == pair.gateway_end:
                 return pair
     return None
 
@@ -75,7 +79,7 @@ def allocate_pair(taken: Collection[IPv4Address]) -> LinkPair:
 
     :raises Exhausted: there is none.
     """
-    for network in ADDRESSES.subnets(new_prefix=31):
+    for network in ADDRESSES.subnets(new_prefix=_LENGTH):
         if network[0] not in taken and network[1] not in taken:
             return LinkPair(network)
     raise Exhausted(f"an agent gateway has at most {ADDRESSES.num_addresses // 2} routers")

@@ -15,6 +15,7 @@ from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.operations import HookPoint
 from netfw.linux.iptables.rule import Family
 from netfw.linux.router_netns import (
+    NetnsLink,
     NetnsPort,
     RouterNetns,
     plan_router_netns,
@@ -215,3 +216,67 @@ def test_an_old_route_that_hides_no_next_hop_is_removed_last(old: str):
         "ip route add 2001:db8::/48 via fd00::20 dev qg-1 metric 1024 table 254",
         f"ip route delete {old} via fd00::30 dev qg-1 metric 1024 table 254",
     ]
+
+
+LINK = NetnsLink(
+    device="rfp-1",
+    mtu=1450,
+    addresses=(ip_interface("169.254.64.0/31"),),
+    settings={"ipv6/disable_ipv6": "1", "ipv4/neigh/proxy_delay": "0"},
+    peer="fpr-1",
+    peer_netns="fip-1",
+)
+LINKED = evolve(ROUTER, links=(LINK,))
+
+
+def test_a_link_is_a_pair_of_two_namespaces() -> None:
+    assert texts(LINKED) == [
+        "ip link add rfp-1 type veth peer name fpr-1 netns fip-1",
+        "ip link set rfp-1 mtu 1450",
+        "sysctl -w net/ipv6/conf/rfp-1/disable_ipv6=1",
+        "sysctl -w net/ipv4/neigh/rfp-1/proxy_delay=0",
+        "ip link set rfp-1 up",
+        "ip address replace 169.254.64.0/31 dev rfp-1",
+    ]
+    assert len(stages(LINKED)) == 1
+    assert texts(ROUTER, linked()) == [
+        "ip address delete 169.254.64.0/31 dev rfp-1, and forget the connections of 169.254.64.0",
+        "unplug rfp-1 from qrouter-1",
+    ]
+
+
+def linked(mtu: int = 1450) -> ObservedNetns:
+    """The namespace with the link."""
+    link = Link(name="rfp-1", index=3, mtu=mtu, up=True, state="up", kind="veth")
+    address = Address(device="rfp-1", interface=LINK.addresses[0])
+    return evolve(
+        READY,
+        links={**READY.links, "rfp-1": link},
+        addresses=(*READY.addresses, FoundAddress(address=address)),
+        sysctls={**READY.sysctls, **LINK.sysctls},
+    )
+
+
+def test_a_link_changes_in_place() -> None:
+    assert not stages(LINKED, linked())
+    assert texts(LINKED, linked(mtu=1500)) == ["ip link set rfp-1 mtu 1450"]
+
+
+def test_a_broken_link_is_removed_on_both_sides_first() -> None:
+    broken = evolve(LINKED, links=(evolve(LINK, is_broken=True),))
+    made = stages(broken, linked())
+    assert texts(broken, linked())[:3] == [
+        "ip link delete fpr-1",
+        "ip link delete rfp-1",
+        "ip link add rfp-1 type veth peer name fpr-1 netns fip-1",
+    ]
+    step = made[0].operations[0].payload
+    assert isinstance(step, ChangeNetwork)
+    assert step.netns == "fip-1"
+    assert len(made) == 2  # one namespace each
+
+
+def test_devices_of_others_stay_with_their_addresses_and_routes() -> None:
+    others = evolve(linked(), routes=(*READY.routes, route("203.0.113.7/32", device="rfp-1")))
+    assert not stages(evolve(ROUTER, kept_prefix="rfp-"), others)
+    assert len(texts(evolve(ROUTER, kept_prefix="other-"), others)) == 3
