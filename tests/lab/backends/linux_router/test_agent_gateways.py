@@ -8,12 +8,14 @@ import threading
 from ipaddress import ip_network
 
 import pytest
+from attrs import evolve
 
 from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.router_values import RouterPart
 from netfw.model.ids import NetworkId
 from netfw.plan import Update
-from netfw.testing.conformance.router.factories import Net, make_net
+from netfw.testing.conformance.router.factories import Net, make_net, next_mac
+from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router.distributed_sites import (
     AgentGatewaySite,
@@ -84,7 +86,10 @@ def test_a_floating_ip_works_without_the_central_part(
     assert answer is not None
     assert answer.source == floating.address
     assert outside.reach(external.address(51)) is None  # it answers for floating IPs alone
-    driver = make_driver()
+    driver = make_driver()  # nothing announces now
+    assert isinstance(outside, LabMachine)
+    outside.instance.run(["ip", "neighbour", "flush", "all"])
+    wait_until(lambda: outside.reach(floating.address), seconds=60)
     assert not plan(driver, Update(put=wanted, complete=True))
     assert driver.converge(Update(put=wanted, complete=True)).ok
 
@@ -299,4 +304,72 @@ def test_what_was_removed_by_hand_is_reported_and_added_again(
     )
     bring_entries(driver, wanted)
     wait_until(lambda: outside.reach(floating.address), seconds=60)
+    assert not plan(make_driver(), Update(put=wanted, complete=True))
+
+
+@pytest.mark.spec("L3-62")
+def test_a_floating_ip_is_announced_once_it_works(
+    environment: LinuxRouterEnvironment,
+    make_driver: MakeDriver,
+    site: DistributedSite,
+    gateway: AgentGatewaySite,
+) -> None:
+    net, external = site.nets[0], site.external
+    floating = site.floating(50, net.address(20))
+    driver = make_driver()
+    bring_entries(driver, entries(site, gateways=[gateway]))
+    outside = environment.machine(external.id, external.interfaces(1))
+    inside = environment.machine(net.id, net.interfaces(20), net.gateways())
+    wait_until(lambda: inside.reach(net.address(1)), seconds=60)
+    mac, arrival = outside.announced(
+        floating.address, next_mac(), lambda: bring_entries(driver, entries(floating=[floating]))
+    )
+    assert mac == gateway.value.port.mac
+    assert arrival is not None
+
+
+@pytest.mark.spec("L3-62")
+def test_a_floating_ip_waits_until_the_switch_has_admitted_the_agent_gateway(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: DistributedSite
+) -> None:
+    gateway = make_agent_gateway(site.external)
+    floating = site.floating(50, site.nets[0].address(20))
+    wanted = entries(site, gateways=[gateway], floating=[floating])
+    driver = make_driver()
+    events: list[object] = []
+    driver.watch(events.append)
+    bring_entries(driver, entries(site))
+    assert driver.converge(Update(put=wanted)).waiting.keys() == {floating.key}
+    environment.admit([gateway.value.port])
+    wait_until(
+        lambda: any(floating.key in each.keys for each in events if isinstance(each, KeysChanged)),
+        seconds=60,
+    )
+    bring_entries(driver, wanted)
+
+
+@pytest.mark.spec("L3-62")
+def test_the_link_follows_the_external_network_of_the_router(
+    environment: LinuxRouterEnvironment,
+    make_driver: MakeDriver,
+    site: DistributedSite,
+    gateway: AgentGatewaySite,
+) -> None:
+    net = site.nets[0]
+    other = Net(blocks=(ip_network("198.51.100.0/24"), ip_network("2001:db8:fe::/64")))
+    moved = evolve(site, external=other).with_state(
+        local=evolve(site.local, external_network=other.id)
+    )
+    second = make_agent_gateway(other)
+    environment.admit([second.value.port])
+    driver = make_driver()
+    old, new = site.floating(50, net.address(20)), moved.floating(50, net.address(20))
+    bring_entries(driver, entries(site, gateways=[gateway, second], floating=[old]))
+    assert pairs(site.external.id)
+    bring_entries(driver, entries(moved, floating=[new]), drop=frozenset({old.key}))
+    assert not pairs(site.external.id)
+    outside = environment.machine(other.id, other.interfaces(1))
+    environment.machine(net.id, net.interfaces(20), net.gateways())
+    wait_until(lambda: outside.reach(new.address), seconds=60)
+    wanted = entries(moved, gateways=[gateway, second], floating=[new])
     assert not plan(make_driver(), Update(put=wanted, complete=True))
