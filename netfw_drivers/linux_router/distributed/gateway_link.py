@@ -189,7 +189,8 @@ class GatewayLink:
             return
         if self.end.mtu != self.mtu:
             yield SetMtu(self.device, self.mtu)
-        yield from plan_sysctl(settings, self.sysctls)
+        known = {name: value for name, value in settings.items() if name in self.sysctls}
+        yield from plan_sysctl(known, self.sysctls)
         if not self.end.up:
             yield SetUp(self.device)
         yield from plan_addresses([address], self.addresses)

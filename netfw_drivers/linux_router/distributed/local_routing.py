@@ -41,9 +41,6 @@ NEIGHBOUR_SETTINGS: Mapping[str, str] = {
 """Parameters of an interface: an address that moved without an announcement is found soon; in IPv6
 by multicast, as the answer to a unicast probe would go to the host of the instance alone."""
 
-LOCAL_SYSCTLS: Mapping[str, str] = {"net.netfilter.nf_conntrack_tcp_be_liberal": "1"}
-"""Parameters of the namespace: it sees one direction of most connections."""
-
 
 @frozen(kw_only=True)
 class LocalRouting:

@@ -24,7 +24,6 @@ from netfw.model.ids import FloatingIpId, PortId
 from netfw_drivers.linux_router.config.keepalived import marker
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
 from netfw_drivers.linux_router.distributed.local_routing import (
-    LOCAL_SYSCTLS,
     NEIGHBOUR_SETTINGS,
     route_to_central,
     route_to_gateway,
@@ -257,7 +256,6 @@ class DesiredRouter:
             links=tuple(links),
             routes=(*netns.routes, *(each for routing in routings for each in routing.routes)),
             policy_rules=tuple(each for routing in routings for each in routing.rules),
-            sysctls={**netns.sysctls, **LOCAL_SYSCTLS},
         )
 
     def ports(self, translations: Translations) -> Iterator[NetnsPort]:

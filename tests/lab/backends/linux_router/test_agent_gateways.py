@@ -228,11 +228,16 @@ def test_two_routers_share_an_agent_gateway_and_reach_each_other(
     answer = machines[0].reach(floating[1].address, "tcp", 80)
     assert answer is not None
     assert answer.source == floating[0].address
-    first_is_lowest = make_driver()
+    driver = make_driver()
     wanted = entries(*sites, gateways=[gateway], floating=floating)
-    assert not plan(first_is_lowest, Update(put=wanted, complete=True))
-    bring_entries(first_is_lowest, wanted, complete=True)
+    assert not plan(driver, Update(put=wanted, complete=True))
+    bring_entries(driver, wanted, complete=True)
     assert pairs(one.external.id) == former
+    third = make_distributed(make_net(3), external=one.external, number=12)
+    environment.admit(third.ports)
+    more = third.with_state(central=None), third.floating(53, third.nets[0].address(20))
+    bring_entries(driver, entries(more[0], floating=[more[1]]))
+    assert pairs(one.external.id) == [*former, "169.254.64.5"]
 
 
 @pytest.mark.spec("L3-62", "L3-69")

@@ -25,6 +25,7 @@ RFP, FPR = link_devices(ROUTER)
 NEW = GatewayLink(router=ROUTER, network=EXTERNAL, pair=PAIR, mtu=1450)
 SERVED = {FIPS[0]: translation()}
 ROUTES = (route("203.0.113.9/32", via="169.254.64.2", device=FPR),)
+SYSCTLS = GatewayLink.parameters(ROUTER)
 
 
 def found(*routes: Route, up: bool = True, mtu: int = 1450) -> ObservedNetns:
@@ -36,7 +37,7 @@ def found(*routes: Route, up: bool = True, mtu: int = 1450) -> ObservedNetns:
         links={FPR: Link(name=FPR, index=3, mtu=mtu, up=up, state="up", kind="veth")},
         addresses=tuple(FoundAddress(address=each) for each in own),
         routes=routes,
-        sysctls=GatewayLink.parameters(ROUTER),
+        sysctls=SYSCTLS,
     )
 
 
@@ -87,6 +88,8 @@ def test_a_link_as_it_should_be_plans_nothing() -> None:
     assert not link.differs(found(*ROUTES), SERVED)
     assert link.differs(found(), SERVED)
     assert texts(NEW, {}) == []
+    without_ipv6 = evolve(link, sysctls={})
+    assert texts(without_ipv6) == []
 
 
 @pytest.mark.parametrize(
@@ -95,7 +98,7 @@ def test_a_link_as_it_should_be_plans_nothing() -> None:
         (found(), "ip route add 203.0.113.9/32"),
         (found(*ROUTES, up=False), f"ip link set {FPR} up"),
         (found(*ROUTES, mtu=1500), f"ip link set {FPR} mtu 1450"),
-        (evolve(found(*ROUTES), sysctls={}), "sysctl -w"),
+        (evolve(found(*ROUTES), sysctls=dict.fromkeys(SYSCTLS, "7")), "sysctl -w"),
         (evolve(found(*ROUTES), addresses=()), "ip address add 169.254.64.3/31"),
     ],
 )

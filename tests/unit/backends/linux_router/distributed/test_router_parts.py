@@ -15,7 +15,7 @@ from netfw.drivers.values.router_values import (
     RouterState,
 )
 from netfw.linux.router_netns.values import RouterNetns
-from netfw.linux.service_netns.steps import MakeNamespace
+from netfw.linux.service_netns.steps import MakeNamespace, RemoveConnections, RestoreTables
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
@@ -145,3 +145,26 @@ def test_a_floating_ip_of_a_local_part_waits_for_the_agent_gateway() -> None:
     put = {KEY: BOTH, fip(): nat(part=RouterPart.LOCAL)}
     planned = plan_routers(Update(put=put), ObservedRouters(), CONTEXT)
     assert planned.waiting.keys() == {fip()}
+
+
+@pytest.mark.spec("L3-62")
+def test_nothing_answers_for_a_floating_ip_before_its_route_leads_to_the_router() -> None:
+    inside = port(0, "10.0.0.1/24")
+    state = RouterState(local=LocalRouter(interfaces=(inside,), external_network=EXTERNAL))
+    absent = FoundRouter(netns=ObservedNetns(netns=f"qrouter-{ROUTER}"), link=LINK)
+    update = Update(put={KEY: state, fip(): nat(part=RouterPart.LOCAL)})
+    planned = plan_routers(update, ObservedRouters(routers={ROUTER: absent}), CONTEXT)
+    assert not planned.waiting
+    operations = [each for stage in planned.stages for each in stage.operations]
+    texts = [each.text for each in operations]
+    rule = next(n for n, text in enumerate(texts) if text.startswith("ip -4 rule add"))
+    restore = next(
+        n for n, each in enumerate(operations) if isinstance(each.payload, RestoreTables)
+    )
+    ended = next(
+        n for n, each in enumerate(operations) if isinstance(each.payload, RemoveConnections)
+    )
+    (answered,) = (n for n, text in enumerate(texts) if "add 203.0.113.9/32" in text)
+    assert restore < rule < ended < answered
+    assert operations[ended].payload.address == nat().fixed_address  # they left by another way
+    assert operations[answered].owners == {fip()}
