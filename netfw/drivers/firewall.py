@@ -44,7 +44,7 @@ class Rules:
     fragments, which have no ports, pass by their protocol."""
 
 
-@frozen
+@frozen(cache_hash=True)
 class Member:
     """An address in a group that rules refer to.  It is its own key and its own value.
 

@@ -75,7 +75,7 @@ KINDS: Mapping[type[Resource], Kind] = MappingProxyType(
 )
 
 
-@frozen
+@frozen(cache_hash=True)
 class Ref:
     """A reference to a resource, whatever its revision."""
 

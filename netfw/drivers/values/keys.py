@@ -29,7 +29,7 @@ class PortKey:
         return f"port {self.port}"
 
 
-@frozen
+@frozen(cache_hash=True)
 class NetworkKey:
     """A network."""
 
@@ -69,7 +69,7 @@ class FloatingIpKey:
         return f"floating IP {self.floating_ip}"
 
 
-@frozen
+@frozen(cache_hash=True)
 class GroupKey:
     """A security group."""
 
@@ -79,7 +79,7 @@ class GroupKey:
         return f"security group {self.group}"
 
 
-@frozen
+@frozen(cache_hash=True)
 class AddressGroupKey:
     """An address group."""
 

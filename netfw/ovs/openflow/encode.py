@@ -107,6 +107,15 @@ def decode_match(fields: bytes) -> Match:
     return Match(tuple(sorted(term for term in known if term is not None)))
 
 
+def decode_field(key: Key, where: MatchField) -> tuple[int, int] | None:
+    """Value and mask of one field of *key*, or ``None`` if it is not matched."""
+    for oxm in _split(key[3:]):
+        if _INDEX.get(oxm[:3]) == where.index:
+            term = _term(oxm)
+            return None if term is None else term[1:]
+    return None
+
+
 def describe_key(key: Key) -> str:
     """*key* as a person reads it; fields that we do not know are shown in hex."""
     table, priority = _KEY.unpack_from(key)

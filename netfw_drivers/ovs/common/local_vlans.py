@@ -25,7 +25,7 @@ NET_UUID = "net_uuid"
 """Key of a port's ``other_config``: the network it is wired to."""
 
 
-@frozen
+@frozen(cache_hash=True)
 class Domain:
     """One broadcast domain on this host: a segment of a network."""
 

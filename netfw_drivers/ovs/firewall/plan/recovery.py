@@ -12,8 +12,16 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from attrs import frozen
 
 from netfw import flows as of
+from netfw.flows.field import FIELD
 from netfw.ovs.openflow.decode import conjunctions, note_of
-from netfw.ovs.openflow.encode import Key, canonical, cookie_of, decode_match, encode_flows
+from netfw.ovs.openflow.encode import (
+    Key,
+    canonical,
+    cookie_of,
+    decode_field,
+    decode_match,
+    encode_flows,
+)
 from netfw.ovs.openflow.encode import State as Bytes
 from netfw_drivers.ovs.firewall.plan.changes import MAX_POLICIES, STATIC, FlowOwner, Owner
 from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
@@ -39,6 +47,8 @@ from netfw_drivers.ovs.pipeline.tables import (
 
 _RULES = RULES_EGRESS.number, RULES_INGRESS.number
 _BASES = BASE_EGRESS.number, BASE_INGRESS.number
+_NOTED = BASE_INGRESS.number, *_RULES
+"""Tables with notes."""
 _MAX_MEANINGS = 1 << 24
 _PLANES = {(plane.table.number, plane.priority): plane for plane in RuleStage}
 
@@ -48,7 +58,6 @@ class ParsedFlow:
     """One flow of the firewall."""
 
     key: Key
-    match: of.Match
     actions: Bytes
 
     @property
@@ -59,9 +68,19 @@ class ParsedFlow:
     def priority(self) -> int:
         return int.from_bytes(self.key[1:3])
 
+    @property
+    def match(self) -> of.Match:
+        return decode_match(self.key[3:])
+
+    @property
+    def conj_id(self) -> int | None:
+        """The number of the conjunction that the flow is for."""
+        found = decode_field(self.key, FIELD["conj_id"])
+        return None if found is None else found[0]
+
     def value(self, where: of.RegisterField) -> int | None:
         """Return the value of a register's bits that the flow matches, or ``None`` for any."""
-        found = self.match.get(f"reg{where.number}")
+        found = decode_field(self.key, where.bits.field)
         if found is None or found[1] & where.mask != where.mask:
             return None
         return (found[0] & where.mask) >> where.first
@@ -73,7 +92,9 @@ class RecoveredState:
     def __init__(self, flows: Iterable[tuple[Key, Bytes]]) -> None:
         self.state = State()
         self._parts: dict[FlowOwner, list[Key]] = defaultdict(list)
-        found = [_read(key, state) for key, state in flows if cookie_of(state) == COOKIE]
+        found = [
+            ParsedFlow(canonical(key), state) for key, state in flows if cookie_of(state) == COOKIE
+        ]
         ports = self._note_all(found)
         for flow in found:
             part = self._part(flow, ports)
@@ -89,7 +110,7 @@ class RecoveredState:
         """Read the notes; return the ports by their numbers."""
         ports: dict[int, PortNote] = {}
         for flow in found:
-            data = note_of(flow.actions)
+            data = note_of(flow.actions) if flow.table in _NOTED else None
             noted = None if data is None else read(data)
             if noted is not None:
                 self._note(flow, noted, ports)
@@ -101,15 +122,15 @@ class RecoveredState:
         return ports
 
     def _note(self, flow: ParsedFlow, noted: Noted, ports: dict[int, PortNote]) -> None:
-        id, policy, target = flow.match.get("conj_id"), flow.value(POLICY), flow.value(TARGET)
+        id, policy, target = flow.conj_id, flow.value(POLICY), flow.value(TARGET)
         state = self.state
         match noted:
             case PortNote():
                 if target is not None:
                     ports[target] = noted
             case Permit() | GroupPresent() | MemberSet():
-                if id is not None and id[0] < _MAX_MEANINGS and noted not in state.meanings.number:
-                    state.note_meaning(noted, id[0])
+                if id is not None and id < _MAX_MEANINGS and noted not in state.meanings.number:
+                    state.note_meaning(noted, id)
             case groups:
                 number = policy or 0
                 if 0 < number <= MAX_POLICIES and groups not in state.policies.number:
@@ -123,9 +144,9 @@ class RecoveredState:
             return ports[number].port if number in ports else None
         if not rules:
             return None
-        id, policy = flow.match.get("conj_id"), flow.value(POLICY)
+        id, policy = flow.conj_id, flow.value(POLICY)
         if id is not None:
-            return MeaningOwner(id[0])
+            return MeaningOwner(id)
         if policy is not None:
             return PolicyOwner(policy)
         plane = _PLANES.get((flow.table, flow.priority))
@@ -145,7 +166,3 @@ class RecoveredState:
             address = address_at(clause_match)
             if address is not None:
                 self.state.members.add(meaning.remote, address)
-
-
-def _read(key: Key, state: Bytes) -> ParsedFlow:
-    return ParsedFlow(canonical(key), decode_match(key[3:]), state)
