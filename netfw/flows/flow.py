@@ -87,7 +87,7 @@ def _check_actions(flow: Flow) -> None:
             if kind is Conjunction:
                 _check_conjunction(flow)
             continue
-        if kind is Load and action.bits.field.needs is None:
+        if isinstance(action, Load) and action.bits.field.needs is None:
             continue
         if kind is PushVlan:
             tagged = True
