@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
-from sqlalchemy import delete
-
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.subscription import AGENT_TYPES, Service
 from netfw.model.agent import Agent
 from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import Kind
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.schema.tables import HOST_MACS
+from netfw.server.db.allocation.pools import HostMacs
 
 
 def gateway_device_id(host: str) -> str:
@@ -27,7 +25,7 @@ def release_host_resources(unit: UnitOfWork, agent: Agent) -> None:
     if service is Service.L3:
         release_gateway_ports(unit, agent.host)
     elif _is_l2(agent.agent_type) and not _has_l2_agent(unit, agent.host):
-        unit.tx.connection.execute(delete(HOST_MACS).where(HOST_MACS.c.host == agent.host))
+        HostMacs(unit.tx.connection).release(agent.host)
 
 
 def release_gateway_ports(unit: UnitOfWork, host: str, **filters: str) -> None:

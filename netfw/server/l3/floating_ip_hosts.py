@@ -13,11 +13,10 @@ pair locks the routers of the network, so that it does not miss a concurrent ass
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
-from typing import Final, cast
+from typing import cast
 from uuid import UUID
 
 from attrs import evolve
-from sqlalchemy import Connection, bindparam, select
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
@@ -32,25 +31,12 @@ from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.router import Router
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.resources.rows import AT_ONCE, value
-from netfw.server.db.schema.resource_tables import PORTS, STORED
+from netfw.server.db.agents.locked_agents import agents_for_share
+from netfw.server.db.resources.address_pairs import ports_with_pairs
+from netfw.server.db.resources.rows import AT_ONCE
 from netfw.server.l3.forwarded_ports import lock_floating_ips
 from netfw.server.l3.router_ports import router_of
 from netfw.server.scheduling.choice import serves_floating_ips
-
-NO_PAIRS: Final = '"allowed_address_pairs":[]'
-"""Part of the bodies of ports without allowed address pairs."""
-SELECT_WITH_PAIRS: Final = select(PORTS.c.body).where(
-    PORTS.c.network_id == bindparam("network"),
-    ~PORTS.c.body.contains(NO_PAIRS, autoescape=True),
-)
-AGENTS: Final = STORED[Kind.AGENT].table
-SELECT_L3_AGENTS_FOR_SHARE: Final = (
-    select(AGENTS.c.body)
-    .where(AGENTS.c.host.in_(bindparam("hosts", expanding=True)), AGENTS.c.agent_type == L3_AGENT)
-    .order_by(AGENTS.c.id)
-    .with_for_update(read=True)
-)
 
 Pairs = Mapping[NetworkId, Collection[tuple[PortId, IpNetwork]]]
 """The allowed address pairs of networks, with the ports that have them."""
@@ -76,7 +62,7 @@ def find_host(unit: UnitOfWork, router: Router, port: Port, address: IpAddress) 
     if not router.distributed:
         return None
     serving = _serving_hosts(unit, {port.binding.host})
-    pairs = _read_pairs(unit.tx.connection, {port.network_id} if serving else ())
+    pairs = _read_pairs(unit, {port.network_id} if serving else ())
     return decide_floating_ip_host(router, port, address, serving, pairs)
 
 
@@ -113,7 +99,7 @@ def update_hosts(unit: UnitOfWork, ids: Collection[UUID]) -> None:
     inside = [cast(Port, ports[each.port_id]) for each in local]
     serving = _serving_hosts(unit, {port.binding.host for port in inside})
     networks = {port.network_id for port in inside if port.binding.host in serving}
-    pairs = _read_pairs(unit.tx.connection, networks)
+    pairs = _read_pairs(unit, networks)
     hosts = {
         floating.id: decide_floating_ip_host(
             cast(Router, routers[floating.router_id]), port, floating.fixed_address, serving, pairs
@@ -187,26 +173,21 @@ def _serving(agent: object) -> bool:
 def _serving_hosts(unit: UnitOfWork, hosts: Set[str]) -> Set[str]:
     """Return those of *hosts* whose L3 agents serve floating IPs; the agents are locked, so that a
     concurrent change of their modes waits."""
-    wanted = sorted(hosts - {""})
-    found: set[str] = set()
-    for at in range(0, len(wanted), AT_ONCE):
-        some = {"hosts": wanted[at : at + AT_ONCE]}
-        bodies = unit.tx.connection.execute(SELECT_L3_AGENTS_FOR_SHARE, some).scalars()
-        agents = [cast(Agent, value(Kind.AGENT, body)) for body in bodies]
-        found |= {agent.host for agent in agents if serves_floating_ips(agent)}
-    return found
+    wanted = hosts - {""}
+    agents = agents_for_share(unit.tx.connection, L3_AGENT, wanted) if wanted else ()
+    return {agent.host for agent in agents if serves_floating_ips(agent)}
 
 
-def _read_pairs(connection: Connection, networks: Iterable[NetworkId]) -> Pairs:
+def _read_pairs(unit: UnitOfWork, networks: Iterable[NetworkId]) -> Pairs:
     """Read the allowed address pairs on *networks*, in a statement for each."""
-    found: dict[NetworkId, list[tuple[PortId, IpNetwork]]] = {}
-    for network in networks:
-        bodies = connection.execute(SELECT_WITH_PAIRS, {"network": str(network)}).scalars()
-        ports = [cast(Port, value(Kind.PORT, body)) for body in bodies]
-        found[network] = [
-            (port.id, pair.prefix) for port in ports for pair in port.allowed_address_pairs
+    return {
+        network: [
+            (port.id, pair.prefix)
+            for port in ports_with_pairs(unit.tx.connection, network)
+            for pair in port.allowed_address_pairs
         ]
-    return found
+        for network in networks
+    }
 
 
 def _find(unit: UnitOfWork, **filters: Collection[UUID]) -> list[UUID]:

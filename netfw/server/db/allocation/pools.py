@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.server.type_driver import Pool, Range
@@ -146,3 +146,7 @@ class HostMacs:
             self._connection.execute(insert(HOST_MACS).values(host=host, mac=str(mac)))
         except IntegrityError as exc:
             raise RetryTransaction(f"{mac} is taken, or {host} has a MAC address by now") from exc
+
+    def release(self, host: str) -> None:
+        """Release the MAC address of *host*.  Idempotent."""
+        self._connection.execute(delete(HOST_MACS).where(HOST_MACS.c.host == host))
