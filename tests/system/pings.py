@@ -32,9 +32,10 @@ class Pings:
         """Who lost how many; nobody: nothing was lost."""
         return {name: ping.lost for name, ping in self.stop().items() if ping.lost}
 
-    def outage(self) -> float:
-        """Return the longest outage of any of them in seconds, by the clock."""
-        return max(ping.outage_by_clock for ping in self.stop().values())
+    def outage(self, *names: str) -> float:
+        """Return the longest outage of any of them, or of those of *names*, by the clock."""
+        results = self.stop()
+        return max(results[name].outage_by_clock for name in names or results)
 
     def report(self) -> str:
         return "; ".join(

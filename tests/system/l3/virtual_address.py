@@ -19,8 +19,6 @@ from tests.system.l3.routed_networks import Guest, RoutedNetworks, Segment
 ADVERT = 1
 """Seconds between two advertisements."""
 PRIORITIES = (150, 100)
-TAKEOVER = 3 * ADVERT + ADVERT * (256 - PRIORITIES[1]) / 256
-"""Seconds until the second instance takes over from a first one that fell silent."""
 _CONFIG = """
 global_defs {{
     vrrp_garp_master_refresh 0
