@@ -109,17 +109,19 @@ def test_everything_of_a_floating_ip_is_removed_with_it(
     first, second = (site.floating(n, net.address(n - 30)) for n in (50, 51))
     bring_entries(driver, entries(site, gateways=[gateway], floating=[first, second]))
     outside = environment.machine(external.id, external.interfaces(1))
-    environment.machine(net.id, net.interfaces(20), net.gateways())
-    wait_until(lambda: outside.reach(first.address), seconds=60)
-    stream = outside.connect(first.address, 80)
-    assert stream is not None
-    assert driver.converge(Update(drop=frozenset({first.key}))).ok
-    assert not stream.is_alive()
-    stream.close()
-    assert environment.connections(first.address) == 0
-    assert first.key not in make_driver().present()
-    driver = make_driver()  # one that never saw the router
-    assert driver.converge(Update(drop=frozenset({second.key}))).ok
+    for number in (20, 21):
+        environment.machine(net.id, net.interfaces(number), net.gateways())
+    for each in (first, second):
+        wait_until(lambda each=each: outside.reach(each.address), seconds=60)
+    streams = [outside.connect(each.address, 80) for each in (first, second)]
+    for stream, each in zip(streams, (first, second), strict=True):
+        assert stream is not None
+        assert driver.converge(Update(drop=frozenset({each.key}))).ok
+        assert not stream.is_alive()
+        stream.close()
+        assert environment.connections(each.address) == 0
+        driver = make_driver()  # one that never saw the router
+        assert each.key not in driver.present()
     bring_entries(driver, entries(site))
     assert driver.converge(Update(drop=frozenset({gateway.key}))).ok
     environment.dismiss()

@@ -70,7 +70,7 @@ def test_tables_in_force_are_kept_and_the_lowest_free_one_is_taken() -> None:
     assert route_to_central(wanted, lambda _: "qr-1", subnet_tables(routing.rules)) == routing
 
 
-def test_two_subnets_with_one_table_are_told_apart() -> None:
+def test_two_subnets_with_one_table_get_two() -> None:
     present = {SUBNETS[0].cidr: 1000, SUBNETS[1].cidr: 1000}
     routing = route_to_central(local("10.0.0.5", "10.0.1.5"), lambda _: "qr-1", present)
     assert tables(routing) == {"10.0.0.0/24": 1000, "10.0.1.0/24": 1001}
