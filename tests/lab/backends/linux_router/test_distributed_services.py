@@ -105,13 +105,14 @@ def test_the_local_part_redirects_metadata_and_advertises(
 def test_a_central_part_is_elected(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: DistributedSite
 ) -> None:
+    driver = make_driver()
+    bring_entries(driver, {})  # its lock stays
     before = environment.dump_state()
     port = make_net(9).port()
     port = evolve(port, addresses=(ip_interface("169.254.192.1/18"),))
     environment.admit([port])
     ha = HighAvailability(port=port, vrid=7)
     wanted = entries(site.with_state(central=evolve(site.central, ha=ha)))
-    driver = make_driver()
     bring_entries(driver, wanted)
     wait_until(lambda: driver.status(site.router).role is HaRole.ACTIVE, seconds=60)
     net, external = site.nets[0], site.external
