@@ -167,13 +167,8 @@ class _Planner:
         tunnels = {key: self._wanted.get(key, Tunnel) for key in endpoints}
         plan_tunnels(self._draft, self._settings, {k: v for k, v in tunnels.items() if v})
         drop_tunnels(self._draft, _of(self._drop, Endpoint))
-        ports = Ports(
-            self._draft,
-            self._observed,
-            self._wanted,
-            numbering.numbers,
-            self._settings.max_macs_per_port,
-        )
+        limit = self._settings.max_macs_per_port
+        ports = Ports(self._draft, self._observed, self._wanted, numbering.numbers, limit)
         concerned = self._ports()
         ports.plan(concerned)
         live = {key: port for key, port in ports.wired.items() if port.live}
@@ -186,11 +181,7 @@ class _Planner:
             groups,
             self._put,
             self._drop,
-            frozenset(
-                owner
-                for key in self._keep
-                for owner in _owners(key, self._observed.state.values.get(key))
-            ),
+            self._kept_owners(),
             live,
             concerned.keys(),
             self._update.complete and not unknown_flows,
@@ -201,6 +192,10 @@ class _Planner:
                 if key not in self._observed.state.values
             ),
         )
+
+    def _kept_owners(self) -> frozenset[object]:
+        known = self._observed.state.values
+        return frozenset(owner for key in self._keep for owner in _owners(key, known.get(key)))
 
     def _ranked(self) -> Iterable[SwitchKey]:
         """Return the keys to put; those on the machine come first and win conflicts."""
