@@ -18,7 +18,7 @@ from netfw.testing.conformance.dhcp.lab_host import BRIDGE
 from netfw.testing.conformance.router.factories import make_site
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router import driver_process
-from tests.lab.backends.linux_router.distributed_sites import (
+from tests.lab.backends.linux_router.distributed.sites import (
     bring_entries,
     entries,
     make_agent_gateway,

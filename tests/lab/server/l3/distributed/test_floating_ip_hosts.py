@@ -10,7 +10,7 @@ from sqlalchemy import event
 
 from netfw.model.common_fields import Status
 from netfw.server.db import Database
-from tests.lab.server.l3.dvr_samples import dvr_router, floating_ip
+from tests.lab.server.l3.distributed.samples import dvr_router, floating_ip
 from tests.lab.server.l3.environment import ADMIN, Json, Layer3
 from tests.lab.server.l3.ha_samples import l3_agent
 from tests.server.core.agent_samples import beat

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.lab.databases import DatabaseServers
-from tests.lab.server.l3.dvr_samples import floating_ip
+from tests.lab.server.l3.distributed.samples import floating_ip
 from tests.lab.server.l3.environment import ADMIN
 from tests.lab.server.l3.ha_samples import l3_agent
 from tests.lab.server.l3.meeting import Meeting, meeting_at

@@ -14,8 +14,7 @@ from netfw.plan import Update
 from netfw_drivers.ovs.switch.plan.plan import outline
 from netfw_drivers.ovs.switch.plan.ports import recover_state
 from netfw_drivers.ovs.switch.plan.validation import MAX_ROUTER_INTERFACES
-from tests.unit.backends.ovs.switch.plan_environment import PlanEnvironment
-from tests.unit.backends.ovs.switch.routing_samples import (
+from tests.unit.backends.ovs.switch.distributed.samples import (
     OTHER,
     H,
     R,
@@ -26,6 +25,7 @@ from tests.unit.backends.ovs.switch.routing_samples import (
     routed,
     router,
 )
+from tests.unit.backends.ovs.switch.plan_environment import PlanEnvironment
 from tests.unit.backends.ovs.switch.samples import (
     SETTINGS,
     network,

@@ -6,7 +6,7 @@ import pytest
 
 from netfw.errors import Conflict
 from netfw.server.db import Database
-from tests.lab.server.l3.dvr_samples import dvr_router
+from tests.lab.server.l3.distributed.samples import dvr_router
 from tests.lab.server.l3.environment import ADMIN, Layer3
 from tests.lab.server.l3.ha_samples import l3_agent
 

@@ -7,7 +7,7 @@ import pytest
 from netfw.drivers.values.router_values import RouterDriverKey, RouterDriverValue
 from netfw.plan import Stage, Update
 from netfw_drivers.linux_router.driver import LinuxRouterDriver
-from tests.lab.backends.linux_router.distributed_sites import (
+from tests.lab.backends.linux_router.distributed.sites import (
     bring_entries,
     entries,
     make_agent_gateway,

@@ -17,7 +17,14 @@ from netfw_drivers.ovs.pipeline.distributed_routing import (
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import INTEGRATION
 from netfw_drivers.ovs.pipeline.tunnel_tables import TUNNELS
-from tests.unit.backends.ovs.switch.routing_samples import OTHER, PHYSICAL, H, R, flows_of, router
+from tests.unit.backends.ovs.switch.distributed.samples import (
+    OTHER,
+    PHYSICAL,
+    H,
+    R,
+    flows_of,
+    router,
+)
 from tests.unit.backends.ovs.switch.test_flows import texts
 
 pytestmark = pytest.mark.spec("L2-60")

@@ -17,7 +17,7 @@ from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Net, make_net, next_mac
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.lab.wait import wait_until
-from tests.lab.backends.linux_router.distributed_sites import (
+from tests.lab.backends.linux_router.distributed.sites import (
     AgentGatewaySite,
     DistributedSite,
     bring_entries,

@@ -8,7 +8,7 @@ import pytest
 
 from netfw.errors import InvalidInput
 from netfw.server.db import Database
-from tests.lab.server.l3.dvr_samples import (
+from tests.lab.server.l3.distributed.samples import (
     SNAT,
     central_hosts,
     central_subnets,

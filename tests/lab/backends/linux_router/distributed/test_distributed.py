@@ -9,7 +9,7 @@ from netfw.drivers.values.router_values import RouterPart
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import make_net
 from netfw.testing.lab.wait import wait_until
-from tests.lab.backends.linux_router.distributed_sites import (
+from tests.lab.backends.linux_router.distributed.sites import (
     DistributedSite,
     bring_entries,
     entries,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netfw.server.db import Database
-from tests.lab.server.l3.dvr_samples import (
+from tests.lab.server.l3.distributed.samples import (
     SNAT,
     central_hosts,
     central_subnets,
