@@ -20,16 +20,16 @@ GUARD = frozenset({AllowedSource("fa:16:3e:00:00:01", IPv4Network("10.0.0.1/32")
 def test_an_address_is_known_learned_or_dropped():
     shared = [str(flow).partition(", ")[2] for flow in mac_limit.base_flows(ExtensionLayout())]
     assert shared == [
-        "table=27, priority=2,reg5=0x20000/0x20000 actions=resubmit(,28)",
-        "table=28, priority=1,reg5=0x20000/0x20000 actions=resubmit(,30)",
+        "table=27, priority=2,reg5=0x80000/0x80000 actions=resubmit(,28)",
+        "table=28, priority=1,reg5=0x80000/0x80000 actions=resubmit(,30)",
     ]
     flows = mac_limit.port_flows(5, "fa:16:3e:00:00:01", 256)
     assert [str(flow).partition(", ")[2] for flow in flows] == [
         "table=26, priority=2,reg5=0x5/0xffff,dl_src=fa:16:3e:00:00:01 "
-        "actions=load:0x1->NXM_NX_REG5[17]",
+        "actions=load:0x1->NXM_NX_REG5[19]",
         "table=27, priority=1,reg5=0x5/0xffff actions=learn(table=26,idle_timeout=310,priority=1,"
-        "cookie=0x6e66030000000005,limit=256,result_dst=NXM_NX_REG5[17],NXM_NX_REG5[0..15],"
-        "NXM_OF_ETH_SRC[],load:0x1->NXM_NX_REG5[17]),resubmit(,28)",
+        "cookie=0x6e66030000000005,limit=256,result_dst=NXM_NX_REG5[19],NXM_NX_REG5[0..15],"
+        "NXM_OF_ETH_SRC[],load:0x1->NXM_NX_REG5[19]),resubmit(,28)",
     ]
 
 
