@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
+from uuid import UUID
 
 from attrs import mutable
 from sqlalchemy import Connection, bindparam, insert, select, update
@@ -64,6 +65,8 @@ class Subscriptions:
         self._added: set[TopicEdge] = set()
         self._removed: set[TopicEdge] = set()
         self._counts: dict[Key, RefCount] = {}
+        self._interfaces: dict[UUID, list[Resource]] = {}
+        """The distributed interfaces on each subnet, while subscriptions are computed."""
 
     def change(self, before: TopicLinks, after: TopicLinks) -> None:
         """Collect the difference between the edges of *before* and *after*."""
@@ -79,6 +82,7 @@ class Subscriptions:
         entering, leaving = set(self._added), set(self._removed)
         if not entering and not leaving:
             return
+        self._interfaces.clear()
         self._load(entering | leaving)
         for edge in sorted(self._added, key=_order):
             entering.discard(edge)
@@ -157,12 +161,16 @@ class Subscriptions:
             case Kind.ROUTER, Role.DISTRIBUTED | Role.DISTRIBUTED_PEERS:
                 yield from find(Kind.PORT, device_id=id)
             case Kind.SUBNET, Role.ROUTED | Role.DISTRIBUTED | Role.DISTRIBUTED_PEERS:
-                wanted = {
-                    "fixed_ips": (f"subnet_id={id}",),
-                    "device_owner": (DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value,),
-                }
-                for row in self._rows.find(Kind.PORT, Query(filters=wanted)):
-                    yield row.resource()
+                yield from self._distributed_interfaces(id)
+
+    def _distributed_interfaces(self, subnet: UUID) -> list[Resource]:
+        """Return the distributed interfaces on a subnet, which is read once for all roles."""
+        if subnet not in self._interfaces:
+            owner = DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value
+            wanted = {"fixed_ips": (f"subnet_id={subnet}",), "device_owner": (owner,)}
+            found = self._rows.find(Kind.PORT, Query(filters=wanted))
+            self._interfaces[subnet] = [row.resource() for row in found]
+        return self._interfaces[subnet]
 
     def _find(self, kind: Kind, **filters: object) -> Iterator[Resource]:
         query = Query(filters={name: (str(value),) for name, value in filters.items()})
