@@ -83,12 +83,10 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
         """
 
     def forwards(self) -> bool:
-        """Return whether a packet may pass the switch; ``True`` if in doubt.
+        """Return whether a packet may pass the switch; ``True`` if in doubt, or without an answer.
 
         Where none can, as after the switch lost its state, the caller puts filters first and wires
         ports as live at once.  The default is always in doubt.
-
-        :raises BackendUnavailable: the switch does not answer.
         """
         return True
 

@@ -23,7 +23,7 @@ from netfw.drivers.values.switch_values import (
     SwitchKey,
     SwitchValue,
 )
-from netfw.errors import ConfigError, NetfwError
+from netfw.errors import BackendUnavailable, ConfigError, NetfwError
 from netfw.model.ids import PortId, SegmentId
 from netfw.ovs.openflow import Drift
 from netfw.ovs.openflow.encode import Key, State, encode_flows
@@ -135,11 +135,14 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         return self._tracker.devices
 
     def forwards(self) -> bool:
-        self._locks.acquire()  # without the locks, another process may put flows at any moment
         bridge = self._settings.integration
-        if not speaks_openflow14(self._ovsdb.bridge(bridge), self._settings):
-            return True  # it is not there yet, and the filters would have no place
-        return len(self._mirrors.current(bridge).mirror) > 0
+        try:
+            self._locks.acquire()  # without the locks, another process may put flows at any moment
+            if not speaks_openflow14(self._ovsdb.bridge(bridge), self._settings):
+                return True  # it is not there yet, and the filters would have no place
+            return len(self._mirrors.current(bridge).mirror) > 0
+        except BackendUnavailable:
+            return True
 
     def host_facts(self) -> SwitchFacts:
         for problem in self._config_problems():
