@@ -60,7 +60,7 @@ class TestTransportMutations(MutationChecks):
     LEAST = 24
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
-        tcp = driver.__name__ == "exceed_timeout"
+        tcp = driver.__name__ in ("exceed_timeout", "report_refusal_as_failure")
         suite = (TcpConformance if tcp else UnixConformance)()
         suite.CLASS = driver
         return run_tests(suite, tests)

@@ -22,6 +22,17 @@ def exceed_timeout(transport, original, message, timeout):
     return original(message, timeout + 1.5)
 
 
+@MUTATIONS.override("call", breaks(Transport, 5))
+def report_refusal_as_failure(transport, original, message, timeout):
+    """Report that the servers refuse this peer as a failure of their handler."""
+    try:
+        return original(message, timeout)
+    except BackendUnavailable as exc:
+        if transport.unreachable_reason(message.topic) is None:
+            raise
+        raise BackendBroken(str(exc)) from exc
+
+
 @MUTATIONS.override("call", breaks(Transport, 1))
 def resend_after_broken_connection(transport, original, message, timeout):
     """Send a request again after its connection broke."""
