@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Network
 from typing import Any, cast
@@ -61,10 +62,9 @@ Injected = tuple[FirewallKey, FirewallValue]
 
 def forced(value: Any, **fields: object) -> Any:
     """Return an unvalidated copy of *value*."""
-    made = object.__new__(type(value))
-    names = [a.name for a in type(value).__attrs_attrs__]
-    for name in names:
-        object.__setattr__(made, name, fields.get(name, getattr(value, name)))
+    made = copy.copy(value)  # without a cached hash
+    for name, forbidden in fields.items():
+        object.__setattr__(made, name, forbidden)
     return made
 
 
