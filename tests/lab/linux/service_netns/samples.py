@@ -133,7 +133,8 @@ def lacks_link_local(netns: str) -> list[str]:
         for link in ip(netns, "address", "show")
         if link["ifname"] != "lo" and "UP" in link["flags"] and link["mtu"] >= IPV6_MTU
         if not any(
-            e["local"].startswith("fe80:") and e["prefixlen"] == 64 for e in link["addr_info"]
+            e["local"].startswith("fe80:") and e["prefixlen"] == 64 and "tentative" not in e
+            for e in link["addr_info"]
         )
         if _has_ipv6(netns, link["ifname"])
     ]
