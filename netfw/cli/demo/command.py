@@ -21,7 +21,7 @@ SERVER_PACKAGES = "'netfw[server]' openstacksdk python-openstackclient"
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "demo",
-        help="show netfw at work on a lab of two hosts",
+        help="show netfw at work on labs of two and three hosts",
         description="Shows netfw at work in namespaces of its own; the machine's network is not "
         "touched.  Exit status 0 when every check is ok.",
     )
@@ -61,6 +61,7 @@ def _demo_server(report: DemoReport) -> None:
         report.say(f"left out, as {', '.join(missing)} is missing: pip install {SERVER_PACKAGES}")
         return
     from netfw.cli.demo.dhcp import demo_dhcp
+    from netfw.cli.demo.distributed_router import demo_distributed_router
     from netfw.cli.demo.routers import demo_routers
     from netfw.cli.demo.server import demo_server, make_cloud
 
@@ -73,3 +74,7 @@ def _demo_server(report: DemoReport) -> None:
         for title, demo in sections.items():
             with report.section(title, cloud.logs):
                 demo(report, cloud)
+    with make_cloud(hosts=3) as cloud:
+        title = "Distributed routers: on the host of each instance"
+        with report.section(title, cloud.logs):
+            demo_distributed_router(report, cloud)

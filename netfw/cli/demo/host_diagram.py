@@ -1,4 +1,4 @@
-"""Diagram of two hosts and the link between them, as text.  Pure."""
+"""Diagram of hosts and the links between them, as text.  Pure."""
 
 from __future__ import annotations
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from typing import Any
 
 from netfw.cli.demo.agents import (
     PHYSICAL,
-    PHYSICAL_BRIDGE,
     TIMEOUT,
     becomes_true,
     files_named,
@@ -16,15 +14,20 @@ from netfw.cli.demo.agents import (
     reached,
 )
 from netfw.cli.demo.report import DemoReport
-from netfw.cli.demo.routed_site import RoutedSite
+from netfw.cli.demo.routed_site import (
+    WEB,
+    WORLD,
+    RoutedSite,
+    connect_instances,
+    make_outside,
+    make_world,
+)
 from netfw.cli.demo.router_failover import ADVERT_INTERVAL, demo_failover
 from netfw.cli.demo.server import Cloud, ServedHost
 from netfw.cli.demo.tcp import carries, connected, listening
-from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 
-WEB = 80
-WORLD = "203.0.113.1"
 CIDRS = ("10.4.0.0/24", "10.5.0.0/24")
 INTERFACE = "network:ha_router_replicated_interface"
 """Owner of the interfaces of a highly available router."""
@@ -82,55 +85,13 @@ def _connect(report: DemoReport, cloud: Cloud, stack: ExitStack) -> RoutedSite:
 
 
 def _make_site(cloud: Cloud, stack: ExitStack) -> RoutedSite:
-    plug = Plug(bridge=PHYSICAL_BRIDGE, device="tap-world", addresses=[f"{WORLD}/24"])
-    world = cloud.hosts[0].host.instance("world", plug)
-    outside, _ = _make_network(
-        cloud,
-        "outside",
-        "203.0.113.0/24",
-        is_router_external=True,
-        provider_network_type="flat",
-        provider_physical_network=PHYSICAL,
-    )
-    gateway = {"network_id": outside.id}
+    world = make_world(cloud)
+    gateway = {"network_id": make_outside(cloud).id}
     router = cloud.network.create_router(name="edge", external_gateway_info=gateway)
-    group = _make_group(cloud)
-    instances = []
-    for host, name, cidr in zip(cloud.hosts, ("amber", "violet"), CIDRS, strict=True):
-        network, subnet = _make_network(cloud, name, cidr)
-        cloud.network.add_interface_to_router(router, subnet_id=subnet.id)
-        port = cloud.network.create_port(
-            network_id=network.id,
-            name=f"{name}1",
-            binding_host_id=host.host.name,
-            security_group_ids=[group.id],
-        )
-        instances.append(host.plug_port(port))
-        instances[-1].configure([], [subnet.gateway_ip])
-    amber, violet = instances
+    amber, violet = connect_instances(cloud, router, CIDRS)
     machines = {"world": world, "amber1": amber, "violet1": violet}
     listeners = {name: stack.enter_context(listening(each, WEB)) for name, each in machines.items()}
     return RoutedSite(cloud, router, world, amber, violet, listeners)
-
-
-def _make_network(cloud: Cloud, name: str, cidr: str, **more: Any) -> tuple[Any, Any]:
-    """Make a network with a subnet, without DHCP."""
-    network = cloud.network.create_network(name=name, **more)
-    subnet = cloud.network.create_subnet(
-        network_id=network.id, cidr=cidr, ip_version=4, is_dhcp_enabled=False
-    )
-    return network, subnet
-
-
-def _make_group(cloud: Cloud) -> Any:
-    """Make a security group that admits pings and connections to port 80."""
-    group = cloud.network.create_security_group(name="site")
-    tcp = {"protocol": "tcp", "port_range_min": WEB, "port_range_max": WEB}
-    for rule in ({"protocol": "icmp"}, tcp):
-        cloud.network.create_security_group_rule(
-            security_group_id=group.id, direction="ingress", **rule
-        )
-    return group
 
 
 def _translate(report: DemoReport, site: RoutedSite) -> None:

@@ -114,6 +114,11 @@ class ServedHost(AgentHost):
             ),
         )
 
+    def router_namespaces(self) -> set[str]:
+        """Return the namespaces of routers and agent gateways on the host."""
+        names = (line.split()[0] for line in self.host.run(["ip", "netns"]).splitlines() if line)
+        return {name for name in names if name.startswith(("qrouter-", "snat-", "fip-"))}
+
     def unplug_port(self, port: Any) -> None:
         """Remove the device, as a hypervisor does."""
         self.host.ovs.vsctl("--if-exists", "del-port", "br-int", _device(port))
@@ -152,6 +157,17 @@ class Cloud:
         """Return the role of each host of a highly available router, as the API shows it."""
         answer = self.network.get(f"/routers/{router.id}/l3-agents").json()
         return {each["host"]: each["ha_state"] for each in answer["agents"]}
+
+    @contextmanager
+    def cut(self, host: ServedHost, *, provider: bool = True) -> Iterator[None]:
+        """Cut a host off from the underlay, and from the provider network."""
+        fabrics = [self.lab.fabric]
+        fabrics += [self.lab.provider[PHYSICAL]] if provider else []
+        with ExitStack() as stack:
+            for fabric in fabrics:
+                fabric.disconnect(host.host.name, silently=True)
+                stack.callback(fabric.connect, host.host.name)
+            yield
 
 
 @contextmanager

@@ -6,7 +6,7 @@ The external network is a VLAN; the networks of the router are VLANs or VXLANs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from netfw.cli.demo.agents import PHYSICAL
@@ -106,11 +106,6 @@ class DistributedSite(RoutedNetworks):
         for name, (instance, address) in targets.items():
             wait_until(lambda i=instance, a=address: is_reached(i, a), name)
 
-    def namespaces(self, host: ServedHost) -> set[str]:
-        """Return the namespaces of routers and agent gateways on a host."""
-        found = (line.split()[0] for line in host.host.run(["ip", "netns"]).splitlines() if line)
-        return {name for name in found if name.startswith(("qrouter-", "snat-", "fip-"))}
-
     def interface_macs(self) -> set[str]:
         """Return the MAC addresses of the router's interfaces."""
         return {str(port.mac_address) for port in self.network.ports(
@@ -131,17 +126,6 @@ class DistributedSite(RoutedNetworks):
             yield capture
         finally:
             capture.close()
-
-    @contextmanager
-    def cut(self, host: ServedHost, *, provider: bool = True) -> Iterator[None]:
-        """Cut a host off from the underlay, and from the provider network."""
-        fabrics = [self.cloud.lab.fabric]
-        fabrics += [self.cloud.lab.provider[PHYSICAL]] if provider else []
-        with ExitStack() as stack:
-            for fabric in fabrics:
-                fabric.disconnect(host.host.name, silently=True)
-                stack.callback(fabric.connect, host.host.name)
-            yield
 
 
 @contextmanager

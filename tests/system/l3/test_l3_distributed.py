@@ -32,7 +32,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[DistributedSite]:
 @pytest.mark.spec("L3-61", "L3-62", "L2-60")
 def test_traffic_between_hosts_and_floating_ips_need_no_central_host(site: DistributedSite) -> None:
     flows = {**site.east_west(), **site.by_floating_ip()}
-    with pinging_all(flows) as pings, site.cut(site.central):
+    with pinging_all(flows) as pings, site.cloud.cut(site.central):
         for instance, address in flows.values():
             assert is_reached(instance, address)
         assert not pings.lost(), pings.report()
@@ -43,14 +43,14 @@ def test_traffic_between_hosts_and_floating_ips_need_no_central_host(site: Distr
 def test_each_part_is_where_it_belongs(site: DistributedSite) -> None:
     router, outside = f"qrouter-{site.router.id}", f"fip-{site.outside.network.id}"
     central = f"snat-{site.router.id}"
-    assert site.namespaces(site.first) == {router}
-    assert site.namespaces(site.second) == {router, outside}
-    assert site.namespaces(site.central) == {router, central}
+    assert site.first.router_namespaces() == {router}
+    assert site.second.router_namespaces() == {router, outside}
+    assert site.central.router_namespaces() == {router, central}
 
 
 @pytest.mark.spec("L3-61", "MD-03")
 def test_metadata_is_answered_on_the_host_of_the_instance(site: DistributedSite) -> None:
-    with site.cut(site.central):
+    with site.cloud.cut(site.central):
         wait_until(lambda: fetch(site.blue1.instance))
         wait_until(lambda: fetch(site.green2.instance))
 
@@ -93,12 +93,12 @@ def test_agents_that_are_killed_cost_no_packet(site: DistributedSite) -> None:
 def test_a_floating_ip_moves_with_its_port(site: DistributedSite) -> None:
     outside, address = f"fip-{site.outside.network.id}", str(site.floating_ip.floating_ip_address)
     site.network.update_ip(site.floating_ip, port_id=site.blue1.port.id)
-    wait_until(lambda: outside in site.namespaces(site.first))
+    wait_until(lambda: outside in site.first.router_namespaces())
     wait_until(lambda: is_reached(site.world, address))
-    wait_until(lambda: outside not in site.namespaces(site.second))
+    wait_until(lambda: outside not in site.second.router_namespaces())
     site.network.update_ip(site.floating_ip, port_id=site.green2.port.id)
-    wait_until(lambda: outside in site.namespaces(site.second))
-    wait_until(lambda: outside not in site.namespaces(site.first))
+    wait_until(lambda: outside in site.second.router_namespaces())
+    wait_until(lambda: outside not in site.first.router_namespaces())
     site.await_reached(site.by_floating_ip())
     owner = "network:floatingip_agent_gateway"
     wait_until(lambda: len(list(site.network.ports(device_owner=owner))) == 1)
@@ -112,11 +112,11 @@ def test_a_router_comes_and_goes_with_the_instances_of_a_host(site: DistributedS
     name = f"qrouter-{router.id}"
     guest = site.guest("extra1", extra, site.first)
     wait_until(lambda: is_reached(guest.instance, extra.v4.gateway_ip))
-    assert name in site.namespaces(site.first)
-    assert name not in site.namespaces(site.second)
+    assert name in site.first.router_namespaces()
+    assert name not in site.second.router_namespaces()
     site.network.delete_port(guest.port.id)
     site.first.unplug_port(guest.port)
-    wait_until(lambda: name not in site.namespaces(site.first))
+    wait_until(lambda: name not in site.first.router_namespaces())
     site.disconnect(router, extra)
     site.network.delete_router(router)
     site.network.delete_network(extra.network.id)
@@ -126,6 +126,6 @@ def test_a_router_comes_and_goes_with_the_instances_of_a_host(site: DistributedS
 def test_an_instance_without_a_floating_ip_leaves_by_the_central_part(
     site: DistributedSite,
 ) -> None:
-    with site.cut(site.central):
+    with site.cloud.cut(site.central):
         assert not is_reached(site.blue1.instance, WORLD4)
     wait_until(lambda: is_reached(site.blue1.instance, WORLD4))
