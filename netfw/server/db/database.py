@@ -129,7 +129,7 @@ class Transaction:
             return False
         seq = self.journal.write()
         self.subscriptions.resolve()
-        self.subscriptions.write(seq)
+        self.journal.write_readers(seq, self.subscriptions.write(seq))
         self.outbox.write(seq)
         return True
 

@@ -8,7 +8,7 @@ not do: a later number can be committed earlier, and readers would skip the othe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -210,6 +210,7 @@ class Journal(JournalReader):
         super().__init__(connection)
         self._clock = clock
         self._noted: set[tuple[str, str, str]] = set()
+        self._written: frozenset[str] = frozenset()
 
     def note(self, ref: Ref, topics: Iterable[str]) -> None:
         """Collect a change of *ref* for the readers of *topics*."""
@@ -227,6 +228,24 @@ class Journal(JournalReader):
         Other transactions wait here until this one is committed.
         """
         seq = self._next()
+        self._written = frozenset(topic for topic, _, _ in self._noted)
+        self._insert(seq)
+        return seq
+
+    def write_readers(self, seq: int, changed: Mapping[str, Ref]) -> None:
+        """Write an entry for each reader whose subscriptions commit *seq* changed, and a resource
+        that it gains or loses by that.
+
+        Such a reader may follow none of the topics that the commit is recorded under: a host with
+        its first instance behind a distributed router, which itself did not change.
+        """
+        for reader, ref in changed.items():
+            if reader not in self._written:
+                self.note(ref, (reader,))
+        self._insert(seq)
+
+    def _insert(self, seq: int) -> None:
+        """Write the collected changes as those of commit *seq*."""
         at = int(self._clock())
         rows = [
             {"seq": seq, "topic": topic, "kind": kind, "resource_id": id, "at": at}
@@ -235,7 +254,6 @@ class Journal(JournalReader):
         self._noted.clear()
         if rows:
             ENTRIES.count_many(self._connection, rows)
-        return seq
 
     def start_epoch(self) -> None:
         """Start a new epoch, which invalidates all cursors.  For a restored database."""

@@ -17,13 +17,13 @@ from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.server.query import Query
 from netfw.model.device_owner import DeviceOwner
-from netfw.model.resource import Kind, Resource
+from netfw.model.resource import Kind, Ref, Resource
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.journal.topics import TopicEdge, TopicLinks, is_root, source, topic_links
 from netfw.server.db.resources.rows import AT_ONCE, Rows
 from netfw.server.db.schema.tables import SUBSCRIPTIONS
-from netfw.state.dependencies import ResourceRole, Role
+from netfw.state.dependencies import DELIVERED, ResourceRole, Role
 
 Key = tuple[str, str]
 """A reader and a topic."""
@@ -100,9 +100,13 @@ class Subscriptions:
         """Whether edges are collected, so that subscriptions may change."""
         return bool(self._added or self._removed)
 
-    def write(self, seq: int) -> None:
-        """Write the subscriptions as of commit *seq*."""
+    def write(self, seq: int) -> dict[str, Ref]:
+        """Write the subscriptions as of commit *seq*.
+
+        Return the readers for which a delivered topic began or ended, with one such topic each.
+        """
         counted, new = [], []
+        changed = self._changed_readers()
         for (reader, name), held in sorted(self._counts.items()):
             if held.uses == held.former:
                 continue
@@ -123,6 +127,16 @@ class Subscriptions:
                 raise RetryTransaction(
                     "another transaction inserted the same subscription"
                 ) from exc
+        return changed
+
+    def _changed_readers(self) -> dict[str, Ref]:
+        changed: dict[str, Ref] = {}
+        for (reader, name), held in sorted(self._counts.items()):
+            if reader not in changed and bool(held.uses) != bool(held.former):
+                node = source(name)
+                if isinstance(node, ResourceRole) and node.role in DELIVERED:
+                    changed[reader] = node.ref
+        return changed
 
     def _enter(
         self, reader: str, node: str, entering: set[TopicEdge], leaving: set[TopicEdge]

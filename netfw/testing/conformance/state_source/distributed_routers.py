@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from ipaddress import IPv4Network
 from uuid import UUID
 
@@ -28,7 +29,13 @@ from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.case import WIDE, StateSourceCase
 from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
-from netfw.testing.conformance.state_source.recording import cursor_of, refs, stored, up
+from netfw.testing.conformance.state_source.recording import (
+    DEADLINE,
+    cursor_of,
+    refs,
+    stored,
+    up,
+)
 
 CENTRAL = "central"
 ROUTER = Router(id=RouterId(UUID(int=62)), name="distributed", distributed=True)
@@ -110,6 +117,20 @@ class DistributedRouterTests(StateSourceCase):
                 assert follower.catch_up().keys() == self.refs(ROUTED)
                 at.backend.commit((), (ref(second),))
                 assert follower.catch_up() == {}
+
+    @proves(StateSource, 9)
+    def test_a_hint_follows_the_first_and_the_last_instance_behind_a_distributed_router(
+        self,
+    ) -> None:
+        hinted = threading.Event()
+        with self.make_environment(WIDE) as at:
+            at.backend.commit(EVERYTHING)
+            stop = at.source.watch(samples.L3_HERE, hinted.set)
+            for put, drop in ((samples.WEB_HERE,), ()), ((), (ref(samples.WEB_HERE),)):
+                hinted.clear()
+                at.backend.commit(put, drop)
+                assert hinted.wait(DEADLINE), f"no hint came after {put or drop}"
+            stop()
 
     @proves(StateSource, 4)
     @proves(StateSource, 5)
