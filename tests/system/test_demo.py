@@ -47,6 +47,12 @@ def test_every_check_of_the_demo_is_ok() -> None:
         "host1 is the standby, host2 stays active",
         "host1 takes over, and amber1 is reached through it",
         "it returns as the standby",
+        "amber1 on host1 pings violet1 on host2, through the distributed router",
+        "amber1 goes out through the network node: SNAT",
+        "host2 has a gateway of its own (fip-); the other hosts have none",
+        "traffic between the networks loses no packet",
+        "nor does the floating IP, in or out",
+        "no namespace, process or file of the router is left on any host",
     ):
         assert f"  ok      {check}" in done.stdout
 
