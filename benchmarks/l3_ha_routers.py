@@ -42,7 +42,7 @@ def figures(routers: int = ROUTERS) -> Iterator[Figure]:
         yield from _at_rest(found, name)
         _stop(found)
         scripts = _on_each(found, lambda on: record(on, made))
-        _on_each(found, lambda on: remove(on, made))
+        _on_each(found, lambda on: remove(on, [router.netns for router in made]))
         for on in found.hosts:
             found.await_rest(on.l2)
         raw = _by_tools(found, made, scripts)

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.wait import wait_until
 
 _HA_PREFIX = "ha-"
-_PREFIXES = ("qr-", "qg-", _HA_PREFIX)
+_PREFIXES = ("qr-", "qg-", "fg-", "sg-", _HA_PREFIX)
 _AT_ONCE = 10
 _SYSCTLS = (
     "net.ipv4.ip_forward",
@@ -65,13 +65,13 @@ def record(on: HostAgents, routers: Iterable[Router]) -> Script:
     vsctl: list[str] = []
     batch: list[str] = []
     inside: dict[str, str] = {}
-    rows = {row["name"]: row for row in _rows(on.host)}
+    rows = interface_rows(on.host)
     for router in routers:
         batch.append(f"netns add {router.netns}")
         output = on.host.run(["ip", "-n", router.netns, "-j", "address", "show"])
         devices = [link for link in json.loads(output) if link["ifname"].startswith(_PREFIXES)]
         for link in devices:
-            vsctl += ["--", *_plugged(rows[link["ifname"]])]
+            vsctl += ["--", *render_port(rows[link["ifname"]])]
             batch.append(f"link set {link['ifname']} netns {router.netns}")
         directory = on.agent.directory / "raw" / router.id
         directory.mkdir(parents=True)
@@ -83,15 +83,15 @@ def record(on: HostAgents, routers: Iterable[Router]) -> Script:
     return Script(vsctl[1:], "\n".join(batch), inside)
 
 
-def remove(on: HostAgents, routers: Iterable[Router]) -> None:
+def remove(on: HostAgents, namespaces: Iterable[str]) -> None:
     """Remove processes, namespaces and devices, as if the host had just been started."""
     for pid in find_keepalived(on.host):
         with suppress(ProcessLookupError):  # the child ends with its parent
             os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not find_keepalived(on.host))
     shutil.rmtree(on.agent.directory / "routers", ignore_errors=True)
-    for router in routers:
-        on.host.run(["ip", "netns", "delete", router.netns])
+    for netns in namespaces:
+        on.host.run(["ip", "netns", "delete", netns])
     names = _devices(on.host)
     for start in range(0, len(names), _AT_ONCE):
         words = [w for name in names[start : start + _AT_ONCE] for w in ("--", "del-port", name)]
@@ -116,15 +116,17 @@ def _devices(host: Host) -> list[str]:
     return [port for port in ports if port.startswith(_PREFIXES)]
 
 
-def _rows(host: Host) -> Iterator[dict[str, object]]:
+def interface_rows(host: Host) -> dict[str, dict[str, object]]:
+    """Return the rows of all interfaces of the switch, by name."""
     listed = json.loads(
         host.ovs.vsctl("--format=json", "--columns=name,mac,external_ids", "list", "Interface")
     )
-    for row in listed["data"]:
-        yield dict(zip(listed["headings"], row, strict=True))
+    rows = (dict(zip(listed["headings"], row, strict=True)) for row in listed["data"])
+    return {row["name"]: row for row in rows}
 
 
-def _plugged(row: dict[str, object]) -> list[str]:
+def render_port(row: dict[str, object]) -> list[str]:
+    """Return the words of ``ovs-vsctl`` that add a port with its interface."""
     name, ids = str(row["name"]), row["external_ids"]
     assert isinstance(ids, list), "a map of OVSDB"
     words = ["add-port", "br-int", name, "--", "set", "Interface", name, "type=internal"]

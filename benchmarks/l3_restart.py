@@ -28,6 +28,7 @@ from netfw.drivers.values.subscription import Service
 from netfw.linux import netns
 from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
 from netfw.linux.netlink.nftables import read_generation
+from netfw.testing.lab.host import Host
 
 ROUTERS = 50
 ROUNDS = 3
@@ -55,7 +56,8 @@ def figures(routers: int = ROUTERS) -> Iterator[Figure]:
         modules = list_modules(found.host, "netfw.cli.agents.l3", found.l3.conf)
         print(f"    load of the machine: {os.getloadavg()[0]:.1f}", flush=True)
         raw, own = [], []
-        with found.world.pinging(target) as ping, _operations(found, made) as operations:
+        names = [router.netns for router in made]
+        with found.world.pinging(target) as ping, count_operations(found.host, names) as operations:
             for _ in range(ROUNDS):
                 raw.append(_least(found, modules, made))
                 own.append(_restart(found))
@@ -94,26 +96,25 @@ def _least(found: Rig, modules: Path, routers: list[Router]) -> Cost:
 
 
 @contextmanager
-def _operations(found: Rig, routers: list[Router]) -> Iterator[list[int]]:
-    """Count what changes on the host within the ``with`` statement; the count is there after it."""
+def count_operations(host: Host, namespaces: list[str]) -> Iterator[list[int]]:
+    """Count what changes on a host within the ``with`` statement; the count is there after it."""
     count: list[int] = []
     changed: list[str] = []
-    names = [router.netns for router in routers]
-    monitor = found.host.call(MultiNetnsMonitor, changed.extend, 0.01)
-    before = _state(found, names)
-    for name in names:
-        found.host.call(monitor.watch, name)
+    monitor = host.call(MultiNetnsMonitor, changed.extend, 0.01)
+    before = _state(host, namespaces)
+    for name in namespaces:
+        host.call(monitor.watch, name)
     try:
         yield count
     finally:
         monitor.close()
-    count.append(len(changed) + len(before ^ _state(found, names)))
+    count.append(len(changed) + len(before ^ _state(host, namespaces)))
 
 
-def _state(found: Rig, names: list[str]) -> set[object]:
+def _state(host: Host, namespaces: list[str]) -> set[object]:
     """The generation of the rules of each namespace, and the devices of the switch."""
-    generations = {(name, found.host.call(netns.run_in, name, read_generation)) for name in names}
-    rows = found.host.ovs.vsctl("--columns=_uuid,name,mac,external_ids", "list", "Interface")
+    generations = {(name, host.call(netns.run_in, name, read_generation)) for name in namespaces}
+    rows = host.ovs.vsctl("--columns=_uuid,name,mac,external_ids", "list", "Interface")
     return {*generations, *rows.split("\n\n")}
 
 

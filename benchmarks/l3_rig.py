@@ -87,9 +87,9 @@ class Rig(ServiceRig):
         return made
 
     def routers(
-        self, count: int, cidr: str = "10.0.0.0/24", floating_ips: int = 2, *, ha: bool = False
+        self, count: int, cidr: str = "10.0.0.0/24", floating_ips: int = 2, **options: bool
     ) -> list[Router]:
-        """Make such routers, with as few requests as can be."""
+        """Make such routers, with as few requests as can be; *options* are of the API (``ha``)."""
         networks = [
             each["id"] for each in self.create_many("networks", [{"name": "inside"}] * count)
         ]
@@ -97,7 +97,7 @@ class Rig(ServiceRig):
             "subnets",
             [{"network_id": network, "ip_version": 4, "cidr": cidr} for network in networks],
         )
-        body = {"external_gateway_info": {"network_id": self.outside}, "ha": ha}
+        body = {"external_gateway_info": {"network_id": self.outside}, **options}
         made = []
         routers = self.create_many("routers", [body] * count)
         for router, network, subnet in zip(routers, networks, subnets, strict=True):
@@ -123,9 +123,16 @@ class Rig(ServiceRig):
     def delete_floating_ip(self, id: str) -> None:
         self.request("DELETE", f"/floatingips/{id}", None, 204)
 
-    def instance(self, name: str, network: str, cidr: str, gateway: str | None = None) -> Instance:
-        """Plug an instance on a network."""
-        port, instance = self.plug(name, network, f"/{cidr.partition('/')[2]}", gateway)
+    def instance(
+        self,
+        name: str,
+        network: str,
+        cidr: str,
+        gateway: str | None = None,
+        on: Host | None = None,
+    ) -> Instance:
+        """Plug an instance on a network, on the last host or *on* another."""
+        port, instance = self.plug(name, network, f"/{cidr.partition('/')[2]}", gateway, on)
         self.ports[name] = port["id"]
         return instance
 

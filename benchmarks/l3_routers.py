@@ -72,7 +72,7 @@ def _by_tools(found: Rig, routers: list[Router], script: Script) -> Cost:
 
 def _remove(found: Rig, routers: list[Router]) -> None:
     (on,) = found.hosts
-    remove(on, routers)
+    remove(on, [router.netns for router in routers])
     found.await_rest(found.l2)
 
 

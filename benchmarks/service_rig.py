@@ -125,13 +125,18 @@ class ServiceRig:
         return json.loads(content) if content else None
 
     def plug(
-        self, name: str, network: str, prefix: str = "", gateway: str | None = None
+        self,
+        name: str,
+        network: str,
+        prefix: str = "",
+        gateway: str | None = None,
+        on: Host | None = None,
     ) -> tuple[dict[str, Any], Instance]:
-        """Plug an instance on a network; return its port, too.
+        """Plug an instance on a network, on the last host or *on* another; return its port, too.
 
         With *prefix* ("/24") the instance has the address of the port, without it none.
         """
-        host = self.hosts[-1].host
+        host = on or self.hosts[-1].host
         body = {
             "network_id": network,
             "binding:host_id": host.name,
