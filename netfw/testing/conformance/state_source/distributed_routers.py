@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from ipaddress import IPv4Network
 from uuid import UUID
 
@@ -30,7 +29,7 @@ from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.case import WIDE, StateSourceCase
 from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
 from netfw.testing.conformance.state_source.recording import (
-    DEADLINE,
+    HintedReader,
     cursor_of,
     refs,
     stored,
@@ -122,15 +121,16 @@ class DistributedRouterTests(StateSourceCase):
     def test_a_hint_follows_the_first_and_the_last_instance_behind_a_distributed_router(
         self,
     ) -> None:
-        hinted = threading.Event()
+        changes = ((samples.WEB_HERE,), ()), ((), (ref(samples.WEB_HERE),))
         with self.make_environment(WIDE) as at:
             at.backend.commit(EVERYTHING)
-            stop = at.source.watch(samples.L3_HERE, hinted.set)
-            for put, drop in ((samples.WEB_HERE,), ()), ((), (ref(samples.WEB_HERE),)):
-                hinted.clear()
+            for put, drop in changes:
+                cursor = cursor_of(at, samples.L3_HERE)
+                agent = HintedReader(at, cursor, ROUTER, samples.L3_HERE)
+                stop = at.source.watch(samples.L3_HERE, agent.hint)
                 at.backend.commit(put, drop)
-                assert hinted.wait(DEADLINE), f"no hint came after {put or drop}"
-            stop()
+                assert agent.has_received(), f"no hint came after {put or drop}"
+                stop()
 
     @proves(StateSource, 4)
     @proves(StateSource, 5)

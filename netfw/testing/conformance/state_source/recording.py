@@ -51,14 +51,21 @@ def stored(at: SourceEnvironment, port: Port) -> Port:
 
 
 class HintedReader:
-    """The agent of ``L2_HERE``, which checks at each hint whether it can read *wanted* by now.
+    """An agent which checks at each hint whether it can read by now that *wanted* came or went.
 
     Another thread reads: a hint only enqueues.  It waits a moment for that thread, so that a hint
     that came too early finds nothing.
     """
 
-    def __init__(self, at: SourceEnvironment, since: Cursor, wanted: Resource) -> None:
+    def __init__(
+        self,
+        at: SourceEnvironment,
+        since: Cursor,
+        wanted: Resource,
+        subscription: Subscription = samples.L2_HERE,
+    ) -> None:
         self._at, self._since, self._wanted = at, since, wanted
+        self._subscription = subscription
         self._received = threading.Event()
         self._lock = threading.Lock()
         self._readers: list[threading.Thread] = []
@@ -83,7 +90,8 @@ class HintedReader:
         return received
 
     def _read(self) -> None:
-        if ref(self._wanted) in refs(self._at.source.changes(samples.L2_HERE, self._since).put):
+        delta = self._at.source.changes(self._subscription, self._since)
+        if ref(self._wanted) in refs(delta.put) | delta.drop:
             self._received.set()
 
 
