@@ -50,6 +50,8 @@ SUITES = {
         "l3_floating_ip",
         "l3_ha",
         "l3_ha_routers",
+        "l3_distributed",
+        "l3_distributed_changes",
     ),
     "metadata": ("metadata_relay",),
 }
