@@ -20,6 +20,7 @@ from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
+from netfw.server.agents.routing_mac_claims import claim_routing_mac
 from netfw.server.agents.tunnel_claims import claim_tunnel_address, release_tunnel_addresses
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -32,8 +33,8 @@ LOG.addFilter(SenderLimit())
 ATTEMPTS = 3
 """Attempts, because two servers may receive the first heartbeats of an agent at the same moment."""
 
-_TUNNELS = (Service.L2, None)
-"""Services whose agents have tunnels; agents of vendors are L2 agents."""
+_FORWARDING = (Service.L2, None)
+"""Services whose agents forward between hosts; agents of vendors are L2 agents."""
 
 
 @frozen
@@ -53,13 +54,13 @@ class HeartbeatHandler:
         ``resync`` if an agent was considered dead, or was switched on again; one that has just
         started needs no such answer.
 
-        :raises InvalidInput: an agent type is unknown or has no tunnels, or a tunnel address is
-            that of another host.
+        :raises InvalidInput: an agent type is unknown or has no tunnels, a tunnel address is that
+            of another host, or a routing MAC address is not that of the host.
         """
         heartbeats = [report for report in reports if isinstance(report, Heartbeat)]
         for heartbeat in heartbeats:
             self._check_type(heartbeat.agent)
-            _check_tunnel(heartbeat.agent)
+            _check_forwarding(heartbeat.agent)
         resync = [self._handle(heartbeat) for heartbeat in heartbeats]
         return ReportResult(resync=any(resync))
 
@@ -109,6 +110,7 @@ class HeartbeatHandler:
         """Store the new state of an agent and run the agent-up hooks; return whether it has to
         read everything."""
         claim_tunnel_address(unit, heartbeat.agent)
+        claim_routing_mac(unit, heartbeat.agent)
         known = _stored_agent(unit, heartbeat.agent)
         last = None if known is None else unit.tx.heartbeats.latest([known.id]).get(known.id)
         agent = _store_agent(unit, known, heartbeat)
@@ -132,20 +134,24 @@ class HeartbeatHandler:
         return revived or (last is not None and last.is_resync_due)
 
 
-def _check_tunnel(agent: Agent) -> None:
-    """Refuse the tunnel address of an agent that is no L2 agent.
+def _check_forwarding(agent: Agent) -> None:
+    """Refuse the tunnel or routing MAC address of an agent that is no L2 agent.
 
     Others would send there what is for its host, and credentials for the service of that agent may
     be all that the sender has.
     """
-    if agent.tunnel_address is not None and AGENT_TYPES.get(agent.agent_type) not in _TUNNELS:
-        LOG.warning(
-            "%s on %s: refused: it advertises a tunnel address", agent.agent_type, agent.host,
-            extra={"sender": agent.host},
-        )  # fmt: skip
-        raise InvalidInput(
-            {"tunneling_ip": f"an agent of type {agent.agent_type!r} has no tunnels"}
-        )
+    if AGENT_TYPES.get(agent.agent_type) in _FORWARDING:
+        return
+    for name, problem, value in (
+        ("tunneling_ip", "has no tunnels", agent.tunnel_address),
+        ("routing_mac", "has no routing MAC address", agent.routing_mac),
+    ):
+        if value is not None:
+            LOG.warning(
+                "%s on %s: refused: it advertises a %s", agent.agent_type, agent.host, name,
+                extra={"sender": agent.host},
+            )  # fmt: skip
+            raise InvalidInput({name: f"an agent of type {agent.agent_type!r} {problem}"})
 
 
 def _stored_agent(unit: UnitOfWork, agent: Agent) -> Agent | None:

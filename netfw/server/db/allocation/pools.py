@@ -136,6 +136,11 @@ class HostMacs:
         found = self._connection.execute(rows).scalar()
         return None if found is None else Mac(found)
 
+    def is_assigned(self, mac: Mac) -> bool:
+        """Return whether a host has *mac*."""
+        rows = select(HOST_MACS.c.host).where(HOST_MACS.c.mac == str(mac))
+        return self._connection.execute(rows).first() is not None
+
     def assign(self, host: str, mac: Mac) -> None:
         """Assign *mac* to *host*.
 
