@@ -40,17 +40,16 @@ class AgentGatewaySpec:
     scopes: Mapping[int, AddressScopeId] = field(factory=dict, hash=False)
 
     def describe(self, port: Port) -> RouterPort:
-        """Return the port that the source returned, for the driver.
+        """Return the port that the source returned, for the driver."""
+        return describe_port(port, self.subnets, self.mtu, self.scopes)
+
+    def value(self, port: RouterPort) -> AgentGateway:
+        """Return the driver's value of the gateway, with *port*.
 
         :raises Conflict: it has no address.
         """
-        described = describe_port(port, self.subnets, self.mtu, self.scopes)
-        if not described.addresses:
+        if not port.addresses:
             raise Conflict(f"port {port.id} of the agent gateway has no address")
-        return described
-
-    def value(self, port: RouterPort) -> AgentGateway:
-        """Return the driver's value of the gateway, with *port*."""
         others = (subnet for subnet in self.subnets if subnet not in port.subnets)
         return AgentGateway(
             port=port,

@@ -1,6 +1,7 @@
 """Agent gateways: their ports at the source, their order with floating IPs, their removal."""
 
 import pytest
+from attrs import evolve
 
 from netfw.agents.common.jobs import Job
 from netfw.agents.l3.agent_gateway import UnusedAgentGateway
@@ -112,6 +113,18 @@ def test_failed_requests_are_retried(environment):
     count = len(found.asked(ReleaseGatewayPort))
     found.turn(100.0)
     assert len(found.asked(ReleaseGatewayPort)) == count
+
+
+@pytest.mark.spec("L3-62")
+def test_floating_ips_of_a_gateway_without_an_address_are_not_active(environment):
+    """Its port may be published: an administrator can take its addresses."""
+    bare = evolve(agent_gateway_port(), fixed_ips=())
+    found = environment(*ELSEWHERE, MINE, LOCAL_ONE, bare)
+    reason = f"it waits: {WAITS}: port {bare.id} of the agent gateway has no address"
+    found.until(lambda status: found.report(LOCAL_ONE) == ("DOWN", reason), pace=1.0)
+    assert not found.router.agent_gateways()
+    found.source.put(evolve(agent_gateway_port(), revision=2))
+    found.until(lambda status: found.report(LOCAL_ONE) == ("ACTIVE", ""), pace=1.0)
 
 
 @pytest.mark.spec("L3-69")
