@@ -170,10 +170,17 @@ def test_pairs_of_the_port_itself_and_of_other_networks_do_not_matter(cloud: Clo
     assert cloud.host(id) == "two"
 
 
-def test_a_name_that_looks_like_a_port_without_pairs(cloud: Cloud) -> None:
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        {"name": '"allowed_address_pairs":[]'},
+        {"binding:profile": {"allowed_address_pairs": []}},
+    ],
+    ids=["name", "profile"],
+)
+def test_a_text_that_looks_like_a_port_without_pairs(cloud: Cloud, attribute: Json) -> None:
     port = cloud.port("one")
-    pairs = [{"ip_address": address(port)}]
-    cloud.port(name='"allowed_address_pairs":[]', allowed_address_pairs=pairs)
+    cloud.port(allowed_address_pairs=[{"ip_address": address(port)}], **attribute)
     assert cloud.host(cloud.floating(port)) is None
 
 
