@@ -20,6 +20,8 @@ VRIDS = range(1, 256)
 """Virtual router ids of VRRP: unique among the routers of one HA network."""
 HA_MARKERS = IPv4Network("169.254.0.0/24")
 """Addresses that mark the active instances of highly available routers, one for each of `VRIDS`."""
+MAX_ROUTER_INTERFACES = 256
+"""Most interfaces of distributed routers that a switch takes on one network."""
 
 
 class HaRole(enum.StrEnum):

@@ -26,6 +26,7 @@ from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.ha_network_checks import check_ha_network_change
 from netfw.server.l3.ha_networks import acquire_vrid, release_vrid
 from netfw.server.l3.ha_prefix_checks import check_ha_prefixes
+from netfw.server.l3.interface_limit import check_interface_count
 from netfw.server.l3.port_hooks import check_port_change
 from netfw.server.l3.router_binding import (
     VridAllocator,
@@ -158,6 +159,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
         statuses, splits = L3Statuses(context), SplitDetector(context)
         context.precommit_hooks += [
             check_port_change,
+            check_interface_count,
             central_ports.follow_changes,
             follow_changes,
             floating_ip_hosts.follow_changes,

@@ -21,12 +21,10 @@ from netfw.drivers.values.switch_values import (
     Wiring,
 )
 from netfw.errors import InvalidInput, NetfwError, NotFound, NotSupported
+from netfw.model.router import MAX_ROUTER_INTERFACES
 from netfw.model.segment import NetworkType, Segment
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
 from netfw_drivers.ovs.switch.plan.settings import Settings
-
-MAX_ROUTER_INTERFACES = 256
-"""Most distributed routers of one network."""
 
 
 def refusals(

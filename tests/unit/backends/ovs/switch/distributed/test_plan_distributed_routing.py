@@ -10,10 +10,10 @@ from netfw.drivers.values.switch_values import (
 )
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import Mac
+from netfw.model.router import MAX_ROUTER_INTERFACES
 from netfw.plan import Update
 from netfw_drivers.ovs.switch.plan.plan import outline
 from netfw_drivers.ovs.switch.plan.ports import recover_state
-from netfw_drivers.ovs.switch.plan.validation import MAX_ROUTER_INTERFACES
 from tests.unit.backends.ovs.switch.distributed.samples import (
     OTHER,
     H,
