@@ -71,6 +71,16 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
     13. A part of a router that cannot be had, such as a route whose next hop is on none of its
         networks, is left out: the key fails with ``PartlyInvalid``, which names the part, and
         everything else of the router is in force.
+    14. The local part of a distributed router routes between its interfaces on the host of the
+        sender, and needs no central part for it.  What an instance sends to other destinations
+        leaves, untranslated, for the address of its subnet in ``LocalRouter.snat_addresses``; with
+        a floating IP at the local part, it leaves by the agent gateway.
+    15. The central part of a distributed router is a router between its ports and the gateway
+        (promises 1 and 2), with or without a local part on its host.  It has the contributions; the
+        local part has metadata and advertisements.
+    16. Routers share the agent gateway of a host to a network: their floating IPs at local parts
+        enter and leave by it, without a central part.  A router, part or floating IP that comes or
+        goes loses no packet of the others.
     """
 
     GROUP: ClassVar[str] = "netfw.router_drivers"

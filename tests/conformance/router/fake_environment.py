@@ -22,9 +22,12 @@ from netfw.testing.conformance.router.environment import (
     Traffic,
 )
 from netfw.testing.conformance.router.factories import next_mac
+from tests.conformance.router.fake_distributed_backend import FakeDistributedBackend
+from tests.conformance.router.fake_distributed_router import FakeDistributedRouterDriver
 from tests.conformance.router.fake_fabric import FakeFabric
+from tests.conformance.router.fake_parts import public_key
 from tests.conformance.router.fake_router import FakeRouterDriver
-from tests.conformance.router.fake_router_backend import FakeRouterBackend, Packet
+from tests.conformance.router.fake_router_backend import Packet
 
 METADATA = [face.ip for face in METADATA_ADDRESSES.values()]
 
@@ -159,10 +162,12 @@ class FakeRouterEnvironment(RouterEnvironment):
     _numbers = itertools.count(1)
 
     def __init__(
-        self, driver: type[FakeRouterDriver] = FakeRouterDriver, fabric: FakeFabric | None = None
+        self,
+        driver: type[FakeRouterDriver] = FakeDistributedRouterDriver,
+        fabric: FakeFabric | None = None,
     ) -> None:
         self.driver = driver
-        self.backend = FakeRouterBackend(fabric=fabric or FakeFabric())
+        self.backend = FakeDistributedBackend(fabric=fabric or FakeFabric())
         self.backend.advertise = self.advertise
         self.other: FakeRouterEnvironment | None = None
 
@@ -193,8 +198,8 @@ class FakeRouterEnvironment(RouterEnvironment):
 
     def wired_keys(self, router, ports) -> Iterator[RouterKey | FloatingIpKey]:
         if any(port.id in ports for port in self.backend.all_ports(router)):
-            yield RouterKey(router)
-        gateway = self.backend.gateway_port(router)
+            yield public_key(RouterKey(router))
+        gateway = self.backend.outside_port(router)
         if gateway is not None and gateway.id in ports:
             nat = self.backend.nat.items()
             yield from (FloatingIpKey(id) for id, value in nat if value.router == router)
@@ -237,6 +242,7 @@ class FakeRouterEnvironment(RouterEnvironment):
     def dump_state(self):
         backend = self.backend
         routers = {f"router {id}" for id in backend.routers}
+        routers |= {f"agent gateway {id}" for id in backend.agent_gateways}
         return frozenset(routers | {f"nat {id}" for id in backend.nat} | backend.junk)
 
     def contains(self, text) -> bool:

@@ -236,9 +236,12 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
         """Return floating IPs whose router goes, or loses its gateway."""
         lost = {key.router for key in gone if isinstance(key, RouterKey)}
         for key, value in update.put.items():
-            if isinstance(value, RouterState) and value.full and value.full.gateway is None:
+            if isinstance(value, RouterState) and value.full and self.lacks_gateway(value):
                 lost.add(key.router)
         return {FloatingIpKey(id) for id, nat in observed.nat.items() if nat.router in lost}
+
+    def lacks_gateway(self, state: RouterState) -> bool:
+        return state.full.gateway is None
 
     def operation(self, verb, key, value=None) -> Operation:
         return Operation("fake", f"{verb} {key}", frozenset({key}), (verb, key, value))

@@ -200,9 +200,6 @@ class FakeRouterBackend:
         source, kind = self.source(router, out, inward, packet, translated)
         if not (translated or kind) and not self.same_scope(inward, out, target.version):
             return None
-        receiver = self.on_link(out.network, hop)
-        if receiver is None or target not in [each.ip for each in receiver.addresses]:
-            return None
         seen = Packet(
             source=source,
             target=target,
@@ -211,7 +208,15 @@ class FakeRouterBackend:
             source_port=packet.source_port,
             hops=packet.hops + 1,
         )
-        return receiver, seen, router, (packet.source, packet.target, source, target)
+        addresses = packet.source, packet.target, source, target
+        return self.leave(out.network, hop, seen, router, addresses)
+
+    def leave(self, network: NetworkId, hop: object, seen: Packet, router, addresses):
+        """Deliver a packet that leaves *router* for the next hop on *network*."""
+        receiver = self.on_link(network, hop)
+        if receiver is None or seen.target not in [each.ip for each in receiver.addresses]:
+            return None
+        return receiver, seen, router, addresses
 
     def destination(self, router: RouterId, packet: Packet):
         for nat in self.nat.values():

@@ -2,8 +2,9 @@
 
 from attrs import evolve
 
+from netfw.drivers.base import DriverInfo
 from netfw.drivers.dhcp import METADATA_ADDRESSES
-from netfw.drivers.router import RouterDriver
+from netfw.drivers.router import RouterCapability, RouterDriver
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterStatus
 from netfw.errors import (
@@ -188,10 +189,25 @@ def accept_agent_gateways(driver, original, value):
     return original(value) or not hasattr(value, "full")
 
 
-@accept_agent_gateways.also("put_nat")
-def _(driver, original, operation, id, value):
-    if isinstance(value, FloatingIpNat):
-        original(operation, id, value)
+@accept_agent_gateways.also("describe")
+def _(driver, original):
+    return without_capability(original(), RouterCapability.DISTRIBUTED)
+
+
+@MUTATIONS.override("describe", breaks(RouterDriver, 9))
+def run_parts_that_are_not_declared(driver, original):
+    """Run the parts of distributed routers without declaring them."""
+    return without_capability(original(), RouterCapability.DISTRIBUTED)
+
+
+@run_parts_that_are_not_declared.also("supports")
+def _(driver, original, value):
+    return True
+
+
+def without_capability(info, capability):
+    """Return what a driver says of itself, without a capability."""
+    return DriverInfo(info.name, info.capabilities - {capability})
 
 
 @MUTATIONS.override("refusals", breaks(RouterDriver, 9))

@@ -155,9 +155,10 @@ class RouterLabEnvironment(RouterEnvironment):
         return machine
 
     def listen_metadata(self, router: RouterId, state: RouterState) -> None:
-        assert state.full is not None
+        part = state.full or state.local
+        assert part is not None
         assert state.metadata_port is not None
-        netns = self._namespace(state.full.interfaces[0].id)
+        netns = self._namespace(part.interfaces[0].id)
         for family in (socket.AF_INET, socket.AF_INET6):
             listener = self._site.within(netns, partial(_listener, family, state.metadata_port))
             self._listeners.append(listener)

@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve
 
 from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.router import RouterDriver
+from netfw.drivers.router import RouterCapability, RouterDriver
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import (
     RouterDriverKey,
@@ -27,6 +27,12 @@ from netfw.plan import Update
 from netfw.testing.conformance.common.backend_optional import BackendOptionalConformance
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.common.reconciler import Drift, dies_at
+from netfw.testing.conformance.router.distributed import RouterDistributedConformance
+from netfw.testing.conformance.router.distributed_factories import (
+    entries,
+    make_agent_gateway,
+    make_distributed,
+)
 from netfw.testing.conformance.router.environment import FoundRouter
 from netfw.testing.conformance.router.factories import make_external, make_net, make_site
 from netfw.testing.conformance.router.forwarding import RouterForwardingConformance
@@ -45,6 +51,7 @@ class RouterDriverConformance(
     RouterServicesConformance,
     RouterPersistenceConformance,
     RouterHaConformance,
+    RouterDistributedConformance,
     BackendOptionalConformance[RouterDriverKey, RouterDriverValue],
 ):
     """The promises of :class:`RouterDriver`, and of all that it is.
@@ -120,7 +127,26 @@ class RouterDriverConformance(
         self, make_driver: Callable[[], Driver]
     ) -> None:
         """Check that a router with a floating IP is made and removed through any death."""
-        things = self.one_of_each()
+        self.assert_succeeded(make_driver, self.one_of_each())
+
+    @proves(RouterDriver, 4, 6)
+    def test_a_driver_of_distributed_routers_killed_at_any_stage_is_succeeded(
+        self, make_driver: Callable[[], Driver]
+    ) -> None:
+        """Check that both parts and an agent gateway are made and removed through any death."""
+        self.require(make_driver(), RouterCapability.DISTRIBUTED)
+        site = make_distributed(make_net(1))
+        gateway = make_agent_gateway(site.external)
+        floating = site.floating(50, site.nets[0].address(20))
+        self.environment.admit([*site.ports, *gateway.ports])
+        self.assert_succeeded(make_driver, entries(site, gateways=[gateway], floating=[floating]))
+
+    def assert_succeeded(
+        self,
+        make_driver: Callable[[], Driver],
+        things: dict[RouterDriverKey, RouterDriverValue],
+    ) -> None:
+        """Kill drivers after each stage of making and removing *things*; others complete it."""
         for before, after in (({}, things), (things, {})):
             update = Update(put=after, complete=True)
             stage, died = 0, True

@@ -15,15 +15,15 @@ from attrs import evolve
 from netfw.model.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.lab_host import BRIDGE
-from netfw.testing.conformance.router.factories import make_site
-from netfw.testing.lab.wait import wait_until
-from tests.lab.backends.linux_router import driver_process
-from tests.lab.backends.linux_router.distributed.sites import (
+from netfw.testing.conformance.router.distributed_factories import (
     bring_entries,
     entries,
     make_agent_gateway,
     make_distributed,
 )
+from netfw.testing.conformance.router.factories import make_site
+from netfw.testing.lab.wait import wait_until
+from tests.lab.backends.linux_router import driver_process
 from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, plan
 
 pytestmark = pytest.mark.services

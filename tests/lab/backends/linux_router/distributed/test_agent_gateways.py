@@ -14,10 +14,7 @@ from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.router_values import RouterPart
 from netfw.model.ids import NetworkId
 from netfw.plan import Update
-from netfw.testing.conformance.router.factories import Net, make_net, next_mac
-from netfw.testing.conformance.router.lab_machine import LabMachine
-from netfw.testing.lab.wait import wait_until
-from tests.lab.backends.linux_router.distributed.sites import (
+from netfw.testing.conformance.router.distributed_factories import (
     AgentGatewaySite,
     DistributedSite,
     bring_entries,
@@ -25,6 +22,9 @@ from tests.lab.backends.linux_router.distributed.sites import (
     make_agent_gateway,
     make_distributed,
 )
+from netfw.testing.conformance.router.factories import Net, make_net, next_mac
+from netfw.testing.conformance.router.lab_machine import LabMachine
+from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
     MakeDriver,

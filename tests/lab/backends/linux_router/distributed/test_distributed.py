@@ -7,14 +7,14 @@ import pytest
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import RouterPart
 from netfw.plan import Update
-from netfw.testing.conformance.router.factories import make_net
-from netfw.testing.lab.wait import wait_until
-from tests.lab.backends.linux_router.distributed.sites import (
+from netfw.testing.conformance.router.distributed_factories import (
     DistributedSite,
     bring_entries,
     entries,
     make_distributed,
 )
+from netfw.testing.conformance.router.factories import make_net
+from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
     MakeDriver,

@@ -6,13 +6,13 @@ import pytest
 
 from netfw.drivers.values.router_values import RouterDriverKey, RouterDriverValue
 from netfw.plan import Stage, Update
-from netfw_drivers.linux_router.driver import LinuxRouterDriver
-from tests.lab.backends.linux_router.distributed.sites import (
+from netfw.testing.conformance.router.distributed_factories import (
     bring_entries,
     entries,
     make_agent_gateway,
     make_distributed,
 )
+from netfw_drivers.linux_router.driver import LinuxRouterDriver
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
     MakeDriver,

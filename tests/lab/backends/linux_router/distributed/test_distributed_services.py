@@ -22,15 +22,15 @@ from netfw.drivers.values.router_values import (
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
-from netfw.testing.conformance.router.factories import make_net
-from netfw.testing.lab.wait import wait_until
-from tests.lab.backends.linux_router.distributed.sites import (
+from netfw.testing.conformance.router.distributed_factories import (
     DistributedSite,
     bring_entries,
     entries,
     make_agent_gateway,
     make_distributed,
 )
+from netfw.testing.conformance.router.factories import make_net
+from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
     MakeDriver,

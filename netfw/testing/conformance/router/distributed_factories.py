@@ -1,4 +1,4 @@
-"""Distributed routers on one host: their parts, agent gateways and floating IPs."""
+"""Distributed routers for the suite of router drivers: their parts and agent gateways."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ class AgentGatewaySite:
     def key(self) -> AgentGatewayKey:
         return AgentGatewayKey(self.net.id)
 
+    @property
+    def ports(self) -> tuple[RouterPort, ...]:
+        return (self.value.port,)
+
 
 @frozen(kw_only=True)
 class DistributedSite:
@@ -58,6 +62,10 @@ class DistributedSite:
         return RouterKey(self.router)
 
     @property
+    def value(self) -> RouterState:
+        return self.state
+
+    @property
     def local(self) -> LocalRouter:
         assert self.state.local is not None
         return self.state.local
@@ -69,8 +77,12 @@ class DistributedSite:
 
     @property
     def ports(self) -> tuple[RouterPort, ...]:
-        """The ports of both parts."""
-        return (*self.local.interfaces, *self.central.ports, self.central.gateway.port)
+        """The ports of the parts that this host has."""
+        local, central = self.state.local, self.state.central
+        return (
+            *(() if local is None else local.interfaces),
+            *(() if central is None else (*central.ports, central.gateway.port)),
+        )
 
     @property
     def outside_address(self) -> IpAddress:
@@ -90,6 +102,10 @@ class DistributedSite:
                 fixed_address=fixed,
             )
         )
+
+    def without(self, part: RouterPart) -> DistributedSite:
+        """Return the site as a host has it that lacks a part."""
+        return self.with_state(**{part.value: None})
 
     def with_state(self, **changes: Any) -> DistributedSite:
         """Return the site with another state of the router."""
