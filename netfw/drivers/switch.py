@@ -62,6 +62,16 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
        at once, no frame by a host that is none of them does, and silence does within seconds.
        Changing ``shared_mac`` or the endpoints loses no frame for the receivers that stay.  A
        ``shared_mac`` port sends no report of multicast groups from the unspecified address.
+    10. Frames of a router interface (``LocalNetwork.router_interfaces``) reach the ports of all
+        hosts with distributed routers from the MAC address of the interface.  Between hosts they
+        have that of the sending host (``HostMac``): a frame from the MAC address of an interface
+        never leaves its host.
+    11. Announcements by a router interface, requests for its addresses and frames for its MAC
+        address stay on their host; nothing of other hosts reaches it, except answers to its own
+        requests.  These requests leave from the MAC address of the host, and change no neighbour
+        entry of a receiver.
+    12. A port that is no router interface sends nothing from the MAC address of a host with
+        distributed routers, and from that of a router interface nothing to other hosts.
     """
 
     GROUP: ClassVar[str] = "netfw.switch_drivers"

@@ -79,7 +79,7 @@ class FakeSwitchEnvironment(SwitchEnvironment):
     def __init__(self, driver: type[FakeSwitchDriver] = FakeSwitchDriver) -> None:
         self.driver = driver
         self.backends = FakeSwitchBackend(0), FakeSwitchBackend(1)
-        self.make_ports: dict[PortId, SwitchTestPort] = {}
+        self.make_ports: dict[tuple[int, PortId], SwitchTestPort] = {}
         self.made = 0
         self.learned: dict[NetworkId, int] = {}
         """The host that the physical network has learned for the MAC that was announced last."""
@@ -105,7 +105,7 @@ class FakeSwitchEnvironment(SwitchEnvironment):
         self.made += 1
         device = SwitchDevice(name=f"tap{self.made}", mac=port.mac)
         backend.plugged[port.id] = device
-        self.make_ports[port.id] = port
+        self.make_ports[port.host, port.id] = port
 
         def finish() -> None:
             backend.plugged[port.id] = evolve(device, ofport=self.made)

@@ -158,6 +158,26 @@ def replaced(before: StateDump, after: StateDump) -> frozenset[str]:
     return frozenset(touched | (before.keys() ^ after.keys()))
 
 
+@frozen(kw_only=True)
+class RoutedPacket:
+    """A UDP packet that *sender* sends from and to any MAC address."""
+
+    sender: SwitchTestPort
+    source: Mac
+    to: Mac
+    target: IpAddress
+
+
+@frozen
+class Request:
+    """An ARP request or neighbour solicitation as a port received it."""
+
+    source: Mac
+    """The source of the frame."""
+    teaches: bool
+    """It has an address of the sender, by which the receiver changes its neighbour entries."""
+
+
 class TrafficProbe(ABC):
     """Ports that send every 10 ms, by broadcast and to each other.
 
@@ -301,6 +321,35 @@ class SwitchEnvironment(ABC):
 
         Waits for an *expected* report.
         """
+
+    def sources(
+        self,
+        packet: RoutedPacket,
+        receivers: Iterable[SwitchTestPort],
+        *,
+        expected: Collection[SwitchTestPort],
+    ) -> Mapping[SwitchTestPort, frozenset[Mac]]:
+        """Send *packet*; return from which MACs each of *receivers* gets it, if at all.
+
+        For ``SwitchCapability.DISTRIBUTED``, as the next two.  Sends another one while an
+        *expected* receiver gets none.
+        """
+        raise NotImplementedError("override `sources`: distributed routers change MAC addresses")
+
+    def requests(
+        self, port: SwitchTestPort, address: IpAddress, receiver: SwitchTestPort, *, expected: bool
+    ) -> Request | None:
+        """Request *address* on *port*; return the request as *receiver* gets it, if it does.
+
+        Waits for an *expected* request.
+        """
+        raise NotImplementedError("override `requests`: who receives the requests of a router?")
+
+    def resolve_by_owner(
+        self, port: SwitchTestPort, owner: SwitchTestPort, version: int
+    ) -> Mac | None:
+        """Resolve the address of *owner* on *port*; *owner* answers the requests that reach it."""
+        raise NotImplementedError("override `resolve_by_owner`: who answers a router?")
 
     @abstractmethod
     def dump_state(self, host: int = 0) -> StateDump:

@@ -11,8 +11,8 @@ BROADCAST = b"\xff" * 6
 _EXPERIMENTAL = 0x88B5
 _VLAN = 0x8100
 _ARP = 0x0806
-_IPV6 = 0x86DD
-_ICMPV6 = 58
+_IPV4, _IPV6 = 0x0800, 0x86DD
+_UDP, _ICMPV6 = 17, 58
 _SOLICIT, _ADVERTISE = 135, 136
 _PAYLOAD = struct.Struct("!HIBI")
 _ALL_NODES, _ALL_MLD_ROUTERS = IPv6Address("ff02::1"), IPv6Address("ff02::16")
@@ -72,6 +72,48 @@ def group_report(mac: Mac, group: IPv6Address) -> bytes:
     header = struct.pack("!IHBB", 6 << 28, len(alert + body), 0, 1) + source.packed + to.packed
     multicast = b"\x33\x33" + to.packed[12:]
     return multicast + raw(mac) + struct.pack("!H", _IPV6) + header + alert + body
+
+
+def udp_packet(to: Mac, source: Mac, own: IpAddress, target: IpAddress, payload: bytes) -> bytes:
+    """Return a UDP packet without a checksum, which no switch reads."""
+    body = struct.pack("!HHHH", 4000, 4000, 8 + len(payload), 0) + payload
+    if isinstance(target, IPv4Address):
+        head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0, 63, _UDP, 0)
+        addresses = own.packed + target.packed
+        head = head[:10] + struct.pack("!H", _checksum(head + addresses)) + addresses
+        return (raw(to) + raw(source) + struct.pack("!H", _IPV4) + head + body).ljust(60, b"\0")
+    head = struct.pack("!IHBB", 6 << 28, len(body), _UDP, 63) + own.packed + target.packed
+    return raw(to) + raw(source) + struct.pack("!H", _IPV6) + head + body
+
+
+def is_question(packet: bytes, wanted: IpAddress) -> bool:
+    """Return whether *packet* requests *wanted*."""
+    kind = int.from_bytes(packet[12:14])
+    if isinstance(wanted, IPv4Address):
+        return kind == _ARP and packet[20:22] == b"\0\1" and packet[38:42] == wanted.packed
+    solicits = kind == _IPV6 and packet[20] == _ICMPV6 and packet[54] == _SOLICIT
+    return solicits and packet[62:78] == wanted.packed
+
+
+def asker(packet: bytes) -> IpAddress | None:
+    """Return the address of the sender of a request; ``None``: it has none."""
+    if int.from_bytes(packet[12:14]) == _ARP:
+        found: IpAddress = IPv4Address(packet[28:32])
+    else:
+        found = IPv6Address(packet[22:38])
+    return None if found.is_unspecified else found
+
+
+def reply(mac: Mac, own: IpAddress, request: bytes) -> bytes:
+    """Return the answer of *own* at *mac* to *request*, as a kernel sends it."""
+    if isinstance(own, IPv4Address):
+        asked = _arp(2, raw(mac), own, request[22:28], IPv4Address(request[28:32]))
+        return request[6:12] + asked[6:]
+    source = asker(request)
+    flags = 0x20000000 if source is None else 0x60000000
+    body = struct.pack("!BBHI", _ADVERTISE, 0, 0, flags) + own.packed + b"\x02\x01" + raw(mac)
+    to = b"\x33\x33\x00\x00\x00\x01" if source is None else request[6:12]
+    return _icmpv6(to, raw(mac), own, IPv6Address(int(source or _ALL_NODES)), body)
 
 
 def answer(packet: bytes, wanted: IpAddress) -> Mac | None:

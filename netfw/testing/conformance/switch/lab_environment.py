@@ -23,6 +23,7 @@ from netfw.testing.conformance.switch.environment import (
     SwitchTestPort,
     TrafficProbe,
 )
+from netfw.testing.conformance.switch.lab_routing import LabRouting
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.lab import Lab
@@ -38,7 +39,7 @@ _SOME_GROUP = IPv6Address("ff02::1:ff00:1")
 TO_ALL, TO_ONE, FORGED = range(3)
 
 
-class LabSwitchPorts:
+class LabSwitchPorts(LabRouting):
     """Test ports on the hosts of a lab, from a pool of instances on each.
 
     The vendor adds how an instance is plugged.

@@ -26,6 +26,7 @@ from netfw.testing.conformance.switch.cross_host import (
     SwitchProviderConformance,
     SwitchTunnelsConformance,
 )
+from netfw.testing.conformance.switch.distributed import SwitchDistributedConformance
 from netfw.testing.conformance.switch.grants import SwitchGrantsConformance
 from netfw.testing.conformance.switch.idempotence import SwitchIdempotenceConformance
 from netfw.testing.conformance.switch.isolation import SwitchNetworksConformance
@@ -40,6 +41,7 @@ class SwitchDriverConformance(
     SwitchTunnelsConformance,
     SwitchProviderConformance,
     SwitchSharedMacConformance,
+    SwitchDistributedConformance,
     ReconcilerConformance[SwitchKey, SwitchValue],
 ):
     """The promises of :class:`SwitchDriver`, and of all that it is.
