@@ -33,6 +33,7 @@ from netfw.testing.conformance.switch.environment import (
     among,
 )
 from netfw.testing.conformance.switch.suite import SwitchDriverConformance
+from tests.conformance.switch.fake_routing import FakeRouting
 from tests.conformance.switch.fake_switch import FINAL, TUNNELS, FakeSwitchBackend, FakeSwitchDriver
 
 
@@ -73,7 +74,7 @@ class FakeTrafficProbe(TrafficProbe):
             self.leaked |= {(other, sender) for other in others}
 
 
-class FakeSwitchEnvironment(SwitchEnvironment):
+class FakeSwitchEnvironment(FakeRouting, SwitchEnvironment):
     """Two hosts, and the traffic between their ports."""
 
     def __init__(self, driver: type[FakeSwitchDriver] = FakeSwitchDriver) -> None:
@@ -244,6 +245,8 @@ class FakeSwitchEnvironment(SwitchEnvironment):
         expected: bool,
     ) -> bool:
         if self.location(port) is None or self.location(receiver) is None:
+            return False
+        if self.is_confined(port, receiver):
             return False
         value = self.backends[port.host].values[port.key]
         self.learned[value.network] = port.host

@@ -11,7 +11,7 @@ from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.values.events import Sink
-from netfw.drivers.values.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.values.keys import ExtensionKey, HostKey, NetworkKey, PortKey
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterGrant, TableGrant
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import (
@@ -21,6 +21,7 @@ from netfw.drivers.values.switch_values import (
     FloodKey,
     Forwarding,
     ForwardingKey,
+    HostMac,
     LocalNetwork,
     SwitchDevice,
     SwitchFacts,
@@ -49,6 +50,7 @@ FITS = {
     FloodKey: Flood,
     ForwardingKey: Forwarding,
     ExtensionKey: SwitchContribution,
+    HostKey: HostMac,
 }
 TUNNELS = (NetworkType.GRE, NetworkType.VXLAN, NetworkType.GENEVE)
 TABLES = range(100, 120)
@@ -107,6 +109,7 @@ class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed
         SwitchCapability.POPULATION,
         SwitchCapability.FLOWS,
         SwitchCapability.IN_SWITCH,
+        SwitchCapability.DISTRIBUTED,
     )
 
     def __init__(self, backend: FakeSwitchBackend, facts: SwitchFacts | None = None) -> None:

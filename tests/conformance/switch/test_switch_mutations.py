@@ -8,13 +8,15 @@ from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.switch import SwitchDriver
 from netfw.testing.conformance.switch.suite import CONTRACTS, SwitchDriverConformance
 from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.mutations import Mutations
 from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
+from tests.conformance.switch.distributed_mutations import MUTATIONS as DISTRIBUTED_MUTATIONS
 from tests.conformance.switch.fake_environment import (
     FakeSwitchConformance,
     FakeSwitchEnvironment,
 )
 from tests.conformance.switch.fake_switch import FakeSwitchDriver
-from tests.conformance.switch.shared_mac_mutations import MUTATIONS
+from tests.conformance.switch.shared_mac_mutations import MUTATIONS as OTHER_MUTATIONS
 
 pytestmark = pytest.mark.fakes
 
@@ -24,8 +26,8 @@ class TestSwitchMutations(MutationChecks):
     CONTRACTS = (*CONTRACTS, Reconciler)
     BROKEN_CONTRACTS = (SwitchDriver,)
     FAKE = FakeSwitchDriver
-    MUTATIONS = MUTATIONS
-    LEAST = 46
+    MUTATIONS = Mutations.merge(OTHER_MUTATIONS, DISTRIBUTED_MUTATIONS)
+    LEAST = 58
     INHERITED = False
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:

@@ -41,13 +41,17 @@ class LabRouting:
         with contextlib.ExitStack() as stack:
             wire = stack.enter_context(self.socket(packet.sender))
             ears = {port: stack.enter_context(self.socket(port)) for port in receivers}
-            for _ in _sendings(wire, frame, _TIMEOUT if expected else _SILENCE):
-                quiet = found.keys() >= set(expected)
-                for port, received in _receive(ears, _SILENCE if quiet else _RESEND):
+            for _ in _sendings(wire, frame, _TIMEOUT if expected else 0):
+                for port, received in _receive(ears, _RESEND if expected else _SILENCE):
                     if token in received:
                         found[port] = found.get(port, frozenset()) | {_source(received)}
-                if quiet:
-                    return found
+                    if found.keys() >= set(expected):
+                        break
+                if found.keys() >= set(expected):
+                    break
+            for port, received in _receive(ears, _SILENCE):  # others may get it a moment later
+                if token in received:
+                    found[port] = found.get(port, frozenset()) | {_source(received)}
         return found
 
     def requests(
@@ -55,7 +59,7 @@ class LabRouting:
     ) -> Request | None:
         question = frames.question(port.mac, _own(port, address), address)
         with self.socket(port) as wire, self.socket(receiver) as ear:
-            for _ in _sendings(wire, question, _TIMEOUT if expected else _SILENCE):
+            for _ in _sendings(wire, question, _TIMEOUT if expected else 0):
                 for _, packet in _receive({receiver: ear}, _RESEND if expected else _SILENCE):
                     if frames.is_question(packet, address):
                         return Request(_source(packet), frames.asker(packet) is not None)
