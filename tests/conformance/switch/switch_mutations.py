@@ -299,6 +299,12 @@ def default_host_facts_during_outage(driver, original):
     return original() if driver.backend.online else SwitchFacts()
 
 
+@MUTATIONS.override("forwards", breaks_raise(SwitchDriver, "forwards", BackendUnavailable))
+def forward_nothing_during_outage(driver, original):
+    """Say that nothing can pass a switch that is unreachable."""
+    return driver.backend.online and original()
+
+
 @MUTATIONS.override("host_facts", breaks_raise(SwitchDriver, "host_facts", ConfigError))
 def ignore_contradicting_configuration(driver, _):
     """Accept a configuration that contradicts the host."""

@@ -261,6 +261,7 @@ def ovs_environment(version: int = 4) -> Iterator[OvsSwitchEnvironment]:
     "L2-33",
     "L2-40",
     "L2-41",
+    "L2-60",
     "L2-61",
 )
 class TestOvsSwitch(SwitchDriverConformance):

@@ -16,6 +16,7 @@ from netfw.testing.conformance.router.distributed_factories import (
     CENTRAL_NUMBER,
     AgentGatewaySite,
     DistributedSite,
+    entries,
     make_agent_gateway,
     make_distributed,
 )
@@ -174,14 +175,14 @@ class RouterDistributedConformance(RouterSuite):
         gateway = make_agent_gateway(site.external)
         floating = site.floating(50, site.nets[0].address(20))
         self.environment.admit(site.ports)
-        alone = {site.key: site.value, floating.key: floating.value}
-        outcome = driver.converge(Update(put=alone))
-        assert (outcome.done, outcome.waiting.keys()) == ({site.key}, {floating.key}), str(outcome)
+        outcome = driver.converge(Update(put=entries(site, floating=[floating])))
+        assert outcome.done == {site.key}, str(outcome)
+        assert outcome.waiting.keys() == {floating.key}, str(outcome)
         one = self.guest(site.nets[0])
         outside = self.environment.machine(site.external.id, site.external.interfaces(1))
         self.arrives(one, site.nets[0].address(1))
         self.assert_unreachable(outside, floating.address)
-        dead = {gateway.key: gateway.value, floating.key: floating.value}
+        dead = entries(gateways=[gateway], floating=[floating])
         outcome = driver.converge(Update(put=dead))
         assert outcome.done == {gateway.key}, str(outcome)
         assert outcome.waiting.keys() == {floating.key}, "the agent gateway is not wired"

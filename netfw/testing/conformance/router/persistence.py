@@ -105,6 +105,9 @@ class RouterPersistenceConformance(RouterSuite):
             central = make_site(make_net(6))
             parts = CentralRouter(gateway=central.gateway)
             wanted[central.key] = RouterState(central=parts)
+            for number, part in ((50, RouterPart.LOCAL), (51, RouterPart.CENTRAL)):
+                floating = site.floating(number, site.nets[0].address(20))
+                wanted[floating.key] = evolve(floating.value, part=part)
         if RouterCapability.HA not in declared:
             ready = make_site(make_net(7))
             ha = HighAvailability(port=make_net(8).port(), vrid=1)
