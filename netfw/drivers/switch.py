@@ -72,6 +72,7 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
         entry of a receiver.
     12. A port that is no router interface sends nothing from the MAC address of a host with
         distributed routers, and from that of a router interface nothing to other hosts.
+    13. ``forwards`` is ``True`` while a port is live, and while the switch does not answer.
     """
 
     GROUP: ClassVar[str] = "netfw.switch_drivers"
