@@ -256,6 +256,13 @@ def _confined(interface: RouterInterface) -> Iterator[of.Match]:
             yield _SOLICITED & of.nd_target(address)
         else:
             yield of.arp() & of.arp_tpa(address)
+    for address in sorted(_addresses(interface), key=str):
+        claimed = _ADVERTISED & of.nd_target(address) if address.version == 6 else _arp_of(address)
+        yield ROUTED.is_(0) & claimed  # by an instance
+
+
+def _arp_of(address: IpAddress) -> of.Match:
+    return of.arp() & of.arp_spa(address)
 
 
 def _leaving(segment: RoutedSegment, mac: Mac, host: Mac | None) -> Iterator[of.Flow]:

@@ -54,6 +54,35 @@ def test_no_instance_can_send_as_a_router_or_a_host(make_site, kind):
     assert {one.source for one in seen} == {mac(10)}
 
 
+@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+def test_no_instance_can_claim_the_address_of_a_router_elsewhere(make_site, kind):
+    site = make_site(kind)
+    forger, target = site.place(0, 1, 10, open=True), site.place(1, 1, 11, open=True)
+    site.bring()
+    wire, ear = listen(site, forger), listen(site, target)
+    own = Mac(mac(10))
+    claims = [
+        frame
+        for version in VERSIONS
+        for frame in announcement(own, as_address(address(1, 1, version)))
+    ]
+    numbers = itertools.count()
+    seen: list[Frame] = []
+
+    def send() -> None:
+        for frame in (*claims, make(ALL, own, next(numbers))):
+            wire.send(frame)
+
+    def genuine() -> list[Frame]:
+        seen.extend(map(parse, received(ear)))
+        return [one for one in seen if one.kind == TEST]
+
+    for count in (1, 2):  # the last frame follows claims that were sent after the first one
+        resend_until(send, lambda least=count: len(genuine()) >= least)
+    forged = {parse(frame).payload for frame in claims}
+    assert not [one for one in seen if one.payload in forged]
+
+
 def test_no_other_host_can_send_to_a_router(make_site):
     site = make_site("vxlan", distributed=[0])
     a, stranger = site.place(0, 1, 10, open=True), site.place(1, 1, 11, open=True)

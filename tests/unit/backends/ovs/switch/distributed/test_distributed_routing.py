@@ -35,10 +35,10 @@ def of_table(number: int, flows) -> list[str]:
 
 
 def test_a_router_interface_costs_few_flows_and_a_host_three():
-    assert len(flows_of(R)) == 19
-    assert len(flows_of(router(9, "10.0.0.1/24"))) == 16
+    assert len(flows_of(R)) == 21
+    assert len(flows_of(router(9, "10.0.0.1/24"))) == 17
     # Two of a network: what stands for all of them is there once.
-    assert len(flows_of(R, router(8, "10.0.8.1/24", "fd00:8::1/64"))) == 19 + 16
+    assert len(flows_of(R, router(8, "10.0.8.1/24", "fd00:8::1/64"))) == 21 + 18
     there = [
         *host_flows(OTHER, [1], own=False),
         *br_tun.host_flows(OTHER, [(NetworkType.VXLAN, 5)]),
@@ -121,6 +121,9 @@ def test_the_mac_of_an_interface_never_leaves_the_host():
             f"table=62, priority=10,icmp6,{ours},icmp_type=135,nd_target=fd00::1 actions=drop",
             f"table=62, priority=10,icmp6,{ours},icmp_type=135,"
             "nd_target=fe80::f816:3eff:fe00:9 actions=drop",
+            f"table=62, priority=10,arp,reg5=0/0x20000,{ours},arp_spa=10.0.0.1 actions=drop",
+            f"table=62, priority=10,icmp6,reg5=0/0x20000,{ours},icmp_type=136,"
+            "nd_target=fd00::1 actions=drop",
             f"table=62, priority=7,reg5=0/0x20000,{ours},dl_src={R.mac} actions=drop",
         ]
     )
