@@ -20,6 +20,7 @@ that is only a member of a group brings nothing.  Roles keep the graph free of c
               -> router ASSIGNED -> floating IP HOME -> port SEEN, QoS policy
                                  -> floating IP FORWARDING -> port forwardings
               -> floating IP HOME -> external network SEEN
+              -> port FLOATING   -> floating IP PREPARED -> external network SEEN
               -> agent gateway ROUTER_PORT -> network SEEN
 
 A port on several hosts (an interface of a highly available router) is HOME on each of them.  A host
@@ -28,7 +29,8 @@ that prepares for a port reaches it in the role PREPARED, which leads where HOME
 A distributed router is on each host that has or prepares for a port on one of its subnets.  Ports
 of routers and gateways of agents do not count: routers would follow each other.  DHCP servers do,
 since the instances they serve and their metadata proxy use the router.  A floating IP with a host
-is on that host alone; without one it is where the router is assigned.
+is on that host alone; without one it is where the router is assigned.  Hosts that prepare for its
+port reach a floating IP with a host in the role PREPARED.
 
 This module is stateless: a store with rows follows the same edges by queries.
 """
@@ -92,6 +94,8 @@ class Role(enum.StrEnum):
     FORWARDING = "forwarding"
     """A floating IP of a router on this host that forwards ports instead of standing for one
     port."""
+    FLOATING = "floating"
+    """A port that this host prepares for, with its floating IPs that have a host."""
 
 
 DELIVERED: Final = frozenset({Role.HOME, Role.SERVED, Role.PREPARED, Role.ROUTER_PORT, Role.SEEN})
@@ -239,6 +243,8 @@ def _port_edges(port: Port) -> Iterator[Edge]:
             yield AgentRoot(Service.POPULATION, host), ResourceRole(network, Role.PEERS)
             if not is_l3_agent_port(port.device_owner):
                 yield from _instance_edges(port, host)
+    for host in prepared:
+        yield AgentRoot(Service.L3, host), ResourceRole(itself, Role.FLOATING)
     if bound:
         yield ResourceRole(network, Role.PEERS), seen
 
@@ -302,12 +308,20 @@ def _floating_ip_edges(floating: FloatingIp) -> Iterator[Edge]:
     if floating.host is not None:
         source = AgentRoot(Service.L3, floating.host)
         yield home, ResourceRole(Ref(Kind.NETWORK, floating.network_id), Role.SEEN)
+        yield from _prepared_floating_ip_edges(floating)
     yield source, home
     yield from _policies(home, floating.qos_policy_id)
     if floating.port_id is None:
         yield source, ResourceRole(ref(floating), Role.FORWARDING)
     else:
         yield home, ResourceRole(Ref(Kind.PORT, floating.port_id), Role.SEEN)
+
+
+def _prepared_floating_ip_edges(floating: FloatingIp) -> Iterator[Edge]:
+    if floating.port_id is not None:
+        ahead = ResourceRole(ref(floating), Role.PREPARED)
+        yield ResourceRole(Ref(Kind.PORT, floating.port_id), Role.FLOATING), ahead
+        yield ahead, ResourceRole(Ref(Kind.NETWORK, floating.network_id), Role.SEEN)
 
 
 def _policies(node: ResourceRole, *ids: UUID | None) -> Iterator[Edge]:

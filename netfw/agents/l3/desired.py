@@ -87,6 +87,9 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
         """Why the central parts of distributed routers are not to be here."""
         self._local_nats: defaultdict[NetworkId, set[L3Key]] = defaultdict(set)
         """Floating IPs at local parts of routers, by external network."""
+        self._prepared: dict[L3Key, NetworkId] = {}
+        """The external networks of floating IPs whose ports may be activated on this host."""
+        self._prepared_ips: defaultdict[NetworkId, set[L3Key]] = defaultdict(set)
         self._gateways: set[NetworkId] = set()
         """External networks whose agent gateways are to be updated."""
         self.absent: set[L3Key] = set()
@@ -276,6 +279,32 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
                 contributed = self._contributed[floating.router_id]
                 value = make_floating_ip(floating, router, contributed, self._context)
         self._set(FloatingIpKey(id), value)
+        self._prepare(FloatingIpKey(id), self._prepared_network(floating))
+
+    def _prepared_network(self, floating: FloatingIp | None) -> NetworkId | None:
+        """Return the network of a floating IP that may come to this host; ``None``: it may not.
+
+        The source delivers one that is on another host for this alone.
+        """
+        if floating is None or floating.router_id is None or floating.fixed_address is None:
+            return None
+        router, here = self._states.get(floating.router_id), self._context
+        is_local = router is not None and router.local is not None and here.has_agent_gateways
+        if not is_local or floating.host in (None, here.host):
+            return None
+        problem = here.gateway_problem(floating.network_id)
+        return floating.network_id if problem is None else None
+
+    def _prepare(self, key: L3Key, network: NetworkId | None) -> None:
+        """Have the agent gateway to *network* for a floating IP that may come to this host."""
+        former = self._prepared.pop(key, None)
+        if former is not None:
+            self._prepared_ips[former].discard(key)
+            self._gateways.add(former)
+        if network is not None:
+            self._prepared[key] = network
+            self._prepared_ips[network].add(key)
+            self._gateways.add(network)
 
     def _is_elsewhere(self, floating: FloatingIp) -> bool:
         """Return whether another host translates a floating IP."""
@@ -289,7 +318,7 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
         """Update the agent gateways that have other ports, networks or floating IPs than before."""
         networks, self._gateways = self._gateways, set()
         for network in networks:
-            is_used = bool(self._local_nats.get(network))
+            is_used = bool(self._local_nats.get(network) or self._prepared_ips.get(network))
             made = make_agent_gateway(network, self._index, self._context, is_used=is_used)
             self._set(AgentGatewayKey(network), made)
 

@@ -167,6 +167,8 @@ class Subscriptions:
                 yield from find(Kind.NETWORK, id=id)
             case Kind.SECURITY_GROUP, Role.SEEN:
                 yield from find(Kind.SECURITY_GROUP_RULE, security_group_id=id)
+            case Kind.PORT, Role.FLOATING:
+                yield from find(Kind.FLOATING_IP, port_id=id)
             case Kind.ROUTER, Role.HOME:
                 yield from find(Kind.ROUTER, id=id)
                 yield from find(Kind.PORT, device_id=id)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from attrs import frozen
-from sqlalchemy import Column, ColumnElement, Connection, Select, bindparam, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, and_, bindparam, or_, select
 
 from netfw.drivers.values.subscription import Service
 from netfw.model.device_owner import ROUTER_PORT_PREFIXES, DeviceOwner
@@ -41,6 +41,7 @@ DISTRIBUTED: Final = PORTS.device_owner == DeviceOwner.ROUTER_INTERFACE_DISTRIBU
 AGENT_GATEWAY: Final = PORTS.device_owner == DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value
 WITHOUT_HOST: Final = STORED[Kind.FLOATING_IP].table.c.host.is_(None)
 ROUTED: Final = STORED[Kind.FLOATING_IP].table.c.router_id.is_not(None)
+WITH_HOST: Final = and_(STORED[Kind.FLOATING_IP].table.c.host.is_not(None), ROUTED)
 BOUND: Final = or_(PORTS.binding_host_id != "", PORTS.id.in_(select(PORT_HOSTS.c.port_id)))
 IS_ROUTER_PORT: Final = or_(
     *(PORTS.device_owner.startswith(prefix, autoescape=True) for prefix in ROUTER_PORT_PREFIXES)
@@ -95,6 +96,7 @@ PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | Members, ...]]] = M
         (Kind.SECURITY_GROUP, Role.MEMBERS): (Members(PORT_GROUPS.c.security_group_id),),
         (Kind.ADDRESS_GROUP, Role.SEEN): (ColumnLookup(Kind.ADDRESS_GROUP, "id"),),
         (Kind.PORT, Role.SEEN): (ColumnLookup(Kind.PORT, "id"),),
+        (Kind.PORT, Role.FLOATING): (ColumnLookup(Kind.FLOATING_IP, "port_id", WITH_HOST),),
         (Kind.ROUTER, Role.HOME): (
             ColumnLookup(Kind.ROUTER, "id"),
             ColumnLookup(Kind.PORT, "device_id", IS_ROUTER_PORT),

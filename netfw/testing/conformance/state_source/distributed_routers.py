@@ -194,6 +194,27 @@ class DistributedRouterTests(StateSourceCase):
             assert there.catch_up().keys() == self.refs(ROUTED)
             assert central.catch_up().keys() & both == both
 
+    @proves(StateSource, 1)
+    @proves(StateSource, 5)
+    def test_a_prepared_host_gets_the_floating_ips_of_the_port(self) -> None:
+        there = evolve(FLOATING_HERE, host=samples.THERE)
+        with self.make_environment(WIDE) as at:
+            at.backend.commit((*EVERYTHING, PREPARED_HERE))
+            here = Follower(at.source, samples.L3_HERE)
+            assert here.catch_up().keys() == self.refs(ROUTED)
+            at.backend.commit((there,))
+            assert here.catch_up().keys() == self.refs(ROUTED) | {ref(there)}
+            free = evolve(there, router_id=None, port_id=None, fixed_address=None, host=None)
+            at.backend.commit((free,))
+            assert here.catch_up().keys() == self.refs(ROUTED)
+            at.backend.commit((there,), (ref(PREPARED_HERE),))
+            assert here.catch_up() == {}
+            at.backend.commit((PREPARED_HERE,))
+            found = Follower(at.source, samples.L3_HERE).catch_up()
+            assert here.catch_up().keys() == found.keys() == self.refs(ROUTED) | {ref(there)}
+            at.backend.commit((evolve(there, host=None),))
+            assert ref(there) not in here.catch_up()
+
     @proves(StateSource, 10)
     def test_the_host_of_a_floating_ip_reports_on_it(self) -> None:
         with self.make_environment(WIDE) as at:

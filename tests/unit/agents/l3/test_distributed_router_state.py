@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.agents.l3.agent_gateway import UnusedAgentGateway
+from netfw.agents.l3.agent_gateway import AgentGatewaySpec, UnusedAgentGateway
 from netfw.agents.l3.agent_mode import AgentMode
 from netfw.agents.l3.router_parts import Absent
 from netfw.drivers.values.agent_requests import EnsureGatewayPort
@@ -208,6 +208,8 @@ def test_floating_ip_that_moves_to_another_host_leaves_this_one():
     found = desired(*ELSEWHERE, LOCAL_ONE)
     assert nat(found, LOCAL_ONE).part is LOCAL_PART
     learn(found, [evolve(LOCAL_ONE, host=THERE, revision=2)])
+    assert nat(found, LOCAL_ONE) is None
+    learn(found, drop=[ref(LOCAL_ONE)])
     assert found.all_keys() == {RouterKey(DVR.id)}
 
 
@@ -248,7 +250,7 @@ def test_host_whose_floating_ips_are_translated_elsewhere_has_none(mode):
 
 @pytest.mark.spec("L3-62")
 def test_agent_gateway_is_desired_while_the_host_translates_a_floating_ip():
-    found = desired(*ELSEWHERE, CENTRAL_ONE, REMOTE_ONE)
+    found = desired(*ELSEWHERE, CENTRAL_ONE)
     assert GATEWAY not in found.all_keys()
     learn(found, [LOCAL_ONE, LOCAL_TWO])
     spec = found.value(GATEWAY)
@@ -309,6 +311,33 @@ def test_router_of_a_port_that_is_prepared_here_is_there_before_the_port():
     assert not found.take_changed()
     learn(found, [evolve(LOCAL_ONE)])
     assert found.take_changed() == {FloatingIpKey(LOCAL_ONE.id), GATEWAY}
+
+
+@pytest.mark.spec("L3-67", "ML2-08")
+def test_agent_gateway_is_there_before_the_floating_ip_of_a_prepared_port():
+    """The source delivers a floating IP of another host to hosts that prepare for its port."""
+    found = desired(*ELSEWHERE, REMOTE_ONE)
+    assert nat(found, REMOTE_ONE) is None
+    assert isinstance(found.value(GATEWAY), AgentGatewaySpec)
+    found.take_changed()
+    learn(found, [evolve(REMOTE_ONE, host=HERE, revision=2)])
+    assert found.take_changed() == {FloatingIpKey(REMOTE_ONE.id)}
+    learn(found, [evolve(REMOTE_ONE, host=THERE, revision=3)])
+    assert found.take_changed() == {FloatingIpKey(REMOTE_ONE.id)}
+    learn(found, drop=[ref(REMOTE_ONE)])
+    assert found.all_keys() == {RouterKey(DVR.id)}
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"agent_mode": "dvr_no_external"},
+        {"enable_inat_enat": True},
+        {"gateway_external_network_id": NetworkId(UUID(int=5))},
+    ],
+)
+def test_host_that_translates_no_floating_ip_prepares_no_agent_gateway(context):
+    assert GATEWAY not in desired(*ELSEWHERE, REMOTE_ONE, **context).all_keys()
 
 
 def test_one_more_floating_ip_changes_neither_router_nor_agent_gateway():
