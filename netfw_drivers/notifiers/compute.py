@@ -32,7 +32,8 @@ AUTHENTICATION: Final = ("none", "token", "password")
 
 class ComputeNotifier(Notifier):
     """Posts external events of Nova's API: a device is plugged, could not be, is unplugged, is
-    gone, or its addresses changed.
+    gone, or its addresses changed.  A device that is ready at the target of a live migration is
+    plugged, too: the compute service migrates the instance then.
 
     Events of instances that the compute service does not know are not retried.
     """
@@ -123,6 +124,8 @@ def events(change: Change) -> tuple[dict[str, str], ...]:
     found = []
     if was is None or was.status != now.status:
         found += _by_status(was, now)
+    if change.ready_host:
+        found.append(_event("network-vif-plugged", now, status="completed"))
     if was is not None and (was.fixed_ips, was.mac) != (now.fixed_ips, now.mac):
         found.append(_event("network-changed", now))
     return tuple(found)

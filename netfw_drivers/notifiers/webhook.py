@@ -77,7 +77,8 @@ class WebhookNotifier(Notifier):
         return DriverInfo("webhook")
 
     def concerns(self, change: Change) -> bool:
-        return change.ref.kind in self._kinds
+        is_change = not change.ready_host or change.before != change.after
+        return is_change and change.ref.kind in self._kinds
 
     def notify(self, changes: Sequence[Change]) -> None:
         body = json.dumps({"events": [event(each) for each in changes]}).encode()

@@ -93,6 +93,16 @@ class DesiredSwitch:
         port = self._index.home_port(id) or self._index.visiting_port(id)
         return None if port is None or self._index.is_prepared(port) else port
 
+    def prepared_port(self, id: PortId) -> Port | None:
+        """Return the port, if this host is prepared for it, and has a device of it."""
+        port = self._index.visiting_port(id)
+        is_ready = port is not None and self._index.is_prepared(port) and id in self._devices
+        return port if port is not None and is_ready and self.reaches(port.network_id) else None
+
+    def reaches(self, network: NetworkId) -> bool:
+        """Return whether a segment of a network reaches this host."""
+        return any(map(self.view.reaches, self._reachable_segments(network)))
+
     def ports(self) -> frozenset[PortId]:
         """Return every port that is on this host, plugged or not."""
         return frozenset((*self._index.all_home_ports(), *self._decisions))

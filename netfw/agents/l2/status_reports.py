@@ -70,8 +70,7 @@ class L2StatusReporter:
         reports = []
         self._unsent -= ready
         for id in sorted(ready):
-            port = desired.reported_port(id)
-            report = None if port is None else self._report(port, desired)
+            report = self._report(id, desired)
             if report is None:
                 self._sent.pop(id, None)
             elif self._sent.get(id) != report:
@@ -79,19 +78,23 @@ class L2StatusReporter:
                 reports.append(report)
         return tuple(reports)
 
-    def _report(self, port: Port, desired: DesiredSwitch) -> StatusReport | None:
-        result = self._result(port.id, desired)
-        is_absent = desired.device(port.id) is None and port.id not in self._sent
+    def _report(self, id: PortId, desired: DesiredSwitch) -> StatusReport | None:
+        port = desired.reported_port(id)
+        if port is None:
+            return self._readiness(id, desired)
+        result = self._result(id, desired)
+        is_absent = desired.device(id) is None and id not in self._sent
         if result is None or (is_absent and is_distributed(port.device_owner)):
             return None  # other hosts have the interface of a distributed router, too
-        return StatusReport(
-            ref=ref(port),
-            revision=port.revision,
-            host=desired.view.host,
-            service=Service.L2,
-            status=result.status,
-            reason=result.reason,
-        )
+        return _make_report(port, result, desired)
+
+    def _readiness(self, id: PortId, desired: DesiredSwitch) -> StatusReport | None:
+        """Return the report that this host is ready for the activation of a port: the device is
+        there, and dead; ``None``: it is not."""
+        port = desired.prepared_port(id)
+        if port is None or self._results.get(id) != PortResult(Status.DOWN):
+            return None
+        return _make_report(port, PortResult(Status.ACTIVE), desired)
 
     def _result(self, id: PortId, desired: DesiredSwitch) -> PortResult | None:
         device, decision = desired.device(id), desired.decision(id)
@@ -103,3 +106,14 @@ class L2StatusReporter:
         if result is not None and result.status is Status.DOWN and decision is not None:
             return PortResult(Status.DOWN, result.reason or decision.reason)
         return result
+
+
+def _make_report(port: Port, result: PortResult, desired: DesiredSwitch) -> StatusReport:
+    return StatusReport(
+        ref=ref(port),
+        revision=port.revision,
+        host=desired.view.host,
+        service=Service.L2,
+        status=result.status,
+        reason=result.reason,
+    )

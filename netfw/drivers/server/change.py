@@ -23,6 +23,8 @@ class Change:
     """The segments of the network, dynamic ones included."""
     request_id: str = ""
     """Id of the API request that made it."""
+    ready_host: str = ""
+    """Host that is ready for the activation of a port, which is plugged there and dead."""
 
     def __attrs_post_init__(self) -> None:
         if self.before is None or self.after is None:

@@ -18,7 +18,8 @@ from netfw.model.router import HaRole
 class StatusReport:
     """The status of a resource on a host, at one revision.
 
-    Of a port from ``L2``: whether it is wired.  Of a port from ``DHCP``: whether it can get its
+    Of a port from ``L2``: whether it is wired, or, from a host that prepares for it, that the host
+    is ready for its activation (``ACTIVE``).  Of a port from ``DHCP``: whether it can get its
     addresses.  Of a floating IP or a router from ``L3``: whether it works.
     """
 

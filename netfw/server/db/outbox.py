@@ -318,6 +318,7 @@ def _row(seq: int, position: int, lane: Lane, change: Change) -> dict[str, Any]:
         "network": None if change.network is None else render(change.network),
         "segments": [render(segment) for segment in change.segments],
         "request_id": change.request_id,
+        "ready_host": change.ready_host,
     }
     return {
         "seq": seq,
@@ -349,6 +350,7 @@ def _entry(row: Any) -> OutboxEntry:
         network=None if network is None else cast(Network, parse(Kind.NETWORK, network)),
         segments=segments,
         request_id=context["request_id"],
+        ready_host=context.get("ready_host", ""),
     )
     return OutboxEntry(
         seq=row.seq, position=row.position, change=change, tried=bool(row.tried), error=row.error

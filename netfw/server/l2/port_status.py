@@ -40,6 +40,10 @@ Listener = Callable[[UnitOfWork, Port, Port], None]
 """Callback that runs, inside the transaction, with a port before and after a change of its status,
 again when the transaction is retried. Work for after the commit goes to ``unit.after_commit``."""
 
+ReadyListener = Callable[[UnitOfWork, Port, str], None]
+"""Callback that runs, inside the transaction, with a port and a host that is ready for its
+activation, again with each report of the host."""
+
 _UNBOUND = (VifType.UNBOUND.value, VifType.BINDING_FAILED.value)
 Known = Mapping[Ref, Sequence[StatusReport]]
 
@@ -61,6 +65,7 @@ class PortStatuses:
     gates: list[Gate] = field(factory=list)
     """Callbacks that delay ACTIVE: the outbox of drivers."""
     listeners: list[Listener] = field(factory=list)
+    ready_listeners: list[ReadyListener] = field(factory=list)
 
     def __call__(self, reports: Sequence[Report]) -> ReportResult:
         """Handle the reports of ports among *reports*."""
@@ -77,12 +82,16 @@ class PortStatuses:
         """Store the valid reports, and set the statuses that follow from them."""
         rows = unit.tx.statuses.get_for_update(Kind.PORT, (report.ref.id for report in reports))
         counted = _valid_reports(unit, rows, reports)
-        if not counted:
-            return
-        refs = {report.ref for report in counted}
-        known = unit.tx.statuses.of(refs)
-        unit.tx.statuses.record(counted, known)
-        self._set_statuses(unit, {ref.id: rows[ref.id] for ref in refs}, _merge(known, counted))
+        if counted:
+            refs = {report.ref for report in counted}
+            known = unit.tx.statuses.of(refs)
+            unit.tx.statuses.record(counted, known)
+            self._set_statuses(unit, {ref.id: rows[ref.id] for ref in refs}, _merge(known, counted))
+        for report in reports:
+            row = rows.get(report.ref.id)
+            if row is not None and _is_ready(report, row.body):
+                for listener in self.ready_listeners:
+                    listener(unit, cast(Port, row.resource()), report.host)
 
     def reconsider(self, unit: UnitOfWork, ports: Iterable[PortId]) -> int:
         """Recompute the statuses of *ports*, because a gate opened or a DHCP agent is gone.
@@ -175,6 +184,14 @@ def _is_responsible(report: StatusReport, row: Row, served: frozenset[Assignment
     if report.service is Service.L2:
         return _is_distributed(row.body) or report.host in _hosts(row.body)
     return Assignment(report.service, report.host, _network(row.body)) in served
+
+
+def _is_ready(report: StatusReport, body: Mapping[str, Any]) -> bool:
+    """Return whether a report says that its host is ready for the activation of a port."""
+    is_present = report.revision == body["revision_number"]
+    is_prepared = report.host in body.get("binding:prepared_hosts", ())
+    is_wired = report.service is Service.L2 and report.status is Status.ACTIVE
+    return is_present and is_wired and is_prepared and report.host not in _hosts(body)
 
 
 def _merge(known: Known, new: Sequence[StatusReport]) -> Known:

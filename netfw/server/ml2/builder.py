@@ -140,6 +140,7 @@ def _build_outbox(
         context.precommit_hooks.append(recorder.watch)
         statuses.gates.append(recorder.gate)
         statuses.listeners.append(recorder.status_changed)
+        statuses.ready_listeners.append(recorder.host_ready)
     return workers
 
 

@@ -74,6 +74,13 @@ class OutboxRecorder:
             request = unit.requester.request_id
             self._note_for_notifiers(unit, Change(before=before, after=after, request_id=request))
 
+    def host_ready(self, unit: UnitOfWork, port: Port, host: str) -> None:
+        """Record for notifiers that *host* is ready for the activation of a port."""
+        if self._notifiers:
+            request = unit.requester.request_id
+            change = Change(before=port, after=port, request_id=request, ready_host=host)
+            self._note_for_notifiers(unit, change)
+
     def gate(self, unit: UnitOfWork, ports: Collection[PortId]) -> Collection[PortId]:
         """Return those of *ports* with deliveries pending: they are not ACTIVE yet."""
         if not self._drivers or not ports:

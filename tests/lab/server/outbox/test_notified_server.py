@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from netfw.cli.server.components import PROGRAM, ServerComponents, server_groups
 from netfw.conf.loader import load_config
@@ -62,6 +63,35 @@ def test_a_plugged_port_is_active_and_the_compute_service_is_notified(
             ]
             _wait(lambda: parts.state()["netfw_outbox_waiting"] == 0)
             assert parts.state()["netfw_outbox_refused"] == 0
+
+
+@pytest.mark.spec("API-14", "ML2-08")
+def test_the_compute_service_is_notified_when_the_target_of_a_migration_is_ready(
+    tmp_path: Path,
+) -> None:
+    with listening() as party:
+        file = tmp_path / "netfw.conf"
+        file.write_text(CONF.format(state=tmp_path, party=party.url), encoding="utf-8")
+        argv = ["--config-file", str(file)]
+        with ServerComponents(load_config(PROGRAM, argv, server_groups(argv)).conf) as parts:
+            parts.start()
+            for host in ("h1", "h2"):
+                parts.handle_reports([beat(host, tunnel_types=["vxlan"], bridge_mappings={})])
+            port = _port(parts)
+            parts.handle_reports([active_report(port)])
+            _wait(lambda: _events(party.bodies).count("network-vif-plugged") == 1)
+            body = {"port_id": port["id"], "host": "h2", "vnic_type": "normal", "profile": {}}
+            parts.plugins["binding"].create(ADMIN, "binding", [body])
+            prepared = parts.plugins["port"].show(ADMIN, "port", port["id"])
+            ready = evolve(active_report(prepared), host="h2")
+            for ignored in (evolve(ready, revision=1), evolve(ready, host="h3")):
+                parts.handle_reports([ignored])
+            parts.handle_reports([ready])
+            _wait(lambda: parts.state()["netfw_outbox_waiting"] == 0)
+            assert _events(party.bodies).count("network-vif-plugged") == 2
+            assert _events(party.bodies).count("port.update") == 2  # its status, and its binding
+            shown = parts.plugins["port"].show(ADMIN, "port", port["id"])
+            assert (shown["status"], shown["binding:host_id"]) == ("ACTIVE", "h1")
 
 
 def _port(parts: ServerComponents) -> Any:

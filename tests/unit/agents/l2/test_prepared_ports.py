@@ -126,13 +126,34 @@ def test_groups_are_there_before_the_port():
 
 
 @pytest.mark.spec("ML2-08")
-def test_the_target_reports_no_status_before_the_activation():
+def test_the_target_reports_that_it_is_ready_for_the_activation():
     env = L2AgentEnvironment(NET, SEGMENT, port(9, NET), bound(THERE, HERE), population=True)
+    env.turn()
+    assert not _reports(env)
     env.switch.plug(PORT.id)
     env.turn()
     assert env.status.counts["unbound_devices"] == 0
-    statuses = [report for report in env.source.sent if isinstance(report, StatusReport)]
-    assert ref(PORT) not in [report.ref for report in statuses]
-    env.source.put(bound(HERE, THERE))
+    (ready,) = _reports(env)
+    assert (ready.status, ready.host, ready.reason) == (Status.ACTIVE, HERE, "")
+    assert not env.switch.live() & {PORT.id}
     env.turn()
+    assert _reports(env) == [ready], "it is reported once"
+    env.source.put(evolve(bound(HERE, THERE), revision=PORT.revision + 1))
+    env.turn()
+    assert PORT.id in env.switch.live()
     assert env.source.status(ref(PORT)).status is Status.ACTIVE
+
+
+@pytest.mark.spec("ML2-08")
+def test_a_target_that_does_not_reach_the_network_is_not_ready():
+    elsewhere = segment(NET, VXLAN.VLAN, 7, "physnet2")
+    env = L2AgentEnvironment(NET, elsewhere, bound(THERE, HERE))
+    env.switch.plug(PORT.id)
+    env.turn()
+    assert not _reports(env)
+
+
+def _reports(env):
+    """The reports about the port, in order."""
+    sent = [report for report in env.source.sent if isinstance(report, StatusReport)]
+    return [report for report in sent if report.ref == ref(PORT)]

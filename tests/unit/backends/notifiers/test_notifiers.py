@@ -123,6 +123,22 @@ def test_a_compute_service_hears_of_its_instances_ports(
     assert all(each["server_uuid"] == "server-1" for each in found)
 
 
+@pytest.mark.spec("API-14", "ML2-08")
+def test_a_device_that_is_ready_at_the_target_of_a_migration_is_plugged(party: Party) -> None:
+    ready = Change(before=ACTIVE, after=ACTIVE, ready_host="h2")
+    (found,) = events(ready)
+    assert found == {
+        "name": "network-vif-plugged",
+        "server_uuid": "server-1",
+        "tag": str(PORT.id),
+        "status": "completed",
+    }
+    assert events(evolve(ready, ready_host="")) == ()
+    webhook = made(WebhookNotifier, urls=[party.url])
+    assert not webhook.concerns(ready), "the port did not change"
+    assert webhook.concerns(evolve(ready, before=PORT))
+
+
 @pytest.mark.spec("API-14")
 def test_events_for_a_compute_service_are_one_request_and_none_is_there_twice(
     party: Party,
