@@ -12,6 +12,7 @@ from typing import Any
 from netfw.cli.demo.agents import PHYSICAL
 from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
 from netfw.testing.lab.agent import PrivateAgent
+from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 from tests.system.captures import Capture
@@ -129,9 +130,9 @@ class DistributedSite(RoutedNetworks):
 
 
 @contextmanager
-def distributed_site(network_type: str) -> Iterator[DistributedSite]:
-    """Run a server, three hosts and the router on networks of a type."""
-    with make_cloud(VLAN_OPTIONS, hosts=3, port=PORT) as cloud:
+def distributed_site(network_type: str, options: Groups | None = None) -> Iterator[DistributedSite]:
+    """Run a server with more *options*, three hosts and the router on networks of a type."""
+    with make_cloud({**VLAN_OPTIONS, **(options or {})}, hosts=3, port=PORT) as cloud:
         cloud.server.start()
         site = DistributedSite(cloud, network_type)
         for each in site.hosts:

@@ -19,6 +19,7 @@ from netfw.cli.demo.agents import PHYSICAL
 from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
 from netfw.drivers.values.router_values import HA_PRIORITY
 from netfw.testing.lab.agent import PrivateAgent
+from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
@@ -250,9 +251,12 @@ class ActiveSampler:
 
 
 @contextmanager
-def ha_site(**linux: Any) -> Iterator[HaSite]:
-    """Run a server, three hosts and the router; *linux* are options of its driver."""
-    with make_cloud(VLAN_OPTIONS, hosts=3, port=PORT) as cloud:
+def ha_site(options: Groups | None = None, **linux: Any) -> Iterator[HaSite]:
+    """Run a server with more *options*, three hosts and the router.
+
+    *linux* are options of its driver.
+    """
+    with make_cloud({**VLAN_OPTIONS, **(options or {})}, hosts=3, port=PORT) as cloud:
         cloud.server.start()
         site = HaSite(cloud, **linux)
         for each in site.hosts:
