@@ -14,7 +14,10 @@ from netfw.testing.lab.namespaces import NamespaceContext
 _EVERYTHING = 0x0003
 _IPV4, _ARP, _IPV6, _VLAN = 0x0800, 0x0806, 0x86DD, 0x8100
 _ICMP, _ICMPV6, _HOP_BY_HOP = 1, 58, 0
-_SOLICITATION, _MLD2_REPORT = 135, 143
+_ADVERTISEMENT, _SOLICITATION, _MLD2_REPORT = 134, 135, 143
+_UDP, _VXLAN_PORT = 17, 4789
+_VXLAN_OVERHEAD = 14 + 20 + 8 + 8
+"""Bytes of Ethernet, IPv4, UDP and VXLAN before the frame in a tunnel."""
 
 
 @frozen
@@ -36,6 +39,20 @@ class Frame:
         """Whether it answers a ping of IPv4."""
         kind, protocol = int.from_bytes(self.content[12:14]), self.content[23]
         return kind == _IPV4 and protocol == _ICMP and self.content[34] == 0
+
+    @property
+    def is_router_advertisement(self) -> bool:
+        kind, protocol = int.from_bytes(self.content[12:14]), self.content[20]
+        return kind == _IPV6 and protocol == _ICMPV6 and self.content[54] == _ADVERTISEMENT
+
+    @property
+    def inner(self) -> Frame | None:
+        """The frame that a VXLAN tunnel on IPv4 carries; ``None``: it is no such packet."""
+        kind, protocol = int.from_bytes(self.content[12:14]), self.content[23]
+        if (kind, protocol) != (_IPV4, _UDP):
+            return None
+        is_vxlan = int.from_bytes(self.content[36:38]) == _VXLAN_PORT
+        return Frame(self.content[_VXLAN_OVERHEAD:]) if is_vxlan else None
 
     @property
     def is_mld_report(self) -> bool:
@@ -72,6 +89,14 @@ class Capture:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class TunnelCapture(Capture):
+    """The frames in VXLAN tunnels that a device receives from now on."""
+
+    def received(self) -> list[Frame]:
+        inner = (frame.inner for frame in super().received())
+        return [frame for frame in inner if frame is not None]
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """A distributed router on three hosts: two compute hosts, and one with its central part.
 
-The external network is a VLAN; the networks of the router are VLANs or VXLANs.
+The external network is a VLAN or flat; the networks of the router are VLANs or VXLANs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
-from tests.system.captures import Capture
+from tests.system.captures import Capture, TunnelCapture
 from tests.system.l3.environment import is_reached, prefer_switch, running
-from tests.system.l3.routed_networks import VLAN_OPTIONS, WORLD4, Guest, RoutedNetworks
+from tests.system.l3.routed_networks import VLAN_OPTIONS, WORLD4, Guest, RoutedNetworks, Segment
 
 PORT = 9700
 """The port of the API: other sites have others."""
@@ -27,9 +27,9 @@ Targets = dict[str, tuple[Instance, str]]
 class DistributedSite(RoutedNetworks):
     """The router *spread* between two networks, with machines on the compute hosts."""
 
-    def __init__(self, cloud: Cloud, network_type: str) -> None:
+    def __init__(self, cloud: Cloud, network_type: str, external_type: str) -> None:
         self.cloud, self.network, self.hosts = cloud, cloud.network, cloud.hosts
-        self.network_type = network_type
+        self.network_type, self.external_type = network_type, external_type
         self.first, self.second, self.central = cloud.hosts
         for each in self.hosts:
             each.agent.options["agent"] |= {"report_interval": 1, "l2_population": True}
@@ -66,11 +66,27 @@ class DistributedSite(RoutedNetworks):
             return super()._make_network(name)
         return self.network.create_network(name=name, provider_network_type=self.network_type)
 
-    def make_floating_ip(self, guest: Guest) -> Any:
-        """A floating IP that is ACTIVE."""
-        made = self.network.create_ip(
-            floating_network_id=self.outside.network.id, port_id=guest.port.id
+    def _make_external(self, name: str) -> Any:
+        if self.external_type == "vlan":
+            return super()._make_external(name)
+        return self.network.create_network(
+            name=name, is_router_external=True, provider_network_type=self.external_type,
+            provider_physical_network=PHYSICAL,
+        )  # fmt: skip
+
+    def second_outside(self) -> Segment:
+        """One more external network, a VLAN."""
+        network = self._make_vlan("beyond", is_router_external=True)
+        return Segment(
+            network=network,
+            v4=self._make_subnet(network, "198.51.100.0/24"),
+            v6=self._make_subnet(network, "2001:db8:fe::/64"),
         )
+
+    def make_floating_ip(self, guest: Guest, outside: Segment | None = None) -> Any:
+        """A floating IP that is ACTIVE."""
+        network = (outside or self.outside).network
+        made = self.network.create_ip(floating_network_id=network.id, port_id=guest.port.id)
         wait_until(lambda: self.network.get_ip(made.id).status == "ACTIVE")
         return made
 
@@ -121,8 +137,13 @@ class DistributedSite(RoutedNetworks):
 
     @contextmanager
     def wire(self, host: ServedHost) -> Iterator[Capture]:
-        """Capture what a host sends to the provider network."""
-        capture = Capture(self.cloud.lab.provider[PHYSICAL].namespaces, host.host.name)
+        """Capture what a host sends by the networks of the router, also inside tunnels."""
+        lab, name = self.cloud.lab, host.host.name
+        capture = (
+            TunnelCapture(lab.fabric.namespaces, name)
+            if self.network_type == "vxlan"
+            else Capture(lab.provider[PHYSICAL].namespaces, name)
+        )
         try:
             yield capture
         finally:
@@ -130,11 +151,14 @@ class DistributedSite(RoutedNetworks):
 
 
 @contextmanager
-def distributed_site(network_type: str, options: Groups | None = None) -> Iterator[DistributedSite]:
+def distributed_site(
+    network_type: str, options: Groups | None = None, *, external_type: str = "vlan"
+) -> Iterator[DistributedSite]:
     """Run a server with more *options*, three hosts and the router on networks of a type."""
-    with make_cloud({**VLAN_OPTIONS, **(options or {})}, hosts=3, port=PORT) as cloud:
+    flat: Groups = {"flat": {"flat_networks": PHYSICAL}}
+    with make_cloud({**VLAN_OPTIONS, **flat, **(options or {})}, hosts=3, port=PORT) as cloud:
         cloud.server.start()
-        site = DistributedSite(cloud, network_type)
+        site = DistributedSite(cloud, network_type, external_type)
         for each in site.hosts:
             prefer_switch(each.host)
             each.service.start()

@@ -93,13 +93,16 @@ class RoutedNetworks:
         )
 
     def make_outside(self) -> Segment:
-        """An external VLAN network."""
-        network = self._make_vlan("outside", is_router_external=True)
+        """An external network."""
+        network = self._make_external("outside")
         return Segment(
             network=network,
             v4=self._make_subnet(network, "203.0.113.0/24"),
             v6=self._make_subnet(network, "2001:db8:ff::/64"),
         )
+
+    def _make_external(self, name: str) -> Any:
+        return self._make_vlan(name, is_router_external=True)
 
     def make_world(self, router: Any, outside: Segment, host: ServedHost) -> Instance:
         """A machine on the external network, with a route to the networks behind *router*."""

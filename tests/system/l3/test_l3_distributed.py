@@ -57,8 +57,6 @@ def test_metadata_is_answered_on_the_host_of_the_instance(site: DistributedSite)
 
 @pytest.mark.spec("L2-60")
 def test_a_gateway_is_never_seen_on_the_wire(site: DistributedSite) -> None:
-    if site.network_type != "vlan":
-        pytest.skip("the frames of this network are inside tunnels")
     own, gateways = site.routing_mac(site.first), site.interface_macs()
     with site.wire(site.first) as capture:
         for instance, address in site.east_west().values():
