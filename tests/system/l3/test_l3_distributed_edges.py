@@ -1,0 +1,243 @@
+"""Addresses, external networks and modes of hosts around a distributed router.
+
+The external network is flat, and the networks of the router are VXLANs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+import pytest
+
+from netfw.cli.demo.server import ServedHost
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.dhcp_client import Udhcpc, solicit
+from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.wait import wait_until
+from tests.system.l3.distributed_extras import difference, spare_router, traces
+from tests.system.l3.distributed_site import DistributedSite, distributed_site
+from tests.system.l3.environment import is_answered, is_reached, listening, running
+from tests.system.l3.routed_networks import WORLD4, WORLD6, Segment
+
+pytestmark = [
+    pytest.mark.exclusive,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::Warning:openstack"),
+]
+AGENT_GATEWAY = "network:floatingip_agent_gateway"
+FORWARDED, SERVED = 8080, 80
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[DistributedSite]:
+    """A site that works; each test leaves it so."""
+    sandbox.require()
+    with distributed_site("vxlan", external_type="flat") as made:
+        yield made
+
+
+def outside_name(segment: Segment) -> str:
+    return f"fip-{segment.network.id}"
+
+
+def neighbour(instance: Instance, address: str) -> str:
+    """Return the MAC address that an instance has for a neighbour; empty: none."""
+    entries = json.loads(instance.run(["ip", "-j", "neigh", "show", address]) or "[]")
+    return "".join(str(each.get("lladdr", "")) for each in entries)
+
+
+@contextmanager
+def agent_mode(host: ServedHost, mode: str) -> Iterator[None]:
+    """Run the L3 agent of a host in another mode."""
+    options = host.l3.options["agent"]
+    usual = options["agent_mode"]
+    for each in (mode, usual):
+        options["agent_mode"] = each
+        host.l3.stop()
+        host.l3.start()
+        if each == mode:
+            yield
+
+
+@pytest.mark.spec("L3-63", "L3-26")
+def test_ipv6_passes_by_the_central_part(site: DistributedSite) -> None:
+    flows = {
+        f"{direction} {guest.port.name}": flow
+        for guest in (site.blue1, site.green2)  # the second one has a floating IP
+        for direction, flow in (
+            ("out", (guest.instance, WORLD6)), ("in", (site.world, guest.address(6))),
+        )
+    }  # fmt: skip
+    site.await_reached(flows)
+    with site.cut(site.central):
+        for name, (instance, address) in flows.items():
+            assert not is_reached(instance, address), name
+    site.await_reached(flows)
+
+
+@pytest.mark.spec("L3-61", "L3-26", "L2-60")
+def test_router_advertisements_come_from_the_own_host_alone(site: DistributedSite) -> None:
+    with ExitStack() as stack:
+        wires = [stack.enter_context(site.wire(host)) for host in site.hosts]
+        for guest in (site.blue1, site.blue2):
+            found = solicit(guest.instance)
+            assert found is not None
+            assert found.lifetime
+        sent = [frame for wire in wires for frame in wire.received()]
+    assert sent  # the solicitations, at least
+    assert not [frame for frame in sent if frame.is_router_advertisement]
+
+
+@pytest.mark.spec("L3-62", "L3-61")
+def test_floating_ips_reach_each_other(site: DistributedSite) -> None:
+    with spare_router(site, 0x20, site.first) as spare:
+        guests = {"same host": site.green1, "other router": spare.guest, "sender": site.blue1}
+        made = {name: site.make_floating_ip(guest) for name, guest in guests.items()}
+        addresses = {name: each.floating_ip_address for name, each in made.items()}
+        addresses["other host"] = site.floating_ip.floating_ip_address
+        flows = {
+            f"{name} of {guest.port.name}": (guest.instance, str(address))
+            for name, address in addresses.items()
+            for guest in (site.blue1, site.blue2, site.green2)  # the second one has none
+        }
+        site.await_reached(flows)
+        for name in ("same host", "sender"):
+            site.network.delete_ip(made[name])
+    wait_until(lambda: outside_name(site.outside) not in site.namespaces(site.first))
+
+
+@pytest.mark.spec("L3-62", "L3-69")
+def test_a_host_has_floating_ips_of_two_external_networks(site: DistributedSite) -> None:
+    outside = site.second_outside()
+    with spare_router(site, 0x25, site.second, outside) as spare:
+        floating_ip = site.make_floating_ip(spare.guest, outside)
+        names = {outside_name(outside), outside_name(site.outside)}
+        assert names <= site.namespaces(site.second)
+        machine = site.guest("beyond", outside, site.first)
+        flows = {
+            "in": (machine.instance, str(floating_ip.floating_ip_address)),
+            "out": (spare.guest.instance, machine.address(4)),
+            **site.by_floating_ip(),
+        }
+        site.await_reached(flows)
+        with site.cut(site.central):
+            for instance, address in flows.values():
+                assert is_reached(instance, address)
+        site.network.delete_port(machine.port.id)
+        site.first.unplug_port(machine.port)
+    wait_until(lambda: outside_name(outside) not in site.namespaces(site.second))
+    site.await_reached(site.by_floating_ip())
+    wait_until(lambda: not list(site.network.ports(network_id=outside.network.id)))
+    site.network.delete_network(outside.network.id)
+
+
+@pytest.mark.spec("L3-60", "L3-62", "API-19")
+def test_a_floating_ip_follows_the_mode_of_its_host(site: DistributedSite) -> None:
+    address = str(site.floating_ip.floating_ip_address)
+    with agent_mode(site.second, "dvr_no_external"):
+        wait_until(lambda: outside_name(site.outside) not in site.namespaces(site.second))
+        site.await_reached({**site.by_floating_ip(), **site.east_west()})
+        with site.cut(site.central):
+            assert not is_reached(site.world, address)
+        site.await_reached(site.by_floating_ip())
+        at_central_part = neighbour(site.world, address)
+        assert at_central_part
+    wait_until(lambda: neighbour(site.world, address) != at_central_part)  # it was announced
+    (gateway,) = site.network.ports(device_owner=AGENT_GATEWAY)
+    assert neighbour(site.world, address) == gateway.mac_address
+    site.await_reached(site.by_floating_ip())
+
+
+@pytest.mark.spec("L3-63", "L3-30")
+def test_ports_are_forwarded_at_the_central_part(site: DistributedSite) -> None:
+    guest = site.blue2
+    floating_ip = site.network.create_ip(floating_network_id=site.outside.network.id)
+    made = site.network.create_floating_ip_port_forwarding(
+        floating_ip, internal_port_id=guest.port.id, internal_ip_address=guest.address(4),
+        protocol="tcp", external_port=FORWARDED, internal_port=SERVED,
+    )  # fmt: skip
+    address = str(floating_ip.floating_ip_address)
+    with listening(guest.instance, SERVED):
+        wait_until(lambda: is_answered(site.world, address, FORWARDED))
+        with site.cut(site.central):
+            assert not is_answered(site.world, address, FORWARDED)
+        wait_until(lambda: is_answered(site.world, address, FORWARDED))
+    site.network.delete_floating_ip_port_forwarding(floating_ip, made.id)
+    site.network.delete_ip(floating_ip)
+
+
+@pytest.mark.spec("L3-61", "DH-01")
+def test_instances_of_each_host_get_their_lease(site: DistributedSite) -> None:
+    with running(*(host.dhcp for host in (site.first, site.second))):
+        for guest, segment in ((site.blue1, site.blue), (site.green2, site.green)):
+            with closing(Udhcpc(guest.instance)) as client:
+                lease = client.lease()
+            assert lease is not None
+            assert str(lease.address.ip) == guest.address(4)
+            guest.instance.configure([lease.address], [segment.v4.gateway_ip])
+        site.await_reached(site.east_west())
+
+
+@pytest.mark.spec("L3-61", "API-19")
+def test_a_router_is_converted_while_it_is_down(site: DistributedSite) -> None:
+    with spare_router(site, 0x22, site.first) as spare:
+        floating_ip = site.make_floating_ip(spare.guest)
+        name, central = f"qrouter-{spare.router.id}", f"snat-{spare.router.id}"
+        flows = {
+            "gateway": (spare.guest.instance, str(spare.segment.v4.gateway_ip)),
+            "floating IP in": (site.world, str(floating_ip.floating_ip_address)),
+            "out": (spare.guest.instance, WORLD4),
+        }
+        site.await_reached(flows)
+        for distributed in (False, True):
+            site.network.update_router(spare.router, is_admin_state_up=False)
+            site.network.update_router(spare.router, is_distributed=distributed)
+            site.network.update_router(spare.router, is_admin_state_up=True)
+            wait_until(lambda d=distributed: (name in site.namespaces(site.first)) is d)
+            wait_until(lambda d=distributed: (central in site.namespaces(site.central)) is d)
+            site.await_reached(flows)
+            wait_until(lambda: site.network.get_router(spare.router.id).status == "ACTIVE")
+            wait_until(lambda: site.network.get_ip(floating_ip.id).status == "ACTIVE")
+
+
+@pytest.mark.spec("L2-60", "L3-60")
+def test_a_host_without_distributed_routing_reaches_its_networks(site: DistributedSite) -> None:
+    """Check machines of one network; the site is whole again when the host takes part."""
+    second = site.second
+    flows = {
+        f"{one.port.name} to {two.port.name} IPv{version}": (one.instance, two.address(version))
+        for one, two in ((site.blue1, site.blue2), (site.green2, site.green1))
+        for version in (4, 6)
+    }
+    for takes_part in (False, True):
+        second.agent.options["agent"]["enable_distributed_routing"] = takes_part
+        second.l3.options["agent"]["agent_mode"] = "dvr" if takes_part else "legacy"
+        for agent in (second.agent, second.l3):
+            agent.stop()
+            agent.start()
+        for one, _ in flows.values():
+            one.namespaces.ip("neigh flush all")
+        site.await_reached(flows)
+    site.await_reached({**site.east_west(), **site.north_south()})
+
+
+@pytest.mark.spec("L3-66", "L3-69", "RPC-08")
+def test_the_last_instance_leaves_nothing_behind(site: DistributedSite) -> None:
+    before = {host.host.name: traces(site, host) for host in site.hosts}
+    gateways = {port.id for port in site.network.ports(device_owner=AGENT_GATEWAY)}
+    with spare_router(site, 0x24, site.first) as spare:
+        floating_ip = site.make_floating_ip(spare.guest)
+        address = str(floating_ip.floating_ip_address)
+        wait_until(lambda: is_reached(site.world, address))
+        assert outside_name(site.outside) in site.namespaces(site.first)
+    for host in site.hosts:
+        was = before[host.host.name]
+        wait_until(
+            lambda h=host, w=was: not difference(w, traces(site, h)),
+            lambda h=host, w=was: difference(w, traces(site, h)),
+        )
+    found = {port.id for port in site.network.ports(device_owner=AGENT_GATEWAY)}
+    assert found == gateways
+    site.await_reached({**site.east_west(), **site.north_south()})
