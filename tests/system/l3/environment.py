@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import frozen
 
-from netfw.cli.demo.server import Cloud, make_cloud
+from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
@@ -55,6 +55,21 @@ def prefer_switch(host: Host) -> None:
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with suppress(PermissionError):  # of a user without privileges
             os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(1))
+
+
+def crash(host: ServedHost) -> None:
+    """Kill all processes of a host, agents and switch among them."""
+    host.host.crash()
+    host.end()
+
+
+def revive(*hosts: ServedHost) -> None:
+    """Start the switches, then all agents at once, of hosts that crashed."""
+    for host in hosts:
+        host.host.revive()
+        prefer_switch(host.host)
+        host.service.start()
+    start_all(*(agent for host in hosts for agent in (host.agent, host.metadata, host.l3)))
 
 
 def is_reached(instance: Instance, address: str) -> bool:

@@ -22,7 +22,6 @@ from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
-from tests.system.file_hosts import start_all
 from tests.system.l3.environment import is_reached, prefer_switch, running
 from tests.system.l3.routed_networks import VLAN_OPTIONS, WORLD4, Guest, RoutedNetworks
 
@@ -180,19 +179,6 @@ class HaSite(RoutedNetworks):
         """
         for each in self.hosts:
             each.host.ovs.appctl("revalidator/purge")
-
-    def crash(self, host: ServedHost) -> None:
-        """Kill all processes of a host, agents and switch among them."""
-        host.host.crash()
-        host.end()
-
-    def revive(self, *hosts: ServedHost) -> None:
-        """Start the switches, then all agents at once, of hosts that crashed."""
-        for host in hosts:
-            host.host.revive()
-            prefer_switch(host.host)
-            host.service.start()
-        start_all(*(agent for host in hosts for agent in (host.agent, host.metadata, host.l3)))
 
     def sent_frames(self, host: ServedHost) -> int:
         """Return how many frames the router on a host has sent by interfaces and gateway."""

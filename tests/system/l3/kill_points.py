@@ -7,12 +7,13 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from netfw.testing.lab.wait import wait_until
+from tests.system.l3.distributed_site import DistributedSite
 from tests.system.l3.edge_site import EdgeSite
 from tests.system.l3.routed_networks import Segment
 
@@ -36,17 +37,25 @@ printf '%s\\n' "$text" | exec {real} "$@"
 
 
 class Churn:
-    """Floating IPs, router interfaces and routers that come, move and go by the API."""
+    """Floating IPs, router interfaces and routers that come, move and go by the API.
 
-    def __init__(self, site: EdgeSite, chance: random.Random) -> None:
+    Ports of the floating IPs are on *hosts* in turn, or on none.
+    """
+
+    def __init__(
+        self, site: EdgeSite | DistributedSite, chance: random.Random, hosts: Sequence[str] = ()
+    ) -> None:
         self._site, self._chance = site, chance
         self._network = site.network
         self._segments = [site.segment(f"spare{n}", 0x10 + n) for n in range(2)]
         self._connected: list[Segment] = []
         self._ports = [
-            self._network.create_port(network_id=site.blue.network.id, name=f"spare{n}")
+            self._network.create_port(
+                network_id=site.blue.network.id, name=f"spare{n}",
+                **({"binding_host_id": hosts[n % len(hosts)]} if hosts else {}),
+            )
             for n in range(SPARE_PORTS)
-        ]
+        ]  # fmt: skip
         self._floating_ips: list[Any] = []
         self._routers: list[Any] = []
         self._lock = threading.Lock()

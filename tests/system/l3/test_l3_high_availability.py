@@ -14,7 +14,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.dhcp_client import solicit
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
-from tests.system.l3.environment import fetch, is_reached, prefer_switch
+from tests.system.l3.environment import crash, fetch, is_reached, prefer_switch, revive
 from tests.system.l3.ha_site import ADVERT, AWAY, TAKEOVER, UNITED, HaSite, ha_site
 from tests.system.pings import pinging_all
 
@@ -215,11 +215,11 @@ def test_a_host_that_returns_does_not_preempt(site: HaSite) -> None:
     active = site.await_active()
     standby, targets = site.other(active), site.targets(active)
     with pinging_all(targets) as pings:
-        site.crash(active)
+        crash(active)
         wait_until(lambda: standby in site.active_hosts(), site.roles)
         site.await_reached(targets)
         active.l3.options["agent"]["ha_vrrp_priority"] = HA_PRIORITY + 50
-        site.revive(active)
+        revive(active)
         wait_until(lambda: site.active() is standby, site.roles)
         wait_until(lambda: len(site.keepalived(active)) > 0)
         wait_until(lambda: site.roles()[active.host.name] == "standby", site.roles)
@@ -232,8 +232,8 @@ def test_a_host_that_returns_does_not_preempt(site: HaSite) -> None:
 def test_both_hosts_that_crash_return_as_one(site: HaSite) -> None:
     with site.sampling() as sampler:
         for each in site.routing:
-            site.crash(each)
-        site.revive(*site.routing)
+            crash(each)
+        revive(*site.routing)
         site.await_active()
         site.await_reached(site.targets(*site.routing))
     assert sampler.longest(2) <= UNITED

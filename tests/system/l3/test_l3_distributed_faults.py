@@ -1,0 +1,186 @@
+"""Agents, switches, hosts and a server that fail around a distributed router, under pings.
+
+The networks are VLANs, since userspace tunnels lose packets whenever a device appears on a host.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from netfw.cli.demo.agents import plan_of
+from netfw.cli.demo.server import ServedHost
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.agent import PrivateAgent
+from netfw.testing.lab.wait import wait_until
+from tests.system.l3.distributed_pair import distributed_pair
+from tests.system.l3.distributed_site import DistributedSite, Targets, distributed_site
+from tests.system.l3.environment import crash, is_reached, prefer_switch, revive
+from tests.system.l3.kill_points import Churn, churning
+from tests.system.pings import pinging_all
+
+pytestmark = [
+    pytest.mark.exclusive,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::Warning:openstack"),
+]
+SEEDS = int(os.environ.get("NETFW_SEEDS", "1"))
+KILLS = 8
+"""For each seed."""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[DistributedSite]:
+    """A site that works; each test leaves it so."""
+    sandbox.require()
+    with distributed_site("vlan") as made:
+        yield made
+
+
+def all_flows(site: DistributedSite) -> Targets:
+    return {**site.east_west(), **site.north_south()}
+
+
+@contextmanager
+def undisturbed(flows: Targets) -> Iterator[None]:
+    """Check that no packet of *flows* is lost in the block."""
+    with pinging_all(flows) as pings:
+        yield
+        assert not pings.lost(), pings.report()
+
+
+def await_converged(site: DistributedSite) -> None:
+    """Wait until all agents are ready and have nothing to do."""
+    for host in site.hosts:
+        for agent, kind in ((host.agent, "l2"), (host.l3, "l3")):
+            agent.wait_for(lambda status: bool(status.get("ready")))
+            wait_until(
+                lambda a=agent, k=kind: plan_of(a, k)[0] == 0,
+                lambda a=agent, k=kind: "\n".join(plan_of(a, k)[1]),
+            )
+
+
+def in_namespace(host: ServedHost, name: str, *words: str) -> str:
+    """Run a command in a namespace of a host; return its output, also of a failure."""
+    return host.host.attempt(["ip", "netns", "exec", name, *words]).output
+
+
+@pytest.mark.spec("L3-11", "L3-61", "L3-62")
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_agents_killed_at_any_point_interrupt_nothing(
+    site: DistributedSite, seed: int, record_property: Any
+) -> None:
+    """Check traffic, and that all hosts are as the API says, while things come and go."""
+    chance = random.Random(seed)
+    churn = Churn(site, chance, hosts=[host.host.name for host in site.hosts])
+    agents: list[PrivateAgent] = [a for host in site.hosts for a in (host.agent, host.l3)]
+    points = []
+    try:
+        with undisturbed(all_flows(site)), churning(churn):
+            for _ in range(KILLS):
+                agent, seconds = chance.choice(agents), chance.uniform(0, 3)
+                time.sleep(seconds)  # where the kill strikes is for chance to decide
+                agent.kill()
+                points.append(f"{agent.name} {seconds:.2f}s")
+                agent.spawn()
+        await_converged(site)
+    finally:
+        record_property("killed at", f"{'; '.join(points)}; {churn.calls} calls")
+        churn.remove_all()
+    await_converged(site)
+    site.await_reached(all_flows(site))
+
+
+@pytest.mark.spec("L3-11", "L3-61")
+def test_a_server_that_is_away_costs_nothing(site: DistributedSite) -> None:
+    server = site.cloud.server
+    with undisturbed(all_flows(site)):
+        server.kill()
+        site.second.l3.wait_for(lambda found: bool(found["errors"]))
+        server.start()
+        site.second.l3.wait_for(lambda found: not found["errors"])
+    floating_ip = site.make_floating_ip(site.green1)
+    wait_until(lambda: is_reached(site.world, str(floating_ip.floating_ip_address)))
+    site.network.delete_ip(floating_ip)
+
+
+@pytest.mark.spec("L3-11", "L3-61", "L3-62")
+def test_a_restarted_switch_has_its_part_again(site: DistributedSite) -> None:
+    """Check that other hosts lose nothing meanwhile."""
+    elsewhere = {
+        name: flow for name, flow in all_flows(site).items()
+        if name.startswith(("same host", "SNAT", "gateway"))
+    }  # fmt: skip
+    with undisturbed(elsewhere):
+        site.second.host.restart_switch()
+        prefer_switch(site.second.host)
+        site.await_reached(all_flows(site))
+    await_converged(site)
+
+
+@pytest.mark.spec("L3-61", "L3-62", "L3-63")
+def test_a_central_host_that_crashes_takes_only_its_part_with_it(site: DistributedSite) -> None:
+    with undisturbed({**site.east_west(), **site.by_floating_ip()}):
+        crash(site.central)
+        for name in ("SNAT", "gateway IPv6"):
+            instance, address = site.north_south()[name]
+            assert not is_reached(instance, address), name
+        revive(site.central)
+        site.await_reached(site.north_south())
+    await_converged(site)
+
+
+@pytest.mark.spec("L3-61", "L3-62", "L3-63")
+def test_what_is_removed_by_hand_is_back(site: DistributedSite) -> None:
+    """The audit interval of the site is a day."""
+    router, central = f"qrouter-{site.router.id}", f"snat-{site.router.id}"
+    outside = f"fip-{site.outside.network.id}"
+    first, second, last = site.hosts
+    cases = {
+        "rule of a subnet": (first, router, "ip rule del pref 40000"),
+        "rule of a subnet, IPv6": (first, router, "ip -6 rule del pref 40000"),
+        "rule of a floating IP": (second, router, "ip rule del pref 32768"),
+        "route of a floating IP": (
+            second, outside, f"ip route del {site.floating_ip.floating_ip_address}"
+        ),
+        "link of a floating IP": (second, outside, "ip link del type veth"),
+        "namespace of a local part": (first, "", f"ip netns del {router}"),
+        "namespace of a gateway": (second, "", f"ip netns del {outside}"),
+        "namespace of the central part": (last, "", f"ip netns del {central}"),
+    }  # fmt: skip
+    for name, (host, namespace, words) in cases.items():
+        command = words.split()
+        if "veth" in words:
+            device = in_namespace(host, outside, "ip", "-br", "link", "show", "type", "veth")
+            command = ["ip", "link", "del", device.partition("@")[0]]
+        host.host.run(["ip", "netns", "exec", namespace, *command] if namespace else command)
+        for flow, (instance, address) in all_flows(site).items():
+            wait_until(lambda i=instance, a=address: is_reached(i, a), f"{name}: {flow}")
+    await_converged(site)
+
+
+@pytest.mark.spec("L3-65", "L3-40")
+def test_a_central_part_fails_over_alone(site: DistributedSite) -> None:
+    """Check it with a keepalived that is killed, and with a host that crashes."""
+    with distributed_pair(site) as pair:
+        with undisturbed(pair.local()):
+            active = pair.await_active()
+            pair.kill_keepalived(active)
+            wait_until(lambda: pair.active_hosts() not in ([], [active]))
+            site.await_reached(pair.central())
+            if pair.await_active() is not site.central:  # which has no instances
+                pair.kill_keepalived(site.second)
+                wait_until(lambda: pair.active_hosts() == [site.central])
+            crash(site.central)
+            wait_until(lambda: site.second in pair.active_hosts())  # addresses stay in a kernel
+            site.await_reached(pair.central())
+            revive(site.central)
+            assert pair.await_active() is site.second
+        site.await_reached({**pair.local(), **pair.central(), **all_flows(site)})
+    await_converged(site)
