@@ -37,6 +37,7 @@ class DistributedSite(RoutedNetworks):
             mode = "dvr_snat" if each is self.central else "dvr"
             options = {"report_interval": 1, "retry_pause": 0.1, "agent_mode": mode}
             each.l3.options["agent"] |= {"audit_interval": 86400, **options}
+            each.l3.options["linux"] = {"ha_vrrp_advert_int": 1}
 
     @property
     def agents(self) -> tuple[PrivateAgent, ...]:
