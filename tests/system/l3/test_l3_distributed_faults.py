@@ -23,7 +23,7 @@ from tests.system.l3.distributed_pair import distributed_pair
 from tests.system.l3.distributed_site import DistributedSite, Targets, distributed_site
 from tests.system.l3.environment import crash, is_reached, prefer_switch, revive
 from tests.system.l3.kill_points import Churn, churning
-from tests.system.pings import pinging_all
+from tests.system.pings import INTERVAL, pinging_all
 
 pytestmark = [
     pytest.mark.exclusive,
@@ -33,6 +33,9 @@ pytestmark = [
 SEEDS = int(os.environ.get("NETFW_SEEDS", "1"))
 KILLS = 8
 """For each seed."""
+SLOW_INTERVAL = 3 * INTERVAL
+"""Between pings while six agents start: a switch that has to wait a second for a core must be able
+to queue what one instance sends."""
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +51,9 @@ def all_flows(site: DistributedSite) -> Targets:
 
 
 @contextmanager
-def undisturbed(flows: Targets) -> Iterator[None]:
+def undisturbed(flows: Targets, interval: float = INTERVAL) -> Iterator[None]:
     """Check that no packet of *flows* is lost in the block."""
-    with pinging_all(flows) as pings:
+    with pinging_all(flows, interval) as pings:
         yield
         assert not pings.lost(), pings.report()
 
@@ -90,7 +93,7 @@ def test_agents_killed_at_any_point_interrupt_nothing(
     agents: list[PrivateAgent] = [a for host in site.hosts for a in (host.agent, host.l3)]
     points = []
     try:
-        with undisturbed(all_flows(site)), churning(churn):
+        with undisturbed(all_flows(site), SLOW_INTERVAL), churning(churn):
             for _ in range(KILLS):
                 agent, seconds = chance.choice(agents), chance.uniform(0, 3)
                 time.sleep(seconds)  # where the kill strikes is for chance to decide
