@@ -111,7 +111,7 @@ def test_floating_ips_reach_each_other(site: DistributedSite) -> None:
 @pytest.mark.spec("L3-62", "L3-69")
 def test_a_host_has_floating_ips_of_two_external_networks(site: DistributedSite) -> None:
     outside = site.second_outside()
-    with spare_router(site, 0x25, site.second, outside) as spare:
+    with spare_router(site, 0x21, site.second, outside) as spare:
         floating_ip = site.make_floating_ip(spare.guest, outside)
         names = {outside_name(outside), outside_name(site.outside)}
         assert names <= site.namespaces(site.second)
@@ -227,7 +227,7 @@ def test_a_host_without_distributed_routing_reaches_its_networks(site: Distribut
 def test_the_last_instance_leaves_nothing_behind(site: DistributedSite) -> None:
     before = {host.host.name: traces(site, host) for host in site.hosts}
     gateways = {port.id for port in site.network.ports(device_owner=AGENT_GATEWAY)}
-    with spare_router(site, 0x24, site.first) as spare:
+    with spare_router(site, 0x23, site.first) as spare:
         floating_ip = site.make_floating_ip(spare.guest)
         address = str(floating_ip.floating_ip_address)
         wait_until(lambda: is_reached(site.world, address))
