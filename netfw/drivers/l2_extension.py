@@ -23,7 +23,8 @@ class ExtendedPort:
     network: Network
     device: SwitchDevice
     related: tuple[Resource, ...] = ()
-    """Resources that the port or its network refers to: QoS policy, trunk, subnets, groups."""
+    """Resources that the port or its network refers to: QoS policy, trunk, subnets, groups,
+    the distributed DHCP port."""
 
 
 class L2Extension(AgentExtension[PortId, ExtendedPort, SwitchContribution]):

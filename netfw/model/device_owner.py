@@ -49,6 +49,8 @@ ROUTER_INTERFACES: Final = (
 """Owners of the ports that connect routers to the networks of projects."""
 ROUTER_ATTACHMENTS: Final = (*ROUTER_INTERFACES, DeviceOwner.ROUTER_GATEWAY.value)
 """Owners of the interfaces and of the gateway of a router."""
+DISTRIBUTED_DHCP_DEVICE: Final = "distributed_dhcp_port"
+"""The ``device_id`` of the DHCP port of a network that every host answers from."""
 _L3_PREFIXES: Final = (*L3_AGENT_PORT_PREFIXES, DeviceOwner.FLOATING_IP.value)
 
 
@@ -65,6 +67,11 @@ def is_compute(owner: str) -> bool:
 def is_dhcp(owner: str) -> bool:
     """Return whether *owner* is a DHCP server."""
     return owner == DeviceOwner.DHCP
+
+
+def is_distributed_dhcp(owner: str, device_id: str) -> bool:
+    """Return whether every host answers DHCP from a port: it is bound to none."""
+    return is_dhcp(owner) and device_id == DISTRIBUTED_DHCP_DEVICE
 
 
 def is_distributed(owner: str) -> bool:

@@ -6,7 +6,8 @@ several *roles*: a port that is bound to a host brings its network and its group
 that is only a member of a group brings nothing.  Roles keep the graph free of cycles::
 
     Root(L2)  -> port HOME    -> network SEEN -> subnets, segments, QoS policy,
-                                                 distributed router interfaces
+                                                 distributed router interfaces,
+                                                 distributed DHCP port
                               -> group SEEN   -> rules -> group MEMBERS -> ports SEEN
                                                        -> address group
                               -> QoS policy, trunk -> its ports SEEN
@@ -50,6 +51,7 @@ from netfw.model.agent import Agent
 from netfw.model.device_owner import (
     DeviceOwner,
     is_distributed,
+    is_distributed_dhcp,
     is_l3_agent_port,
     is_router_port,
 )
@@ -237,6 +239,8 @@ def _port_edges(port: Port) -> Iterator[Edge]:
         yield from _router_port_edges(port)
     elif port.device_owner == DeviceOwner.FLOATING_IP_AGENT_GATEWAY:
         yield from _agent_gateway_edges(port)
+    elif is_distributed_dhcp(port.device_owner, port.device_id):
+        yield ResourceRole(network, Role.SEEN), seen
     for hosts, node in (bound, home), (prepared, ahead):
         for host in hosts:
             yield AgentRoot(Service.L2, host), node

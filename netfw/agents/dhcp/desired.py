@@ -22,7 +22,7 @@ from netfw.drivers.dhcp import DhcpKey, DhcpPort, ServerPort
 from netfw.drivers.values.agent_requests import EnsureDhcpPort
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.model.address import IpInterface
-from netfw.model.device_owner import is_dhcp
+from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE, is_dhcp
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -226,4 +226,5 @@ def _peers(ports: Iterable[Port], host: str, subnets: Iterable[Subnet]) -> tuple
 
 
 def _serves(port: Port) -> bool:
-    return is_dhcp(port.device_owner) and port.device_id != RESERVED_DHCP_DEVICE
+    of_no_agent = (RESERVED_DHCP_DEVICE, DISTRIBUTED_DHCP_DEVICE)
+    return is_dhcp(port.device_owner) and port.device_id not in of_no_agent

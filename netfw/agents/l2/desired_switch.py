@@ -38,6 +38,7 @@ from netfw.drivers.values.switch_values import (
 )
 from netfw.model.address import IpAddress, Mac
 from netfw.model.agent import Agent
+from netfw.model.device_owner import is_distributed_dhcp
 from netfw.model.ids import AgentId, NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -211,6 +212,8 @@ class DesiredSwitch:
         match resource:
             case Port():
                 ports.add(resource.id)
+                if is_distributed_dhcp(resource.device_owner, resource.device_id):
+                    networks.add(resource.network_id)  # each of its ports refers to this one
             case Network():
                 networks.add(resource.id)
             case Segment() | Subnet():

@@ -8,6 +8,7 @@ from typing import cast
 from netfw.agents.common.resource_index import ResourceIndex
 from netfw.agents.l2.distributed_routers import is_interface
 from netfw.agents.l2.host_context import segments_of
+from netfw.model.device_owner import is_distributed_dhcp
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -40,6 +41,9 @@ class L2ResourceIndex(ResourceIndex):
         )
         self._segments = self.declare(Segment, lambda segment: (segment.network_id,))
         self._subnets = self.declare(Subnet, lambda subnet: (subnet.network_id,))
+        self._dhcp_ports = self.declare(
+            Port, lambda port: (port.network_id,) if _is_dhcp_port(port) else ()
+        )
         self._trunks = self.declare(Trunk, ports_of)
         self._rules = self.declare(SecurityGroupRule, lambda rule: (rule.security_group_id,))
 
@@ -108,9 +112,14 @@ class L2ResourceIndex(ResourceIndex):
                 *(Ref(Kind.QOS_POLICY, id) for id in policies if id is not None),
                 *(Ref(Kind.SECURITY_GROUP, id) for id in port.security_groups),
                 *self._subnets.refs(port.network_id),
+                *self._dhcp_ports.refs(port.network_id),
                 *self._trunks.refs(port.id),
             }
         )
+
+
+def _is_dhcp_port(port: Port) -> bool:
+    return is_distributed_dhcp(port.device_owner, port.device_id)
 
 
 def ports_of(trunk: Trunk) -> tuple[PortId, ...]:

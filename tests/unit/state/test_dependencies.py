@@ -9,7 +9,7 @@ from attrs import evolve
 
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.binding import Binding
-from netfw.model.device_owner import DeviceOwner
+from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
 from netfw.model.resource import Kind, ref
 from netfw.model.trunk import SubPort, Trunk
 from netfw.state.dependencies import (
@@ -76,6 +76,21 @@ def test_a_distributed_router_concerns_every_host_with_an_instance_on_its_subnet
         assert ref(samples.WEB_HERE) not in found  # its neighbours resolve themselves
     assert reachable(state, Subscription("elsewhere", {Service.L3})) == {}
     assert ref(interface) in reachable(state, samples.L2_HERE)  # the switch answers for it
+
+
+@pytest.mark.spec("DHCP-81")
+def test_the_distributed_dhcp_port_comes_with_its_network():
+    server = evolve(
+        samples.port(8, ""),
+        device_owner=DeviceOwner.DHCP.value,
+        device_id=DISTRIBUTED_DHCP_DEVICE,
+    )
+    state = (*samples.BACKGROUND, server, samples.WEB_HERE)
+    assert ref(server) in reachable(state, samples.L2_HERE)
+    assert ref(server) not in reachable(state, Subscription("elsewhere", {Service.L2}))
+    of_an_agent = evolve(server, device_id="dhcp-of-a-host")
+    state = (*samples.BACKGROUND, of_an_agent, samples.WEB_HERE)
+    assert ref(server) not in reachable(state, samples.L2_HERE)
 
 
 def test_a_plain_router_concerns_only_the_host_it_is_assigned_to():

@@ -13,7 +13,7 @@ from attrs import frozen
 from sqlalchemy import Column, ColumnElement, Connection, Select, and_, bindparam, or_, select
 
 from netfw.drivers.values.subscription import Service
-from netfw.model.device_owner import ROUTER_PORT_PREFIXES, DeviceOwner
+from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE, ROUTER_PORT_PREFIXES, DeviceOwner
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.journal.topics import source
 from netfw.server.db.resources.rows import AT_ONCE, Row, Rows
@@ -38,6 +38,9 @@ class TopicSubscription:
 
 PORTS: Final = STORED[Kind.PORT].table.c
 DISTRIBUTED: Final = PORTS.device_owner == DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value
+DISTRIBUTED_DHCP: Final = and_(
+    PORTS.device_owner == DeviceOwner.DHCP.value, PORTS.device_id == DISTRIBUTED_DHCP_DEVICE
+)
 AGENT_GATEWAY: Final = PORTS.device_owner == DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value
 WITHOUT_HOST: Final = STORED[Kind.FLOATING_IP].table.c.host.is_(None)
 ROUTED: Final = STORED[Kind.FLOATING_IP].table.c.router_id.is_not(None)
@@ -85,7 +88,7 @@ PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | Members, ...]]] = M
     {
         (Kind.NETWORK, Role.SEEN): (
             *_NETWORK_PARTS,
-            ColumnLookup(Kind.PORT, "network_id", DISTRIBUTED),
+            ColumnLookup(Kind.PORT, "network_id", or_(DISTRIBUTED, DISTRIBUTED_DHCP)),
         ),
         (Kind.NETWORK, Role.SERVED): (*_NETWORK_PARTS, ColumnLookup(Kind.PORT, "network_id")),
         (Kind.NETWORK, Role.PEERS): (ColumnLookup(Kind.PORT, "network_id", BOUND),),

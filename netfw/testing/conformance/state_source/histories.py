@@ -21,7 +21,12 @@ from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
-from netfw.model.device_owner import COMPUTE_PREFIX, DeviceOwner
+from netfw.model.device_owner import (
+    COMPUTE_PREFIX,
+    DISTRIBUTED_DHCP_DEVICE,
+    DeviceOwner,
+    is_dhcp,
+)
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
 from netfw.model.ids import (
     AddressGroupId,
@@ -123,6 +128,8 @@ def key(item: Item) -> Ref | Assignment:
 
 def _port(chance: random.Random) -> Port:
     subnets = chance.sample(SUBNETS, chance.randint(0, 2))
+    owner = chance.choice(OWNERS)
+    is_distributed = is_dhcp(owner) and chance.random() < 0.5
     return Port(
         id=chance.choice(PORT_IDS),
         network_id=chance.choice((*NETWORKS, OUTSIDE)),
@@ -135,8 +142,8 @@ def _port(chance: random.Random) -> Port:
             hosts=chance.sample(HOSTS, chance.choice((0, 0, 1, 2))),
             prepared_hosts=chance.sample(HOSTS, chance.choice((0, 0, 0, 1, 2))),
         ),
-        device_owner=chance.choice(OWNERS),
-        device_id=str(chance.choice(ROUTERS)),
+        device_owner=owner,
+        device_id=DISTRIBUTED_DHCP_DEVICE if is_distributed else str(chance.choice(ROUTERS)),
         name=chance.choice(NAMES),
     )
 

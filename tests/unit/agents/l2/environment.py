@@ -111,7 +111,7 @@ class Marker(L2Extension):
 
     def __init__(self, owner="marker"):
         self.owner, self.level, self.calls, self.error = owner, 1, [], {}
-        self.sink = None
+        self.sink, self.related = None, {}
 
     @classmethod
     def from_conf(cls, options, host):
@@ -127,6 +127,7 @@ class Marker(L2Extension):
 
     def contribute(self, key, value, grant):
         self.calls.append(key)
+        self.related[key] = value.related
         if key in self.error:
             raise self.error[key]
         return self.addition(grant, value.port.name)

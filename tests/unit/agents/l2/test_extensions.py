@@ -7,6 +7,8 @@ from netfw.drivers.values.events import FeedLost, KeysChanged
 from netfw.drivers.values.keys import ExtensionKey, PortKey
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.errors import ConfigError, Conflict, NotSupported
+from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE
+from netfw.model.resource import ref
 from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.l2.environment import (
     NET,
@@ -14,6 +16,7 @@ from tests.unit.agents.l2.environment import (
     SEGMENT,
     TWO,
     Marker,
+    port,
 )
 
 
@@ -140,3 +143,22 @@ def test_an_extension_that_the_switch_cannot_serve_stops_the_agent():
     env.switch.grant = grant
     with pytest.raises(ConfigError, match="this switch has no tables"):
         env.turn()
+
+
+@pytest.mark.spec("DHCP-81")
+def test_ports_see_the_distributed_dhcp_port_of_their_network_as_it_comes_and_goes():
+    marker = Marker()
+    env = extended(marker)
+    server = port(9, NET, "", device_owner="network:dhcp", device_id=DISTRIBUTED_DHCP_DEVICE)
+    agents_own = port(8, NET, "there", device_owner="network:dhcp", device_id="dhcp-of-a-host")
+    env.source.put(agents_own)
+    env.turn()
+    marker.calls.clear()
+    env.source.put(server)
+    env.turn()
+    assert sorted(marker.calls) == [ONE.id, TWO.id]
+    assert marker.related[ONE.id] == marker.related[TWO.id] == (server,)
+    env.source.remove(ref(server))
+    env.turn()
+    assert sorted(marker.calls) == sorted([ONE.id, TWO.id] * 2)
+    assert marker.related[ONE.id] == ()
