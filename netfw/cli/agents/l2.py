@@ -71,7 +71,7 @@ class L2AgentComponents(ConfiguredComponents):
         if self.firewall is not None:
             self.host.add(self.firewall)
         self.retired = self.make_drivers(FirewallDriver, "retired_firewall_drivers", options)
-        self.extensions = self.make_drivers(L2Extension, "extensions")
+        self.extensions = self.make_drivers(L2Extension, "extensions", options)
         self.agent = L2Agent(
             self._settings(),
             self.switch,

@@ -181,7 +181,11 @@ def _text(text: str) -> bytes:
     return text.encode()
 
 
-def _domains(text: str) -> bytes:
+def encode_domains(text: str) -> bytes:
+    """Encode DNS names, separated by commas, as in RFC 1035.
+
+    :raises ValueError: one of them is none.
+    """
     coded = b""
     for name in (each.strip().removesuffix(".") for each in text.split(",")):
         if not name:
@@ -227,7 +231,7 @@ _FORMS: Final[Mapping[Kind, Form]] = {
     Kind.SHORT: _whole(2),
     Kind.LONG: _whole(4),
     Kind.TIME: _time,
-    Kind.DOMAINS: _domains,
+    Kind.DOMAINS: encode_domains,
     Kind.TEXT: _text,
 }
 """Encoders by format; any other format is encoded as it looks."""

@@ -1,0 +1,1 @@
+"""Leases, replies and flows of distributed DHCP.  Pure."""

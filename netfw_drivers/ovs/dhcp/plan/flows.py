@@ -1,0 +1,86 @@
+"""Flows by which the requests of a port reach the agent, with the answers.  Pure.
+
+Each flow names the port that a packet comes in by and its MAC address.  Requests that are not for
+this server go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Address
+from typing import Final
+
+from netfw import flows as of
+from netfw.drivers.values.pipeline_grant import Grant, TableGrant
+from netfw.flows.match_builders import mac_number
+from netfw.model.address import Mac
+from netfw_drivers.ovs.dhcp.plan.frames import BROADCAST
+from netfw_drivers.ovs.dhcp.plan.leases import (
+    Advertisement,
+    Answers,
+    Leases4,
+    Leases6,
+    encode_answers,
+)
+
+TABLE: Final = "requests"
+CONTROLLER_ID: Final = 0x6468
+"""The number under which the agent receives requests, and no other controller does."""
+_PRIORITY: Final = 100
+_SERVERS6: Final = "ff02::1:2"
+_ARP_REQUEST, _ARP_REPLY = 1, 2
+_SOLICITATION: Final = 133
+
+
+def port_flows(ofport: int, answers: Iterable[Answers], grant: Grant) -> Iterator[of.Flow]:
+    """Yield the flows of the port *ofport* for *answers*."""
+    table = grant.tables[TABLE]
+    for each in answers:
+        from_port = of.in_port(ofport) & of.eth_src(each.client)
+        to_agent = of.controller(controller_id=CONTROLLER_ID, userdata=encode_answers(each))
+        match each:
+            case Leases4():
+                request = from_port & of.udp() & of.udp_dst(67)
+                servers = sorted({lease.server for lease in each.leases})
+                for address in (BROADCAST, *servers):
+                    yield _flow(grant, request & of.ipv4_dst(address), to_agent)
+                for address in servers:
+                    yield _arp_reply(grant, ofport, each.server, address)
+            case Leases6():
+                request = from_port & of.udp6() & of.udp_dst(547) & of.ipv6_dst(_SERVERS6)
+                yield _flow(grant, request, to_agent)
+            case Advertisement():
+                solicitation = from_port & of.icmpv6() & of.icmpv6_type(_SOLICITATION)
+                yield _flow(grant, solicitation, to_agent, _onward(table))
+
+
+def _onward(table: TableGrant) -> of.Action:
+    assert table.then is not None  # every hook but DROPPED has a next table
+    return of.goto(table.then)
+
+
+def _arp_reply(grant: Grant, ofport: int, mac: Mac, address: IPv4Address) -> of.Flow:
+    """Return the flow that answers requests for the server, to which clients send renewals."""
+    request = of.in_port(ofport) & of.arp() & of.arp_op(_ARP_REQUEST) & of.arp_tpa(address)
+    return _flow(
+        grant,
+        request,
+        of.move(of.FIELD["eth_src"], of.FIELD["eth_dst"]),
+        of.load(of.FIELD["eth_src"], mac_number(mac)),
+        of.load(of.FIELD["arp_op"], _ARP_REPLY),
+        of.move(of.FIELD["arp_sha"], of.FIELD["arp_tha"]),
+        of.move(of.FIELD["arp_spa"], of.FIELD["arp_tpa"]),
+        of.load(of.FIELD["arp_sha"], mac_number(mac)),
+        of.load(of.FIELD["arp_spa"], int(address)),
+        of.back(),
+    )
+
+
+def _flow(grant: Grant, match: of.Match, *actions: of.Action) -> of.Flow:
+    return of.Flow(
+        table=grant.tables[TABLE].number,
+        priority=_PRIORITY,
+        match=match,
+        actions=actions,
+        cookie=grant.cookie,
+    )
