@@ -42,6 +42,12 @@ SCHEDULING = (
         min=1,
         help="How many DHCP agents serve a network.",
     ),
+    cfg.BoolOpt(
+        "distributed_dhcp",
+        default=False,
+        help="Every host answers DHCP for its own ports, by the extension `dhcp` of the L2 agents. "
+        "A network has one DHCP port, which is on no host, and gets no DHCP agents.",
+    ),
     cfg.IntOpt(
         "max_l3_agents_per_router",
         default=3,

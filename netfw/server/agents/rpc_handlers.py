@@ -27,12 +27,12 @@ from netfw.errors import Conflict, NotFound, NotSupported
 from netfw.model.address import Mac, derives, link_local_mac
 from netfw.model.device_owner import DeviceOwner, is_router_port
 from netfw.model.ids import NetworkId, PortId
-from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.server.agents.host_resources import gateway_device_id, release_gateway_ports
 from netfw.server.core.context import SERVER, ServerContext
-from netfw.server.core.resource_handler import Reader, StoredResourceHandler
+from netfw.server.core.resource_handler import Reader
+from netfw.server.core.service_ports import make_service_port
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.pools import HostMacs
 from netfw.server.db.database import Transaction
@@ -182,7 +182,7 @@ def _make_dhcp_port(unit: UnitOfWork, request: EnsureDhcpPort, device: str) -> P
     port = own or _first(_ports(unit.tx, network.id, DeviceOwner.DHCP.value, RESERVED_DHCP_DEVICE))
     if port is None:
         subnets: list[Any] = [{"subnet_id": str(id)} for id in sorted(request.subnets)]
-        return _make_port(
+        return make_service_port(
             unit,
             network,
             device=device,
@@ -210,40 +210,13 @@ def _make_gateway_port(unit: UnitOfWork, request: EnsureGatewayPort, device: str
     own = _first(_ports(unit.tx, network.id, DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value, device))
     if own is not None:
         return own.id
-    return _make_port(
+    return make_service_port(
         unit,
         network,
         device=device,
         owner=DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value,
         host=request.host,
     )
-
-
-def _make_port(
-    unit: UnitOfWork,
-    network: Network,
-    *,
-    device: str,
-    owner: str,
-    host: str,
-    fixed_ips: list[Any] | None = None,
-) -> PortId:
-    """Create a port of the server's own; it is exempt from quotas."""
-    body: dict[str, Any] = {
-        "network_id": str(network.id),
-        "project_id": network.project_id,
-        "device_id": device,
-        "device_owner": owner,
-        "binding:host_id": host,
-        "port_security_enabled": False,
-        "security_groups": [],
-    }
-    if fixed_ips is not None:
-        body["fixed_ips"] = fixed_ips
-    handler = cast(StoredResourceHandler[Port], unit.context.handler("port"))
-    made = handler.do_create(unit, [body])
-    unit.count("port", made, implicit=True)
-    return made[0].id
 
 
 def _check_assigned(unit: UnitOfWork, request: EnsureDhcpPort) -> None:

@@ -31,6 +31,8 @@ class Settings:
     failover_grace: float = 40.0
     """Seconds for which a server must have seen an agent dead before it reschedules its work."""
     dhcp_agents_per_network: int = 1
+    distributed_dhcp: bool = False
+    """Whether every host answers DHCP for its own ports, and networks get no DHCP agents."""
     max_l3_agents_per_router: int = 3
     """Maximum for routers that are on several hosts; 0: all agents."""
     allow_automatic_dhcp_failover: bool = True

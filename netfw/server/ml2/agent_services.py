@@ -18,6 +18,7 @@ from netfw.server.core.context import ServerContext
 from netfw.server.core.quotas import QuotaHandler
 from netfw.server.core.resource_handler import ResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l2.distributed_dhcp import DistributedDhcpPorts
 from netfw.server.l2.port_status import PortStatuses
 from netfw.server.l2.ports_awaiting_dhcp import PortsAwaitingDhcp
 from netfw.server.scheduling.api import (
@@ -49,13 +50,14 @@ def build_agent_services(context: ServerContext, binder: PortBinder) -> AgentSer
     """Assemble the services for agents, and register their hooks."""
     services: list[str] = []
     dhcp, l3, statuses = DhcpScheduler(context), RouterScheduler(context), PortStatuses(context)
-    waiting = PortsAwaitingDhcp(dhcp, statuses)
-    context.reconcilers += [dhcp.reconcile, l3.reconcile, waiting.reconcile]
+    waiting, dhcp_ports = PortsAwaitingDhcp(dhcp, statuses), DistributedDhcpPorts(context)
+    reconcilers = dhcp.reconcile, l3.reconcile, waiting.reconcile, dhcp_ports.reconcile
+    context.reconcilers += reconcilers
     rescheduler = Rescheduler(context.reconcilers, context.settings.reschedule_interval)
     bindings = FailedBindings(context, binder, rescheduler.trigger, others=SERVICES)
     context.reconcilers.append(bindings.reconcile)
     watches = (dhcp.watch, l3.watch, waiting.watch, rescheduler.watch, bindings.watch)
-    context.precommit_hooks += watches
+    context.precommit_hooks += (dhcp_ports.watch, *watches)
     context.reassignment_hooks.append(waiting.follow_agents)
 
     def rebind(unit: UnitOfWork, agent: Agent) -> None:

@@ -35,6 +35,8 @@ LOG = logging.getLogger(__name__)
 class DhcpScheduler:
     """A network gets its agents with its first subnet that has DHCP, and keeps them.
 
+    With distributed DHCP it gets none.
+
     A network of an agent that died or was switched off moves to others, with the port and so the
     addresses of its server. Without others, it stays with a dead agent; an agent that is switched
     off serves nothing.
@@ -78,6 +80,8 @@ class DhcpScheduler:
 
     def unserved(self, view: ReadSnapshot) -> tuple[UUID, ...]:
         """Return the networks with DHCP that have too few agents, and could have another one."""
+        if self.context.settings.distributed_dhcp:
+            return ()
         agents = self.assignments.agents(view)
         usable = {agent.host for agent in agents if agent.alive and agent.admin_up}
         rows = AssignmentRows(view.connection)
@@ -102,7 +106,7 @@ class DhcpScheduler:
             unit.context.handler("port").update(unit, str(row.ref.id), body)
 
     def _schedule(self, unit: UnitOfWork, id: NetworkId) -> tuple[str, ...]:
-        if not self.assignments.any(unit.tx):
+        if self.context.settings.distributed_dhcp or not self.assignments.any(unit.tx):
             return ()
         network = unit.network(id, lock=True)
         wanted = self.context.settings.dhcp_agents_per_network
