@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
+from ipaddress import IPv6Network
+from typing import Final, Literal
 
 from attrs import field, frozen
 
@@ -30,6 +32,10 @@ class Ipv6Mode(enum.StrEnum):
     STATELESS = "dhcpv6-stateless"
 
 
+PREFIX_DELEGATION: Final = "prefix_delegation"
+"""The pool of subnets whose prefixes a provider delegates to their router."""
+PROVISIONAL_PREFIX: Final = IPv6Network("::/64")
+"""The prefix of such a subnet while none is delegated."""
 _AUTOMATIC = (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
 
 
@@ -70,7 +76,7 @@ class Subnet(Named):
     ipv6_ra_mode: Ipv6Mode | None = None
     ipv6_address_mode: Ipv6Mode | None = None
     segment_id: SegmentId | None = None
-    subnet_pool_id: SubnetPoolId | None = None
+    subnet_pool_id: SubnetPoolId | Literal["prefix_delegation"] | None = None
     service_types: tuple[str, ...] = field(
         default=(), converter=tuple[str, ...], validator=each(check_token)
     )
@@ -86,9 +92,20 @@ class Subnet(Named):
         """True if hosts there derive their addresses by themselves."""
         return self.ipv6_address_mode in _AUTOMATIC or self.ipv6_ra_mode in _AUTOMATIC
 
+    @property
+    def delegated(self) -> bool:
+        """True if a provider delegates its prefix to a router."""
+        return self.subnet_pool_id == PREFIX_DELEGATION
+
+    @property
+    def provisional(self) -> bool:
+        """True if no prefix is delegated to it: no host can have an address there yet."""
+        return self.delegated and self.cidr == PROVISIONAL_PREFIX
+
     def _problems(self) -> Iterator[Problem]:
         yield from self._family_problems()
         yield from self._pool_problems()
+        yield from self._delegation_problems()
         yield from self._mode_problems()
         for at in repeated(self.host_routes):
             yield f"host_routes[{at}]", "is there twice"
@@ -119,6 +136,16 @@ class Subnet(Named):
             if self.gateway is not None and self.gateway in pool:
                 yield name, f"contains the gateway {self.gateway}"
             before = pool
+
+    def _delegation_problems(self) -> Iterator[Problem]:
+        if not self.delegated:
+            return
+        modes = (self.ipv6_ra_mode, self.ipv6_address_mode)
+        if self.ip_version != 6 or self.cidr.prefixlen != PROVISIONAL_PREFIX.prefixlen:
+            yield "cidr", f"a delegated prefix is one of IPv6 with 64 bits, not {self.cidr}"
+        elif modes[0] not in _AUTOMATIC or modes[1] not in _AUTOMATIC:
+            text = "hosts derive their addresses from it: both ipv6_ra_mode and ipv6_address_mode"
+            yield "subnet_pool_id", f"with a delegated prefix, {text} are slaac or dhcpv6-stateless"
 
     def _mode_problems(self) -> Iterator[Problem]:
         modes = {"ipv6_ra_mode": self.ipv6_ra_mode, "ipv6_address_mode": self.ipv6_address_mode}

@@ -21,6 +21,7 @@ from netfw.drivers.values.agent_requests import (
     ReleaseGatewayPort,
     Request,
     ResolveDevices,
+    SetPrefix,
 )
 from netfw.drivers.values.reports import Heartbeat, Report, ReportResult, StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
@@ -35,6 +36,7 @@ from netfw.state.agent_requests import (
     find_released_dhcp_port,
 )
 from netfw.state.dependencies import AgentRoot, Assignment, Item, ResourceRole, roots
+from netfw.state.prefix_requests import renumbered
 from netfw.state.routing_requests import (
     find_gateway_port,
     find_routing_mac,
@@ -233,6 +235,8 @@ class MemorySource(StateSource):
                 return None, self._remove_port(find_gateway_port(request, resources))
             case EnsureHostMac():
                 return self._ensure_host_mac(request.host)
+            case SetPrefix():
+                return None, self._commit(renumbered(request, resources), ())
             case _:
                 return self._find(request), frozenset()
 

@@ -6,7 +6,7 @@ or after a crash, gives an equal answer and makes nothing twice.
 
 from __future__ import annotations
 
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from attrs import field, frozen
 
@@ -87,9 +87,8 @@ class EnabledServices(Request[frozenset[str]]):
 
 @frozen(kw_only=True)
 class SetPrefix(Request[None]):
-    """Record that a provider delegated *prefix* to a subnet, or withdrew it."""
-
-    DRAFT: ClassVar[bool] = True
+    """Renumber a subnet, and its ports, to the *prefix* that a provider delegated; ``None``: the
+    prefix was withdrawn, and the subnet is provisional."""
 
     subnet: SubnetId
     prefix: IpNetwork | None = field(validator=no_scope)

@@ -18,6 +18,7 @@ from netfw.model.json_document import JsonDocument
 from netfw.model.port_range import PortRange
 from netfw.model.protocol import NAMES, NUMBERS
 from netfw.model.router import VRIDS
+from netfw.model.subnet import PREFIX_DELEGATION
 from netfw.model.text_validation import (
     check_dhcp_option_name,
     check_dhcp_option_value,
@@ -111,6 +112,10 @@ def _parse_id(raw: object) -> UUID:
     if not _UUID.fullmatch(known):
         raise ValueError(f"not an id: {quote(known)}")
     return UUID(known)
+
+
+def _parse_subnet_pool(raw: object) -> UUID | str:
+    return PREFIX_DELEGATION if raw == PREFIX_DELEGATION else _parse_id(raw)
 
 
 def _parse_address(raw: object) -> IpAddress:
@@ -250,6 +255,7 @@ VRID = integer(VRIDS[0], VRIDS[-1])
 IP_VERSION: Scalar[int] = Scalar(_parse_ip_version, int)
 
 ID: Scalar[Any] = Scalar(_parse_id, str)
+SUBNET_POOL: Scalar[Any] = Scalar(_parse_subnet_pool, str)
 ADDRESS: Scalar[IpAddress] = Scalar(_parse_address, str)
 PREFIX: Scalar[IpNetwork] = Scalar(_parse_prefix, str)
 PREFIX_OR_ADDRESS: Scalar[IpNetwork] = Scalar(_parse_prefix, _render_prefix)

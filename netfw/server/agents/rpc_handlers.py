@@ -23,7 +23,7 @@ from netfw.drivers.values.agent_requests import (
     SetPrefix,
 )
 from netfw.drivers.values.subscription import Service
-from netfw.errors import Conflict, NotFound, NotSupported
+from netfw.errors import Conflict, NotFound
 from netfw.model.address import Mac, derives, link_local_mac
 from netfw.model.device_owner import DeviceOwner, is_router_port
 from netfw.model.ids import NetworkId, PortId
@@ -36,6 +36,7 @@ from netfw.server.core.service_ports import make_service_port
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.pools import HostMacs
 from netfw.server.db.database import Transaction
+from netfw.server.l3.prefix_delegation import set_prefix
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 
 Answer = Callable[[Any], Any]
@@ -64,7 +65,7 @@ class AgentRpcHandlers:
             ReleaseGatewayPort: self.release_gateway_port,
             EnsureHostMac: self.ensure_host_mac,
             EnabledServices: lambda _: frozenset(self.services()),
-            SetPrefix: _refuse_prefix,
+            SetPrefix: self.set_prefix,
         }
 
     def ensure_dhcp_port(self, request: EnsureDhcpPort) -> Port:
@@ -145,6 +146,15 @@ class AgentRpcHandlers:
         if self.context.read(lambda view: _ports(view, request.network, owner, device)):
             with suppress(NotFound):  # deleted meanwhile, with its network or by itself
                 self.context.run(SERVER, release)
+
+    def set_prefix(self, request: SetPrefix) -> None:
+        """Renumber a subnet to the prefix that a provider delegated, or make it provisional.
+
+        :raises NotFound: there is no such subnet.
+        :raises InvalidInput: no subnet can have the prefix, or another one has it.
+        :raises Conflict: its prefix is not delegated, or no router has it and a gateway.
+        """
+        self.context.run(SERVER, set_prefix, request.subnet, request.prefix)
 
     def ensure_host_mac(self, request: EnsureHostMac) -> Mac:
         """Return the MAC address of a host; allocate it once."""
@@ -278,7 +288,3 @@ def _generate_mac(base: str) -> Mac:
     """Return a random MAC address with the first three octets of *base*."""
     rest = (f"{random.getrandbits(8):02x}" for _ in range(3))
     return Mac(":".join((*base.split(":")[:3], *rest)))
-
-
-def _refuse_prefix(request: SetPrefix) -> None:
-    raise NotSupported("this server takes no delegated prefixes")

@@ -157,7 +157,7 @@ def _named(
     taken: Sequence[FixedIp] = (),
 ) -> tuple[AddressRequest, ...]:
     found: list[AddressRequest] = []
-    seen = {each.address for each in taken}
+    seen = {(each.subnet_id, each.address) for each in taken}
     problems: dict[str, str] = {}
     for at, entry in requested:
         try:
@@ -166,9 +166,10 @@ def _named(
             problems |= {f"fixed_ips[{at}].{name}": text for name, text in exc.problems.items()}
             continue
         if isinstance(request, ThisAddress):
-            if request.address in seen:
+            wanted = (request.subnet.id, request.address)
+            if wanted in seen:
                 problems[f"fixed_ips[{at}].ip_address"] = f"{request.address} is there twice"
-            seen.add(request.address)
+            seen.add(wanted)
         found.append(request)
     if problems:
         raise InvalidInput(problems)

@@ -10,7 +10,7 @@ from netfw.drivers.server.query import Body
 from netfw.drivers.support.host_addresses import gateway_problem, prefix_problem
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import IpAddress, IpNetwork, as_address
-from netfw.model.subnet import AllocationPool, Subnet
+from netfw.model.subnet import PREFIX_DELEGATION, PROVISIONAL_PREFIX, AllocationPool, Subnet
 from netfw.model.wire import Json
 from netfw.model.wire.scalars import CIDR
 from netfw.server.core.settings import Settings
@@ -27,11 +27,31 @@ def completed(body: Body) -> dict[str, Json]:
     :raises InvalidInput: it has no prefix.
     :raises Conflict: the gateway is in a pool.
     """
+    if body.get("subnetpool_id") == PREFIX_DELEGATION:
+        return _completed_delegated(body)
     found = {name: value for name, value in body.items() if name not in UNKNOWN}
     if any(body.get(name) for name in UNKNOWN):
         text = "this server has no subnet pools; say the cidr instead"
         raise InvalidInput({name: text for name in UNKNOWN if body.get(name)})
-    block = _block(body.get("cidr"))
+    return _with_pools(found, _block(body.get("cidr")))
+
+
+def _completed_delegated(body: Body) -> dict[str, Json]:
+    """Return *body* of a new subnet whose prefix a provider is to delegate."""
+    fixed = ("cidr", "gateway_ip", "allocation_pools", "use_default_subnetpool", "prefixlen")
+    provisional: dict[str, Json] = {
+        "cidr": str(PROVISIONAL_PREFIX),
+        "gateway_ip": str(PROVISIONAL_PREFIX[1]),
+    }
+    text = "the server decides it when a prefix is delegated; leave it out"
+    given = {name for name in fixed if body.get(name)}
+    if problems := {name: text for name in given if body[name] != provisional.get(name)}:
+        raise InvalidInput(problems)
+    found = {name: value for name, value in body.items() if name not in fixed}
+    return _with_pools({**found, **provisional}, PROVISIONAL_PREFIX)
+
+
+def _with_pools(found: dict[str, Json], block: IpNetwork) -> dict[str, Json]:
     if "gateway_ip" not in found:
         found["gateway_ip"] = _text(first_address(block))
     if found.get("allocation_pools") is None:
@@ -103,12 +123,13 @@ def check_subnet(after: Subnet, settings: Settings, before: Subnet | None = None
 
 
 def check_overlap(new: Subnet, others: Iterable[Subnet]) -> None:
-    """Refuse a prefix that overlaps with another one of its network.
+    """Refuse a prefix that overlaps with another one of its network; provisional ones may.
 
     :raises InvalidInput: naming the other one.
     """
-    for other in others:
-        if other.ip_version == new.ip_version and other.cidr.overlaps(new.cidr):
+    for other in () if new.provisional else others:
+        same_family = other.ip_version == new.ip_version and not other.provisional
+        if same_family and other.cidr.overlaps(new.cidr):
             # Clients match these words, and try another prefix.
             text = f"{new.cidr} overlaps with another subnet of its network: {other.cidr} of "
             raise InvalidInput({"cidr": f"{text}subnet {other.id}"})
@@ -118,7 +139,7 @@ def _problems(subnet: Subnet, settings: Settings) -> Iterator[tuple[str, str]]:
     block = subnet.cidr
     if (unusable := prefix_problem(block)) is not None:
         yield "cidr", unusable
-    gateway = subnet.gateway
+    gateway = None if subnet.provisional else subnet.gateway
     if gateway is not None and (no_router := gateway_problem(gateway, block)) is not None:
         yield "gateway_ip", no_router
     if subnet.enable_dhcp and block.max_prefixlen - block.prefixlen < 2:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
+from ipaddress import IPv6Network
 from typing import Any, cast
 from uuid import UUID, uuid4
 
 from attrs import evolve
 
-from netfw.drivers.server.ipam import DerivedAddress
+from netfw.drivers.server.ipam import DerivedAddress, ThisAddress
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, NotFound
 from netfw.model.device_owner import DeviceOwner, is_dhcp, is_l3_agent_port
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, IpAllocation, Port
+from netfw.model.renumbering import readdress, renumber
 from netfw.model.resource import Kind
 from netfw.model.subnet import Subnet
 from netfw.model.text_validation import counted
@@ -79,6 +81,34 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         left = [each for each in unit.subnets(before.network_id) if each.id != before.id]
         unit.delete(before)
         _list_subnets(unit, before.network_id, left)
+
+    def renumber(self, unit: UnitOfWork, before: Subnet, prefix: IPv6Network | None) -> Subnet:
+        """Give a subnet, and its ports, the addresses of a delegated *prefix*, or provisional ones.
+
+        :raises InvalidInput: no host can have its addresses, or another subnet has it.
+        """
+        after = renumber(before, prefix)
+        if after.cidr == before.cidr:
+            return before
+        others = (each for each in unit.subnets(before.network_id) if each.id != before.id)
+        check_subnet(after, unit.context.settings)
+        check_overlap(after, others)
+        on_subnet = Query(filters={"fixed_ips": (f"subnet_id={before.id}",)})
+        rows = unit.tx.resources.find(Kind.PORT, on_subnet)
+        ipam, store = unit.context.ipam, unit.tx.addresses
+        ipam.drop_subnet(before.id, store)
+        store.drop(before.id)
+        after = unit.update(before, after)
+        store.define(after)
+        ipam.validate_subnet(None, after, store)
+        for row in rows:
+            port = cast(Port, row.resource())
+            fixed_ips = readdress(port, before, after).fixed_ips
+            for each in fixed_ips:
+                if each.subnet_id == after.id:
+                    ipam.allocate(ThisAddress(subnet=after, address=each.address), store)
+            self._readdress(unit, row, port, fixed_ips)
+        return after
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         shared = query.filters.get("shared")

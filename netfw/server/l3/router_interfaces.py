@@ -38,7 +38,8 @@ def check_apart(new: Subnet, others: Iterable[Subnet], path: str) -> None:
     for other in others:
         if other.id == new.id:
             raise InvalidInput({path: f"the router has a port on subnet {new.id} already"})
-        if other.cidr.version == new.cidr.version and other.cidr.overlaps(new.cidr):
+        provisional = other.provisional or new.provisional
+        if other.ip_version == new.ip_version and not provisional and other.cidr.overlaps(new.cidr):
             raise InvalidInput(
                 {
                     path: f"{new.cidr} of subnet {new.id} overlaps {other.cidr} of subnet "

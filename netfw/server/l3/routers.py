@@ -21,7 +21,7 @@ from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3 import central_ports, floating_ip_hosts, router_roles
+from netfw.server.l3 import central_ports, floating_ip_hosts, prefix_delegation, router_roles
 from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.ha_network_checks import check_ha_network_change
 from netfw.server.l3.ha_networks import acquire_vrid, release_vrid
@@ -160,6 +160,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
         context.precommit_hooks += [
             check_port_change,
             check_interface_count,
+            prefix_delegation.follow_changes,
             central_ports.follow_changes,
             follow_changes,
             floating_ip_hosts.follow_changes,

@@ -21,10 +21,11 @@ from netfw.drivers.values.agent_requests import (
     ReleaseDhcpPort,
     ReleaseGatewayPort,
     Request,
+    SetPrefix,
 )
 from netfw.drivers.values.reports import Heartbeat, Report, ReportResult, StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
-from netfw.errors import BackendUnavailable, ConfigError
+from netfw.errors import BackendUnavailable, ConfigError, NotSupported
 from netfw.model.resource import Ref, ref
 from netfw.state.dependencies import AgentRoot, Assignment, Item
 from netfw.state.file.diagnostics import Diagnostic
@@ -184,6 +185,8 @@ class FileSource(StateSource):
                 return cast(R, stated_host_mac(request.host, self._memory.resources()))
             case ReleaseDhcpPort() | ReleaseGatewayPort():
                 return cast(R, None)  # the file decides when the port goes
+            case SetPrefix():
+                raise NotSupported("the file states the prefixes of subnets: write it there")
             case _:
                 return self._memory.request(request)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from uuid import UUID
 
 import pytest
@@ -22,7 +22,7 @@ from netfw.drivers.values.agent_requests import (
 )
 from netfw.drivers.values.reports import Heartbeat, RoleReport, StatusReport
 from netfw.drivers.values.subscription import Service
-from netfw.errors import Conflict, CursorLost, NotFound, NotSupported
+from netfw.errors import Conflict, CursorLost, NotFound
 from netfw.model.address import eui64
 from netfw.model.common_fields import Status
 from netfw.model.json_document import JsonDocument
@@ -309,9 +309,40 @@ def test_a_dhcp_port_derives_its_address_where_hosts_do():
     assert [fixed.address for fixed in port.fixed_ips] == [eui64(subnet.cidr, port.mac)]
 
 
-def test_what_it_does_not_answer_is_named():
-    with pytest.raises(NotSupported, match="SetPrefix"):
+@pytest.mark.spec("L3-32")
+def test_a_delegated_prefix_renumbers_its_subnet_and_ports():
+    subnet = evolve(
+        samples.SUBNET,
+        cidr=ip_network("::/64"),
+        gateway="::1",
+        allocation_pools=(),
+        dns_nameservers=(),
+        host_routes=(),
+        ipv6_ra_mode=Ipv6Mode.SLAAC,
+        ipv6_address_mode=Ipv6Mode.SLAAC,
+        subnet_pool_id="prefix_delegation",
+    )
+    own = evolve(samples.WEB_HERE.fixed_ips[0], subnet_id=subnet.id, address=ip_address("::7"))
+    port = evolve(samples.WEB_HERE, fixed_ips=(own,))
+    source = MemorySource(subnet, port)
+    prefix = ip_network("2001:db8:1::/64")
+    source.request(SetPrefix(subnet=subnet.id, prefix=prefix))
+    found = source.resources()
+    assert found[ref(subnet)].cidr == prefix
+    assert str(found[ref(subnet)].gateway) == "2001:db8:1::1"
+    assert [str(each.address) for each in found[ref(port)].fixed_ips] == ["2001:db8:1::7"]
+    before = cursor(source)
+    source.request(SetPrefix(subnet=subnet.id, prefix=prefix))
+    assert cursor(source) == before
+    source.request(SetPrefix(subnet=subnet.id, prefix=None))
+    assert source.resources()[ref(subnet)].provisional
+
+
+def test_a_prefix_of_a_subnet_that_is_not_delegated_is_refused():
+    with pytest.raises(NotFound):
         MemorySource().request(SetPrefix(subnet=samples.SUBNET.id, prefix=None))
+    with pytest.raises(Conflict, match="not delegated"):
+        MemorySource(samples.SUBNET).request(SetPrefix(subnet=samples.SUBNET.id, prefix=None))
 
 
 @pytest.mark.spec("RPC-08")

@@ -16,6 +16,7 @@ from netfw.model.wire.scalars import (
     IP_VERSION,
     NUMBER,
     PHYSICAL_NETWORK,
+    SUBNET_POOL,
     TEXT,
     TOKEN,
     choice,
@@ -148,7 +149,13 @@ SUBNET = ApiResource(
             sortable=True,
             note="Follows from the prefix; when given it must agree.",
         ),
-        ApiAttribute(name="cidr", codec=CIDR, required=True, update=False, sortable=True),
+        ApiAttribute(
+            name="cidr",
+            codec=CIDR,
+            update=False,
+            sortable=True,
+            note="Required, unless a provider delegates the prefix.",
+        ),
         ApiAttribute(
             name="gateway_ip",
             codec=Nullable(ADDRESS),
@@ -179,7 +186,13 @@ SUBNET = ApiResource(
             checks={Verb.CREATE: NETWORK_OWNER, Verb.UPDATE: NETWORK_OWNER},
         ),
         read_only("shared", FLAG, filterable=True, shown=False),
-        read_only("subnetpool_id", Nullable(ID)),
+        ApiAttribute(
+            name="subnetpool_id",
+            codec=Nullable(SUBNET_POOL),
+            default=None,
+            update=False,
+            note="Only prefix_delegation: a provider delegates the prefix to the router.",
+        ),
         read_only("dns_publish_fixed_ip", FLAG),
     ),
 )

@@ -16,10 +16,11 @@ from netfw.drivers.values.agent_requests import (
     FindPorts,
     ReleaseGatewayPort,
     ResolveDevices,
+    SetPrefix,
 )
 from netfw.drivers.values.reports import Heartbeat, RoleReport
 from netfw.drivers.values.subscription import AGENT_TYPES, Service, Subscription
-from netfw.errors import NotFound, RequestError
+from netfw.errors import Conflict, NotFound, RequestError
 from netfw.model.ids import RouterId
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import HaRole
@@ -124,6 +125,17 @@ def test_networks_are_answered_to_hosts_that_serve_them(
     source.put(samples.DHCP_ASSIGNMENT)
     assert len(here.request(look_up)) == 1
     assert here.request(make).binding.host == samples.HERE
+
+
+@pytest.mark.spec("L3-32")
+def test_prefixes_are_taken_from_hosts_that_run_the_router(
+    wire: FakeNetwork, source: MemorySource
+) -> None:
+    request = SetPrefix(subnet=samples.SUBNET.id, prefix=None)
+    with pytest.raises(NotFound, match="host here does not serve subnet"):
+        client(wire).request(request)
+    with pytest.raises(Conflict, match="not delegated"):
+        RemoteSource(wire.transport(), timeout=5).request(request)
 
 
 def test_devices_are_resolved_for_the_host_that_has_them(wire: FakeNetwork) -> None:

@@ -1,0 +1,110 @@
+"""Subnets whose prefixes a provider delegates to the gateway of their router.
+
+An agent reports the prefix.  Without its router's gateway or interface a subnet is provisional
+again, whether or not an agent runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv6Network
+from typing import cast
+from uuid import UUID
+
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.query import Query
+from netfw.errors import Conflict, InvalidInput
+from netfw.model.address import IpNetwork
+from netfw.model.device_owner import DeviceOwner, is_router_attachment, is_router_interface
+from netfw.model.ids import SubnetId
+from netfw.model.port import Port
+from netfw.model.renumbering import renumber
+from netfw.model.resource import Kind
+from netfw.model.subnet import PROVISIONAL_PREFIX, Subnet
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l2.subnets import SubnetHandler
+from netfw.server.l3.router_interfaces import check_apart
+from netfw.server.l3.router_ports import (
+    get_router_for_update,
+    read_router_ports,
+    router_of,
+    subnets_of,
+)
+
+
+def set_prefix(unit: UnitOfWork, subnet: SubnetId, prefix: IpNetwork | None) -> None:
+    """Renumber a subnet to a delegated *prefix*; ``None``: it was withdrawn.
+
+    :raises NotFound: there is no such subnet.
+    :raises InvalidInput: no subnet can have the prefix, or another one has it.
+    :raises Conflict: the prefix of the subnet is not delegated, or no router has it and a gateway.
+    """
+    found = cast(Subnet, unit.tx.resources.get(Kind.SUBNET, subnet).resource())
+    if not found.delegated:
+        raise Conflict(f"the prefix of subnet {subnet} is {found.cidr} and is not delegated")
+    if prefix is None:
+        _renumber(unit, subnet, None)
+        return
+    if not isinstance(prefix, IPv6Network) or prefix.prefixlen != PROVISIONAL_PREFIX.prefixlen:
+        raise InvalidInput({"prefix": f"{prefix} is no prefix of IPv6 with 64 bits"})
+    if prefix == PROVISIONAL_PREFIX or prefix.is_link_local:
+        raise InvalidInput({"prefix": f"{prefix} has no addresses that are routed"})
+    _check_routers(unit, found, prefix)
+    _renumber(unit, subnet, prefix)
+
+
+def follow_changes(unit: UnitOfWork, change: Change) -> None:
+    """Make the subnets of a lost gateway or interface provisional; a pre-commit hook."""
+    before, after = change.before, change.after
+    if not isinstance(before, Port) or not is_router_attachment(before.device_owner):
+        return
+    still = after if isinstance(after, Port) and after.device_id == before.device_id else None
+    if before.device_owner == DeviceOwner.ROUTER_GATEWAY:
+        router = router_of(before)
+        if still is None and router is not None:
+            attached = read_router_ports(unit.tx, router)
+            _withdraw(unit, attached.subnets.values())
+        return
+    left = {fixed.subnet_id for fixed in still.fixed_ips} if still is not None else set()
+    gone = (fixed for fixed in before.fixed_ips if fixed.subnet_id not in left)
+    _withdraw(unit, subnets_of(unit.tx, gone).values())
+
+
+def _withdraw(unit: UnitOfWork, subnets: Iterable[Subnet]) -> None:
+    for subnet in sorted(subnets, key=lambda each: each.id):
+        if subnet.delegated and not subnet.provisional:
+            _renumber(unit, subnet.id, None)
+
+
+def _renumber(unit: UnitOfWork, id: SubnetId, prefix: IPv6Network | None) -> None:
+    handler = cast(SubnetHandler, unit.context.handler("subnet"))
+    with unit.elevated():
+        network = cast(Subnet, unit.tx.resources.get(Kind.SUBNET, id).resource()).network_id
+        unit.network(network, lock=True)
+        handler.renumber(unit, handler.get_for_update(unit, str(id)), prefix)
+
+
+def _check_routers(unit: UnitOfWork, subnet: Subnet, prefix: IPv6Network) -> None:
+    """Check that a router has an interface on *subnet* and a gateway, and that no other subnet of
+    it has *prefix*; it is locked, so that both stay."""
+    routers = sorted(_routers(unit, subnet.id))
+    has_gateway = False
+    for id in routers:
+        get_router_for_update(unit, id)
+        attached = read_router_ports(unit.tx, id)
+        has_gateway |= attached.gateway is not None and attached.on(subnet.id) is not None
+        others = (each for each in attached.subnets.values() if each.id != subnet.id)
+        check_apart(renumber(subnet, prefix), others, "prefix")
+    if not has_gateway:
+        raise Conflict(
+            f"no router with a gateway has an interface on subnet {subnet.id}: no provider can "
+            "delegate a prefix to it"
+        )
+
+
+def _routers(unit: UnitOfWork, subnet: SubnetId) -> frozenset[UUID]:
+    """Return the routers with an interface on a subnet."""
+    query = Query(filters={"fixed_ips": (f"subnet_id={subnet}",)})
+    ports = (cast(Port, row.resource()) for row in unit.tx.resources.find(Kind.PORT, query))
+    found = (router_of(port) for port in ports if is_router_interface(port.device_owner))
+    return frozenset(id for id in found if id is not None)
