@@ -233,12 +233,17 @@ class MemorySource(StateSource):
                 return None, self._remove_port(find_released_dhcp_port(request, resources))
             case ReleaseGatewayPort():
                 return None, self._remove_port(find_gateway_port(request, resources))
-            case EnsureHostMac():
-                return self._ensure_host_mac(request.host)
-            case SetPrefix():
-                return None, self._commit(renumbered(request, resources), ())
+            case EnsureHostMac() | SetPrefix():
+                return self._answer_routing(request)
             case _:
                 return self._find(request), frozenset()
+
+    def _answer_routing(
+        self, request: EnsureHostMac | SetPrefix
+    ) -> tuple[object, frozenset[AgentRoot]]:
+        if isinstance(request, EnsureHostMac):
+            return self._ensure_host_mac(request.host)
+        return None, self._commit(renumbered(request, self._store.resources.values()), ())
 
     def _find(self, request: Request[Any]) -> object:
         resources = self._store.resources
