@@ -24,6 +24,8 @@ class RouterCapability(Capability):
     """A router can be on several hosts, one of which is active."""
     DISTRIBUTED = "distributed"
     """Routers can be distributed: local and central parts, agent gateways."""
+    PREFIX_DELEGATION = "prefix_delegation"
+    """Prefixes of subnets can be delegated by a provider (``RouterPort.delegated``)."""
 
 
 class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):

@@ -67,6 +67,7 @@ from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_errors
 from netfw_drivers.linux_router.runtime.awaited_gateways import AwaitedGateways
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.daemon_runner import RouterProcesses
+from netfw_drivers.linux_router.runtime.dhclient_runner import DhclientRunner
 from netfw_drivers.linux_router.runtime.gateway_observer import GatewayObserver
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
@@ -103,7 +104,9 @@ class LinuxRouterDriver(
         self._radvd = RadvdRunner(settings, self._processes)
         self._keepalived = KeepalivedRunner(settings, self._processes)
         self._conntrackd = ConntrackdRunner(settings, self._processes, self._keepalived.read_role)
-        self._daemons = (self._radvd, self._keepalived, self._conntrackd)
+        is_ha = self._keepalived.is_configured
+        self._dhclient = DhclientRunner(settings, self._processes, is_ha, self._notify)
+        self._daemons = (self._radvd, self._keepalived, self._conntrackd, self._dhclient)
         self._runners = {runner.SERVICE: runner for runner in self._daemons}
         self._gateways = GatewayObserver(self._executor, interface.device_name)
         self._observer = RouterObserver(
@@ -116,6 +119,7 @@ class LinuxRouterDriver(
             (self._keepalived, self._conntrackd),
             self._notify,
             read_gateway=self._gateways.read,
+            follow_role=self._dhclient.follow_role,
         )
         interface.watch(self._monitor.handle_event)
         self._directory_lock = DirectoryLock(
@@ -133,15 +137,13 @@ class LinuxRouterDriver(
         return cls(host.driver(InterfaceDriver), settings)
 
     def describe(self) -> DriverInfo[HostCapability | RouterCapability]:
-        routers = (RouterCapability.HA, RouterCapability.DISTRIBUTED)
-        capabilities = (HostCapability.PLAN, HostCapability.WATCH, *routers)
-        return DriverInfo("linux", capabilities)
+        return DriverInfo("linux", (HostCapability.PLAN, HostCapability.WATCH, *RouterCapability))
 
     def problems(self) -> tuple[str, ...]:
         suffix = self._backend.value
         restores = (f"{name}{suffix}-restore" for name in ("iptables", "ip6tables"))
         own = () if self._settings.conntrackd is None else ("conntrackd",)
-        commands = ("radvd", "keepalived", *own, *restores)
+        commands = ("radvd", "keepalived", "dhclient", *own, *restores)
         directory = write_problem(self._settings.directory)
         advice = f"{directory}: correct router_confs, or run as a user who may"
         exposed = exposure_problem(self._settings.directory)

@@ -68,6 +68,9 @@ class RouterPort:
     scopes: Mapping[int, AddressScopeId] = field(factory=dict, hash=False)
     """Address scopes of its network, by IP version; a family without one is in ``noscope``.
     Traffic between two scopes is translated or refused."""
+    delegated: frozenset[SubnetId] = frozenset()
+    """The subnets whose prefixes a provider delegates to the gateway, whether or not it has done
+    so: those without a prefix are not among `subnets`."""
 
 
 @frozen(kw_only=True)
@@ -231,7 +234,10 @@ class RoleChanged(Event):
 
 @frozen
 class PrefixDelegated(Event):
-    """A provider delegated, or withdrew, the prefix of a subnet."""
+    """A provider delegated the prefix of a subnet; ``None``: it expired or was withdrawn.
+
+    An agent reports it to its source; the router follows in an update.
+    """
 
     router: RouterId
     subnet: SubnetId

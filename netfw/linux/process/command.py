@@ -20,6 +20,7 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
         "ebtables": "iptables",
         "ipset": "ipset",
         "dnsmasq": "dnsmasq-base",
+        "dhclient": "isc-dhcp-client",
         "dhcp_release": "dnsmasq-utils",
         "dhcp_release6": "dnsmasq-utils",
         "keepalived": "keepalived",

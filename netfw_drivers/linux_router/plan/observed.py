@@ -31,7 +31,7 @@ from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 
 @frozen(kw_only=True)
 class FoundDaemon:
-    """The radvd, keepalived or conntrackd of a router, and its configuration."""
+    """A daemon of a router, and its configuration."""
 
     text: str | None = field(default=None, repr=False)
     """Text of its configuration; None: there is no file."""
@@ -53,6 +53,7 @@ class FoundRouter:
     radvd: FoundDaemon = field(factory=FoundDaemon)
     keepalived: FoundDaemon = field(factory=FoundDaemon)
     conntrackd: FoundDaemon = field(factory=FoundDaemon)
+    dhclient: FoundDaemon = field(factory=FoundDaemon)
     can_elect: bool = True
     """Whether the switch has admitted the port on the HA network: without the others, every
     instance would become active."""
@@ -67,7 +68,7 @@ class FoundRouter:
 
     @property
     def is_absent(self) -> bool:
-        daemons = (self.radvd, self.keepalived, self.conntrackd)
+        daemons = (self.radvd, self.keepalived, self.conntrackd, self.dhclient)
         return not self.netns.exists and all(each.is_absent for each in daemons)
 
     @property

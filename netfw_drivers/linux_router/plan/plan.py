@@ -35,6 +35,8 @@ from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE as CONNTRACK
 from netfw_drivers.linux_router.plan.conntrackd_plan import plan_conntrackd
 from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.daemon_steps import StopDaemon
+from netfw_drivers.linux_router.plan.delegation_plan import SERVICE as DHCLIENT
+from netfw_drivers.linux_router.plan.delegation_plan import left_out_prefixes, plan_delegation
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter, DeviceName, NetnsContext
 from netfw_drivers.linux_router.plan.ended_connections import (
     find_ended,
@@ -228,6 +230,8 @@ class _RouterPlanner:
         advertisement of radvd withdraws nothing.
         """
         stages: list[Stage] = []
+        if not found.dhclient.is_absent:
+            stages.append(_stage(router, StopDaemon(DHCLIENT, router)))
         if not found.keepalived.is_absent:
             stages.append(_stage(router, StopDaemon(KEEPALIVED, router)))
         if not found.conntrackd.is_absent:
@@ -286,18 +290,21 @@ class _RouterPlanner:
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
         election = plan_keepalived(desired, wanted, served, found, self.context.settings)
         conntrackd = [*plan_conntrackd(desired, found, self.context.settings)]
+        delegation = [*plan_delegation(desired, found, self.context.settings)]
+        ending = [step for step in delegation if isinstance(step, StopDaemon)]
+        running = [step for step in delegation if step not in ending]
         self.served[router] = served
         left_out = {**desired.routes().left_out, **left_out_advertisements(desired)}
-        left_out |= ReservedNetworks.of(state).left_out(state)
+        left_out |= {**left_out_prefixes(desired), **ReservedNetworks.of(state).left_out(state)}
         self._leave_out(part_key(router), {**left_out, **_left_out_ipv6(wanted, found.netns)})
         return [
-            *(_stage(router, step) for step in (*withdrawals, *election.before)),
+            *(_stage(router, step) for step in (*ending, *withdrawals, *election.before)),
             *(() if found.link is None else found.link.plan_withdrawals(served)),
             *plan_router_netns(part_key(router), election.wanted, election.found, CHAIN_OWNER),
             *(_stage(router, step) for step in election.after),
             *plan_removals(router, wanted.netns, ended),
             *(() if found.link is None else found.link.plan_gateway_end(served)),
-            *(_stage(router, step) for step in (*radvd, *conntrackd)),
+            *(_stage(router, step) for step in (*radvd, *conntrackd, *running)),
         ]
 
     def _of_other_networks(self, state: RouterState) -> frozenset[FloatingIpId]:

@@ -44,6 +44,7 @@ from netfw_drivers.linux_router.plan.plan import RouterContext
 from netfw_drivers.linux_router.plan.validation import value_error
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.converged import ConvergedRouter
+from netfw_drivers.linux_router.runtime.dhclient_runner import DhclientRunner
 from netfw_drivers.linux_router.runtime.floating_ip_index import FloatingIpIndex
 from netfw_drivers.linux_router.runtime.gateway_observer import GatewayObserver, desired_gateways
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
@@ -76,12 +77,13 @@ class RouterObserver:
     def __init__(
         self,
         executor: RouterNetnsExecutor,
-        daemons: tuple[RadvdRunner, KeepalivedRunner, ConntrackdRunner],
+        daemons: tuple[RadvdRunner, KeepalivedRunner, ConntrackdRunner, DhclientRunner],
         context: RouterContext,
         gateways: GatewayObserver,
     ) -> None:
         self._executor, self._context, self._links = executor, context, gateways
-        self._daemons = self._radvd, self._keepalived, self._conntrackd = daemons
+        self._daemons = daemons
+        self._radvd, self._keepalived, self._conntrackd, self._dhclient = daemons
         self._lock = threading.Lock()
         self._floating_ips = FloatingIpIndex(self._read_all_floating_ips)
         self._states: dict[PartId, RouterState] = {}
@@ -263,6 +265,7 @@ class RouterObserver:
             radvd=self._radvd.observe(router),
             keepalived=self._keepalived.observe(router),
             conntrackd=self._conntrackd.observe(router),
+            dhclient=self._dhclient.observe(router),
             ports=_ports(self.state(router)),
             former=self._floating_ips.index(router),
         )

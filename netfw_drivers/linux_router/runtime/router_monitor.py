@@ -63,6 +63,7 @@ class RouterMonitor:
     watched.
 
     :param notify: called with events, from any thread.
+    :param follow_role: starts or ends what only the active instance of a router has.
     """
 
     def __init__(
@@ -74,8 +75,9 @@ class RouterMonitor:
         notify: Callable[[Event], None],
         *,
         read_gateway: ReadGateway = no_gateway,
+        follow_role: Callable[[PartId, HaRole], None] = lambda part, role: None,
     ) -> None:
-        self._notify = notify
+        self._notify, self._follow_role = notify, follow_role
         self._keepalived, self._conntrackd = election
         watched = HostCapability.WATCH in interface.describe().capabilities
         self._wiring = WiringCache(executor.device, self._handle_wiring, watched=watched)
@@ -259,6 +261,10 @@ class RouterMonitor:
             if router not in self._routers or self._roles.get(router) is role:
                 return
             self._roles[router] = role
+        try:
+            self._follow_role(router, role)
+        except NetfwError as error:
+            LOG.warning("router %s: %s", router, error)  # its convergence tries again
         self._notify(RoleChanged(ROLE_REASONS[role], part_key(router).router, role))
 
     def _handle_wiring(self, port: PortId) -> None:
