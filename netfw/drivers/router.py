@@ -25,7 +25,11 @@ class RouterCapability(Capability):
     DISTRIBUTED = "distributed"
     """Routers can be distributed: local and central parts, agent gateways."""
     PREFIX_DELEGATION = "prefix_delegation"
-    """Prefixes of subnets can be delegated by a provider (``RouterPort.delegated``)."""
+    """A provider can delegate the prefixes of subnets (``RouterPort.delegated``).  While a router
+    has a gateway and such an interface, the driver requests a prefix for each subnet, on the active
+    host of a highly available router alone.  It sends ``PrefixDelegated`` for each prefix, once
+    after its start and at every change.  A prefix survives restarts of the driver, its processes
+    and the host."""
 
 
 class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):

@@ -17,7 +17,7 @@ from netfw.agents.common.agent import ConvergeRequest, ConvergeResult
 from netfw.agents.common.clock import Clock, SystemClock
 from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.extension_calls import ExtensionCallKey, ExtensionChanged
-from netfw.agents.common.job_agent import JobAgent
+from netfw.agents.common.job_agent import JobAgent, JobFinished
 from netfw.agents.common.job_executor import SweepResult
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter
@@ -25,6 +25,7 @@ from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
 from netfw.agents.l3.desired import Desired, L3Group, L3Key, L3Value
 from netfw.agents.l3.executor import L3JobExecutor, read_role
 from netfw.agents.l3.extensions import RouterExtensions
+from netfw.agents.l3.prefix_reporter import PrefixReporter, has_delegated
 from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.role_reporter import RoleReporter
 from netfw.agents.l3.router_parts import Absent, L3HostContext
@@ -41,7 +42,12 @@ from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.events import Event, KeysChanged, Sink
 from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.reports import Heartbeat, Report
-from netfw.drivers.values.router_values import RoleChanged, RouterDriverValue, RouterState
+from netfw.drivers.values.router_values import (
+    PrefixDelegated,
+    RoleChanged,
+    RouterDriverValue,
+    RouterState,
+)
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import (
     BackendUnavailable,
@@ -110,6 +116,12 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
         statuses: StatusReporter[L3Key] = StatusReporter(settings.host, Service.L3, self._status_of)
         self._clock = clock or SystemClock()
         self._roles = RoleReporter(settings.host, settings.ha_role_report_interval, settings.boot)
+        self._prefixes = PrefixReporter(
+            source,
+            lambda router, subnet: has_delegated(self._desired.value(RouterKey(router)), subnet),
+            lambda: self._sink(JobFinished("a prefix was reported")),
+            settings.wait_timeout,
+        )
         gateways = AgentGatewayExecutor(settings.host, source, driver)
         executor = L3JobExecutor(
             driver,
@@ -130,6 +142,8 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
 
     def watch(self, sink: Sink) -> None:
         def handle(event: Event) -> None:
+            if isinstance(event, PrefixDelegated):
+                self._prefixes.record(event)
             if not isinstance(event, RoleChanged):
                 sink(event)
                 return
@@ -169,8 +183,11 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
             for key in former.all_keys() - self._desired.all_keys():
                 if isinstance(key, RouterKey):
                     self._extensions.update(key.router, None)
+        for changed in keys:
+            if isinstance(changed, RouterKey):
+                self._prefixes.compare(self._desired.value(changed))
         mark = frozenset[Hashable]() if self._is_marked else frozenset({MARK})
-        return keys | self._desired.take_calls() | mark
+        return keys | self._desired.take_calls() | mark | self._prefixes.keys
 
     def handle_events(self, events: Sequence[Event]) -> frozenset[Hashable]:
         calls = frozenset[Hashable]()
@@ -178,14 +195,19 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
             if isinstance(event, ExtensionChanged):
                 calls |= self._extensions.keys(event.owner, event.ids)
         mark = frozenset[Hashable]() if self._is_marked else frozenset({MARK})
-        return super().handle_events(events) | calls | mark
+        return super().handle_events(events) | calls | mark | self._prefixes.keys
 
     def converge(self, task: ConvergeRequest[Hashable]) -> ConvergeResult[Hashable]:
         self._desired.recontribute(k for k in task.keys if isinstance(k, ExtensionCallKey))
         self._jobs.request(self._desired.take_changed())
         result = super().converge(task)
         more = self._extensions.outcome(task.keys) | self._mark_initialized(task)
+        more |= self._prefixes.converge(task.keys)
         return evolve(result, outcome=result.outcome | more)
+
+    def close(self) -> None:
+        self._prefixes.close()
+        super().close()
 
     def reports(self) -> Sequence[Report]:
         roles = self._roles.take(self._desired.ha_router, self._clock.now())

@@ -30,6 +30,7 @@ from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import SubnetId
 from netfw.model.port import Port
 from netfw.model.router import Router
+from netfw.model.subnet import PROVISIONAL_PREFIX
 
 LEGACY_MODE = "the router is distributed, and agent_mode of this host is legacy"
 
@@ -98,6 +99,8 @@ def _snat_addresses(ports: Iterable[Port]) -> dict[SubnetId, IpAddress]:
     addresses: dict[SubnetId, IpAddress] = {}
     for port in _central_ports(ports):
         for fixed in port.fixed_ips:
+            if fixed.address in PROVISIONAL_PREFIX:
+                continue
             addresses.setdefault(fixed.subnet_id, fixed.address)
     return addresses
 

@@ -107,9 +107,14 @@ def make_router_port(port: Port, index: L3ResourceIndex) -> RouterPort | None:
 def describe_port(
     port: Port, of_network: Iterable[Subnet], mtu: int, scopes: Mapping[int, AddressScopeId]
 ) -> RouterPort:
-    """Return *port* of a network with these subnets, MTU and address scopes, for a driver."""
-    subnets = {subnet.id: subnet for subnet in of_network}
+    """Return *port* of a network with these subnets, MTU and address scopes, for a driver.
+
+    It has no address on a subnet to which no prefix is delegated yet.
+    """
+    known = {subnet.id: subnet for subnet in of_network}
+    subnets = {id: subnet for id, subnet in known.items() if not subnet.provisional}
     fixed_ips = [fixed for fixed in port.fixed_ips if fixed.subnet_id in subnets]
+    own = (known[fixed.subnet_id] for fixed in port.fixed_ips if fixed.subnet_id in known)
     addresses = [f"{f.address}/{subnets[f.subnet_id].cidr.prefixlen}" for f in fixed_ips]
     return RouterPort(
         id=port.id,
@@ -119,6 +124,7 @@ def describe_port(
         subnets=tuple(dict.fromkeys(subnets[fixed.subnet_id] for fixed in fixed_ips)),
         mtu=mtu,
         scopes=scopes,
+        delegated=frozenset(subnet.id for subnet in own if subnet.delegated),
     )
 
 

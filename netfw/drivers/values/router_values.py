@@ -70,7 +70,8 @@ class RouterPort:
     Traffic between two scopes is translated or refused."""
     delegated: frozenset[SubnetId] = frozenset()
     """The subnets whose prefixes a provider delegates to the gateway, whether or not it has done
-    so: those without a prefix are not among `subnets`."""
+    so: those without a prefix are not among `subnets`.  A driver without the capability
+    ``PREFIX_DELEGATION`` requests none."""
 
 
 @frozen(kw_only=True)

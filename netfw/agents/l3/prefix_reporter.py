@@ -1,0 +1,154 @@
+"""Reports of delegated prefixes to the source, by a worker; latest wins.
+
+A prefix concerns its router alone: the source answers with the changed subnet and ports, as after
+any other change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable
+
+from attrs import frozen
+
+from netfw.agents.common.agent import UNDER_WAY
+from netfw.agents.common.worker_pool import KeyedWorkerPool
+from netfw.drivers.state_source import StateSource
+from netfw.drivers.values.agent_requests import SetPrefix
+from netfw.drivers.values.router_values import PrefixDelegated, RouterPort, RouterState
+from netfw.errors import NetfwError, NotFound
+from netfw.model.ids import RouterId, SubnetId
+from netfw.plan import Outcome
+
+
+@frozen
+class PrefixKey:
+    """The key of the report on the prefix of a subnet; retried like any key."""
+
+    subnet: SubnetId
+
+    def __str__(self) -> str:
+        return f"prefix of subnet {self.subnet}"
+
+
+class PrefixReporter:
+    """Sends the last prefix of each subnet, one request at a time.
+
+    Prefixes come from any thread; the other methods are for the loop.
+
+    :param is_delegated: returns whether a router here has a subnet whose prefix is delegated.
+    :param finished: called, from any thread, after a request.
+    """
+
+    def __init__(
+        self,
+        source: StateSource,
+        is_delegated: Callable[[RouterId, SubnetId], bool],
+        finished: Callable[[], None],
+        wait_timeout: float,
+    ) -> None:
+        self._source, self._is_delegated, self._wait_timeout = source, is_delegated, wait_timeout
+        self._lock = threading.Lock()
+        self._unsent: dict[PrefixKey, PrefixDelegated] = {}
+        self._known: dict[PrefixKey, PrefixDelegated] = {}
+        self._running: set[PrefixKey] = set()
+        self._workers: KeyedWorkerPool[PrefixKey, PrefixDelegated, NetfwError | None] = (
+            KeyedWorkerPool(1, self._send, lambda older, newer: newer, finished)
+        )
+
+    def record(self, event: PrefixDelegated) -> None:
+        """Record what the driver reports on a prefix."""
+        key = PrefixKey(event.subnet)
+        with self._lock:
+            self._unsent[key] = self._known[key] = event
+
+    def compare(self, state: object) -> None:
+        """Send the prefixes once more that a router of the source does not have.
+
+        The source makes a subnet provisional without its router; the lease may go on.
+        """
+        for port in _delegating_ports(state):
+            present = {subnet.id: subnet.cidr for subnet in port.subnets}
+            for subnet in port.delegated:
+                key = PrefixKey(subnet)
+                with self._lock:
+                    event = self._known.get(key)
+                    if event is not None and event.prefix != present.get(subnet):
+                        self._unsent.setdefault(key, event)
+
+    @property
+    def keys(self) -> frozenset[Hashable]:
+        """The keys of the prefixes that the source has not accepted yet."""
+        with self._lock:
+            return frozenset(self._unsent)
+
+    def converge(self, keys: Iterable[Hashable]) -> Outcome[Hashable]:
+        """Send the prefixes of *keys*; return the results that are there."""
+        wanted = [key for key in keys if isinstance(key, PrefixKey)]
+        if not wanted and not self._running:
+            return Outcome()
+        outcome: Outcome[Hashable] = Outcome()
+        for key in wanted:
+            with self._lock:
+                event = self._unsent.get(key)
+            if event is None or not self._is_delegated(event.router, event.subnet):
+                outcome |= Outcome(done=frozenset({key}))
+                self._settle(key, event)
+            elif key not in self._running:
+                self._workers.submit(key, event)
+                self._running.add(key)
+        error = self._workers.start_threads()
+        if error is not None:
+            return outcome | Outcome(failed=dict.fromkeys(wanted, error))
+        self._workers.wait(wanted, self._wait_timeout)
+        outcome |= self._take_results()
+        return outcome | Outcome(
+            waiting=dict.fromkeys(self._running.intersection(wanted), UNDER_WAY)
+        )
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self._workers.close()
+
+    def _take_results(self) -> Outcome[Hashable]:
+        outcome: Outcome[Hashable] = Outcome()
+        for executed in self._workers.take_results():
+            key = PrefixKey(executed.job.subnet)
+            self._running.discard(key)
+            if executed.result is None:
+                outcome |= Outcome(done=frozenset({key}))
+                self._settle(key, executed.job)
+            else:
+                outcome |= Outcome(failed={key: executed.result})
+        return outcome
+
+    def _settle(self, key: PrefixKey, event: PrefixDelegated | None) -> None:
+        """Forget an event, unless a newer one has come."""
+        with self._lock:
+            if self._unsent.get(key) is event:
+                self._unsent.pop(key, None)
+
+    def _send(self, event: PrefixDelegated) -> NetfwError | None:
+        """Send one request; return its error.  A subnet that is gone needs none."""
+        try:
+            self._source.request(SetPrefix(subnet=event.subnet, prefix=event.prefix))
+        except NotFound:
+            return None
+        except NetfwError as error:
+            return error
+        return None
+
+
+def has_delegated(state: object, subnet: SubnetId) -> bool:
+    """Return whether a router with this state has a gateway, and *subnet* as a delegated one."""
+    return any(subnet in port.delegated for port in _delegating_ports(state))
+
+
+def _delegating_ports(state: object) -> tuple[RouterPort, ...]:
+    """Return the interfaces of the part of a router that has its gateway."""
+    if not isinstance(state, RouterState):
+        return ()
+    if state.central is not None:
+        return state.central.ports
+    full = state.full
+    return () if full is None or full.gateway is None else full.interfaces

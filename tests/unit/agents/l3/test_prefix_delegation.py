@@ -1,0 +1,132 @@
+"""Delegated prefixes: what the driver is given, and what the source is asked."""
+
+import threading
+from ipaddress import ip_address, ip_interface, ip_network
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.values.agent_requests import SetPrefix
+from netfw.drivers.values.router_values import PrefixDelegated
+from netfw.model.port import FixedIp
+from netfw.model.resource import ref
+from netfw.model.subnet import Ipv6Mode
+from tests.unit.agents.l3.environment import BLUE, EDGE, EDGE_BLUE, environments, subnet
+
+FIRST, SECOND = ip_network("2001:db8:1::/64"), ip_network("2001:db8:2::/64")
+DELEGATED = subnet(
+    BLUE,
+    21,
+    cidr="::/64",
+    gateway="::1",
+    ipv6_ra_mode=Ipv6Mode.SLAAC,
+    ipv6_address_mode=Ipv6Mode.SLAAC,
+    subnet_pool_id="prefix_delegation",
+)
+OWN = FixedIp(subnet_id=DELEGATED.id, address=ip_address("::1"))
+PORT = evolve(EDGE_BLUE, fixed_ips=(*EDGE_BLUE.fixed_ips, OWN))
+
+
+@pytest.fixture
+def found():
+    with environments() as make:
+        made = make(DELEGATED, PORT)
+        made.ready()
+        yield made
+
+
+def interface(found):
+    (port,) = found.router.routers()[EDGE.id].full.interfaces
+    return port
+
+
+def delegate(found, prefix):
+    found.machine.notify(PrefixDelegated("came", EDGE.id, DELEGATED.id, prefix))
+
+
+def asked(found):
+    return [each.prefix for each in found.source.asked if isinstance(each, SetPrefix)]
+
+
+@pytest.mark.spec("L3-27")
+def test_a_provisional_subnet_is_delegated_and_has_no_address(found):
+    port = interface(found)
+    assert port.delegated == {DELEGATED.id}
+    assert [each.version for each in port.addresses] == [4]
+    assert DELEGATED.id not in {each.id for each in port.subnets}
+
+
+@pytest.mark.spec("L3-32")
+@pytest.mark.spec("L3-34")
+def test_a_delegated_prefix_reaches_the_source_and_then_the_interface(found):
+    for prefix in (FIRST, SECOND):
+        delegate(found, prefix)
+        found.until(lambda status, prefix=prefix: ip_interface(f"{prefix[1]}/64")
+                    in interface(found).addresses)  # fmt: skip
+        assert {each.cidr for each in interface(found).subnets if each.ip_version == 6} == {prefix}
+    found.ready()
+    assert asked(found) == [FIRST, SECOND], "one request for each"
+
+
+@pytest.mark.spec("L3-33")
+def test_a_withdrawn_prefix_leaves_a_provisional_subnet(found):
+    delegate(found, FIRST)
+    found.until(lambda status: len(interface(found).addresses) == 2)
+    delegate(found, None)
+    found.until(lambda status: len(interface(found).addresses) == 1)
+    assert interface(found).delegated == {DELEGATED.id}
+
+
+@pytest.mark.spec("L3-32")
+def test_a_report_is_retried_while_the_source_is_away(found):
+    found.source.away = True
+    delegate(found, FIRST)
+    found.until(lambda status: any("prefix" in str(key) for key in status.degraded))
+    found.source.away = False
+    found.until(lambda status: len(interface(found).addresses) == 2, pace=1.0)
+    found.ready(pace=1.0)
+
+
+@pytest.mark.spec("L3-32")
+def test_a_slow_source_delays_nothing_else():
+    gate = threading.Event()
+    with environments() as make:
+        found = make(DELEGATED, PORT, wait_timeout=0.01)
+        found.ready()
+        answer = found.source.request
+
+        def slow(request):
+            if isinstance(request, SetPrefix):
+                gate.wait(60)
+            return answer(request)
+
+        found.source.request = slow
+        delegate(found, FIRST)
+        found.turn()
+        try:
+            found.source.put(evolve(EDGE, routes=(), name="other", admin_up=False, revision=5))
+            found.until(lambda status: EDGE.id not in found.router.routers())
+            found.source.put(evolve(EDGE, revision=6))
+            found.until(lambda status: EDGE.id in found.router.routers())
+        finally:
+            gate.set()
+        found.until(lambda status: len(interface(found).addresses) == 2)
+
+
+@pytest.mark.spec("L3-33")
+def test_a_source_that_lost_the_prefix_is_told_once_more(found):
+    delegate(found, FIRST)
+    found.until(lambda status: len(interface(found).addresses) == 2)
+    found.ready()
+    found.source.request(SetPrefix(subnet=DELEGATED.id, prefix=None))
+    found.until(lambda status: asked(found) == [FIRST, None, FIRST])
+    found.until(lambda status: len(interface(found).addresses) == 2)
+
+
+def test_the_prefix_of_a_subnet_that_is_gone_is_not_reported(found):
+    found.source.put(evolve(PORT, fixed_ips=EDGE_BLUE.fixed_ips, revision=9))
+    found.source.remove(ref(DELEGATED))
+    found.ready()
+    delegate(found, FIRST)
+    found.ready()
+    assert asked(found) == []
