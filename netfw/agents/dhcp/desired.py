@@ -25,9 +25,9 @@ from netfw.model.address import IpInterface
 from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE, is_dhcp
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
-from netfw.model.port import Port
+from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind
-from netfw.model.subnet import Subnet
+from netfw.model.subnet import PROVISIONAL_PREFIX, Subnet
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 
 
@@ -170,21 +170,23 @@ class Desired(GroupedState[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
     def _make_port(self, port: Port) -> DhcpPort | None:
         """Return the desired value of *port*; ``None``: no address, or a DHCP server's own."""
         network = self._index.network(port.network_id)
-        if network is None or not port.fixed_ips or is_dhcp(port.device_owner):
+        fixed_ips = tuple(each for each in port.fixed_ips if not _is_provisional(each))
+        if network is None or not fixed_ips or is_dhcp(port.device_owner):
             return None
         project = next(map(self._name_projects.get, hostname_keys(port)), None)
         hostname, domain = served_name(port, network, project)
         return DhcpPort(
             network=port.network_id,
             mac=port.mac,
-            fixed_ips=port.fixed_ips,
+            fixed_ips=fixed_ips,
             hostname=hostname,
             domain=domain,
             options=port.dhcp_options,
         )
 
     def _spec(self, id: NetworkId) -> NetworkSpec | None:
-        network, subnets = self._index.network(id), self._index.subnets(id)
+        network = self._index.network(id)
+        subnets = tuple(each for each in self._index.subnets(id) if not each.provisional)
         served = [subnet for subnet in subnets if subnet.enable_dhcp]
         if network is None or not network.admin_up or not served:
             return None
@@ -210,8 +212,14 @@ def _answers(port: Port, request: EnsureDhcpPort) -> bool:
     return (
         _serves(port)
         and port.binding.host == request.host
-        and {fixed.subnet_id for fixed in port.fixed_ips} == request.subnets
+        and request.subnets
+        == {fixed.subnet_id for fixed in port.fixed_ips if not _is_provisional(fixed)}
     )
+
+
+def _is_provisional(fixed: FixedIp) -> bool:
+    """Return whether no prefix is delegated yet to the subnet of an address."""
+    return fixed.address in PROVISIONAL_PREFIX
 
 
 def _peers(ports: Iterable[Port], host: str, subnets: Iterable[Subnet]) -> tuple[IpInterface, ...]:

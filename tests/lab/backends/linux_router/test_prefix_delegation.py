@@ -22,6 +22,7 @@ from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site, make_net, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine
+from netfw.testing.lab.services.prefix_server import PrefixServer
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.plan.names import router_namespace
 from tests.lab.backends.linux_router.environment import (
@@ -30,7 +31,6 @@ from tests.lab.backends.linux_router.environment import (
     bring,
     plan,
 )
-from tests.lab.backends.linux_router.prefix_server import PrefixServer
 
 pytestmark = [pytest.mark.services, pytest.mark.spec("L3-27")]
 FIRST, SECOND = "2001:db8:1000::/48", "2001:db8:2000::/48"

@@ -14,8 +14,9 @@ from netfw.agents.dhcp.resource_index import DhcpResourceIndex
 from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import RouterId
-from netfw.model.port import DnsAssignment
+from netfw.model.port import DnsAssignment, FixedIp
 from netfw.model.resource import ref
+from netfw.model.subnet import Ipv6Mode
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 from tests.unit.agents.dhcp.environment import (
     HERE,
@@ -265,3 +266,22 @@ def _value(found, key):
         if isinstance(key, NetworkKey)
         else found.ports.get(key.port)
     )
+
+
+@pytest.mark.spec("L3-27")
+def test_subnets_without_a_delegated_prefix_are_not_served():
+    modes = dict.fromkeys(("ipv6_ra_mode", "ipv6_address_mode"), Ipv6Mode.SLAAC)
+    pool = {"subnet_pool_id": "prefix_delegation", **modes}
+    waiting = subnet(NET, 7, cidr="::/64", gateway="::1", **pool)
+    there = evolve(waiting, cidr="2001:db8::/64", gateway="2001:db8::1")
+    own = FixedIp(subnet_id=waiting.id, address=ip_address("::7"))
+    both = evolve(ONE, fixed_ips=(*ONE.fixed_ips, own))
+    found = desired(NET, SUBNET, waiting, both, evolve(TWO, fixed_ips=(own,)))
+    spec = found.networks[NET.id]
+    assert (spec.subnets, spec.request.subnets) == ((SUBNET,), {SUBNET.id})
+    assert [each.fixed_ips for each in found.ports.values()] == [ONE.fixed_ips]
+    assert network_spec(NET, waiting) is None
+    server = server_port(3, NET, HERE)
+    server = evolve(server, fixed_ips=(*server.fixed_ips, own))
+    assert network_spec(NET, SUBNET, waiting, server).own is not None
+    assert network_spec(NET, there).request.subnets == {there.id}
