@@ -93,11 +93,11 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         others = (each for each in unit.subnets(before.network_id) if each.id != before.id)
         check_subnet(after, unit.context.settings)
         check_overlap(after, others)
-        on_subnet = Query(filters={"fixed_ips": (f"subnet_id={before.id}",)})
-        rows = unit.tx.resources.find(Kind.PORT, on_subnet)
         ipam, store = unit.context.ipam, unit.tx.addresses
         ipam.drop_subnet(before.id, store)
-        store.drop(before.id)
+        store.drop(before.id)  # waits for transactions that allocate addresses of it
+        on_subnet = Query(filters={"fixed_ips": (f"subnet_id={before.id}",)})
+        rows = unit.tx.resources.find(Kind.PORT, on_subnet)
         after = unit.update(before, after)
         store.define(after)
         ipam.validate_subnet(None, after, store)
