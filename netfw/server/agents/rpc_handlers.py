@@ -23,7 +23,7 @@ from netfw.drivers.values.agent_requests import (
     SetPrefix,
 )
 from netfw.drivers.values.subscription import Service
-from netfw.errors import Conflict, NotFound
+from netfw.errors import Conflict, NotFound, NotSupported
 from netfw.model.address import Mac, derives, link_local_mac
 from netfw.model.device_owner import DeviceOwner, is_router_port
 from netfw.model.ids import NetworkId, PortId
@@ -36,7 +36,6 @@ from netfw.server.core.service_ports import make_service_port
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.pools import HostMacs
 from netfw.server.db.database import Transaction
-from netfw.server.l3.prefix_delegation import set_prefix
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 
 Answer = Callable[[Any], Any]
@@ -153,8 +152,12 @@ class AgentRpcHandlers:
         :raises NotFound: there is no such subnet.
         :raises InvalidInput: no subnet can have the prefix, or another one has it.
         :raises Conflict: its prefix is not delegated, or no router has it and a gateway.
+        :raises NotSupported: this server has no routers.
         """
-        self.context.run(SERVER, set_prefix, request.subnet, request.prefix)
+        handle = self.context.prefix_handler
+        if handle is None:
+            raise NotSupported("this server has no routers: add router to its service_plugins")
+        self.context.run(SERVER, handle, request.subnet, request.prefix)
 
     def ensure_host_mac(self, request: EnsureHostMac) -> Mac:
         """Return the MAC address of a host; allocate it once."""

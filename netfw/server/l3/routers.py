@@ -170,6 +170,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
             check_ha_network_change,
             check_ha_prefixes,
         ]
+        context.prefix_handler = prefix_delegation.set_prefix
         context.reassignment_hooks += [follow_agents, router_roles.follow_agents]
         context.reassignment_hooks.append(statuses.follow_agents)
         context.report_handlers += [statuses, RouterRoles(context, splits)]

@@ -18,7 +18,7 @@ from netfw.drivers.values.agent_requests import (
     ResolveDevices,
     SetPrefix,
 )
-from netfw.errors import Conflict, NotFound
+from netfw.errors import Conflict, NotFound, NotSupported
 from netfw.model.address import as_address, derives
 from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.subnet import Ipv6Mode
@@ -234,7 +234,7 @@ def test_a_host_keeps_its_mac_and_no_other_has_it(env: Agents) -> None:
     assert all(str(mac).startswith("fa:16:3f:") for mac in macs.values())
     assert env.ask(EnsureHostMac("h1")) == macs["h1"]
     assert env.ask(EnabledServices()) == {"router", "qos"}
-    with pytest.raises(NotFound):
+    with pytest.raises(NotSupported, match="service_plugins"):
         env.ask(SetPrefix(subnet=SubnetId(uuid4()), prefix=None))
 
 

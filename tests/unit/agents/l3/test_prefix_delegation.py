@@ -114,7 +114,7 @@ def test_a_slow_source_delays_nothing_else():
 
 
 @pytest.mark.spec("L3-33")
-def test_a_source_that_lost_the_prefix_is_told_once_more(found):
+def test_a_prefix_that_the_source_lost_is_sent_once_more(found):
     delegate(found, FIRST)
     found.until(lambda status: len(interface(found).addresses) == 2)
     found.ready()
