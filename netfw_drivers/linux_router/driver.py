@@ -42,7 +42,9 @@ from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
 from netfw_drivers.linux_router.distributed.router_parts import nat_part, parts_in
-from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import DaemonStep
+from netfw_drivers.linux_router.plan.daemons.optional_daemons import OPTIONAL, left_out_daemons
+from netfw_drivers.linux_router.plan.daemons.radvd_plan import WithdrawPrefixes
 from netfw_drivers.linux_router.plan.marks import GrantAllocator
 from netfw_drivers.linux_router.plan.names import (
     AGENT_GATEWAY,
@@ -59,9 +61,7 @@ from netfw_drivers.linux_router.plan.names import (
     router_namespace,
 )
 from netfw_drivers.linux_router.plan.observed import ObservedRouters
-from netfw_drivers.linux_router.plan.optional_daemons import OPTIONAL, left_out_daemons
 from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
-from netfw_drivers.linux_router.plan.radvd_plan import WithdrawPrefixes
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate, left_out_routes
 from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_errors
 from netfw_drivers.linux_router.runtime.awaited_gateways import AwaitedGateways

@@ -27,7 +27,8 @@ from netfw.plan import Operation, Stage, Update
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.distributed.local_routing import FLOATING_PRIORITY, floating_rules
 from netfw_drivers.linux_router.distributed.router_parts import nat_part
-from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import RunDaemon
+from netfw_drivers.linux_router.plan.daemons.keepalived_plan import plan_virtual_addresses
 from netfw_drivers.linux_router.plan.ended_connections import (
     EndedConnections,
     TranslatedAddresses,
@@ -48,7 +49,6 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import (
     present_float_chains,
     render_float_chains,
 )
-from netfw_drivers.linux_router.plan.keepalived_plan import plan_virtual_addresses
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, PartId, part_key
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 

@@ -31,12 +31,24 @@ from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.distributed.agent_gateway import gateway_netns, gateway_routes
 from netfw_drivers.linux_router.distributed.local_routing import subnet_tables
 from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
-from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE as CONNTRACKD
-from netfw_drivers.linux_router.plan.conntrackd_plan import plan_conntrackd
 from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
-from netfw_drivers.linux_router.plan.daemon_steps import StopDaemon
-from netfw_drivers.linux_router.plan.delegation_plan import SERVICE as DHCLIENT
-from netfw_drivers.linux_router.plan.delegation_plan import left_out_prefixes, plan_delegation
+from netfw_drivers.linux_router.plan.daemons.conntrackd_plan import SERVICE as CONNTRACKD
+from netfw_drivers.linux_router.plan.daemons.conntrackd_plan import plan_conntrackd
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import StopDaemon
+from netfw_drivers.linux_router.plan.daemons.delegation_plan import SERVICE as DHCLIENT
+from netfw_drivers.linux_router.plan.daemons.delegation_plan import (
+    left_out_prefixes,
+    plan_delegation,
+)
+from netfw_drivers.linux_router.plan.daemons.keepalived_plan import SERVICE as KEEPALIVED
+from netfw_drivers.linux_router.plan.daemons.keepalived_plan import plan_keepalived
+from netfw_drivers.linux_router.plan.daemons.radvd_plan import SERVICE as RADVD
+from netfw_drivers.linux_router.plan.daemons.radvd_plan import (
+    RadvdStep,
+    left_out_advertisements,
+    plan_radvd,
+    plan_withdrawals,
+)
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter, DeviceName, NetnsContext
 from netfw_drivers.linux_router.plan.ended_connections import (
     find_ended,
@@ -55,8 +67,6 @@ from netfw_drivers.linux_router.plan.floating_ips import (
     served_families,
     sort_floating_ips,
 )
-from netfw_drivers.linux_router.plan.keepalived_plan import SERVICE as KEEPALIVED
-from netfw_drivers.linux_router.plan.keepalived_plan import plan_keepalived
 from netfw_drivers.linux_router.plan.names import (
     CHAIN_OWNER,
     PartId,
@@ -65,13 +75,6 @@ from netfw_drivers.linux_router.plan.names import (
     router_namespace,
 )
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
-from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
-from netfw_drivers.linux_router.plan.radvd_plan import (
-    RadvdStep,
-    left_out_advertisements,
-    plan_radvd,
-    plan_withdrawals,
-)
 from netfw_drivers.linux_router.plan.reserved_networks import ReservedNetworks
 from netfw_drivers.linux_router.plan.validation import value_error
 

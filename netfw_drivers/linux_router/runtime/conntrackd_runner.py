@@ -18,11 +18,11 @@ from netfw_drivers.linux_router.config.conntrackd import (
     role_commands,
 )
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.conntrackd_plan import (
+from netfw_drivers.linux_router.plan.daemons.conntrackd_plan import (
     SERVICE,
     make_program,
 )
-from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import RunDaemon
 from netfw_drivers.linux_router.plan.names import PartId, router_namespace
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner, RouterProcesses
 

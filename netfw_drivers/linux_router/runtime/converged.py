@@ -19,8 +19,8 @@ from netfw.model.ids import NetworkId, RouterId
 from netfw.model.router import HaRole
 from netfw.plan import Stage
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
+from netfw_drivers.linux_router.plan.daemons.keepalived_plan import watched_netns
 from netfw_drivers.linux_router.plan.ha_role import decide_role
-from netfw_drivers.linux_router.plan.keepalived_plan import watched_netns
 from netfw_drivers.linux_router.plan.names import GATEWAY, NetnsId, PartId, netns_name
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 

@@ -35,7 +35,7 @@ from netfw.linux.process import (
 from netfw.linux.process import ProcessDied as SupervisedDied
 from netfw.linux.process.reload import change_and_reload
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.names import (
     PartId,
     config_path,

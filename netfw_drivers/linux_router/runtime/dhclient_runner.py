@@ -17,8 +17,8 @@ from netfw_drivers.linux_router.config.dhclient import (
     render_identity,
 )
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
-from netfw_drivers.linux_router.plan.delegation_plan import LEASES, SERVICE, make_program
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import RunDaemon
+from netfw_drivers.linux_router.plan.daemons.delegation_plan import LEASES, SERVICE, make_program
 from netfw_drivers.linux_router.plan.names import PartId, part_key
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner, RouterProcesses
 from netfw_drivers.linux_router.runtime.lease_monitor import LeaseMonitor

@@ -24,12 +24,12 @@ from netfw_drivers.linux_router.config.keepalived import (
     routes_of_lines,
 )
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
-from netfw_drivers.linux_router.plan.ha_role import decide_role, is_marker
-from netfw_drivers.linux_router.plan.keepalived_plan import (
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import RunDaemon
+from netfw_drivers.linux_router.plan.daemons.keepalived_plan import (
     SERVICE,
     make_program,
 )
+from netfw_drivers.linux_router.plan.ha_role import decide_role, is_marker
 from netfw_drivers.linux_router.plan.names import (
     CENTRAL_INTERFACE,
     GATEWAY,

@@ -10,13 +10,13 @@ from typing import ClassVar
 from netfw.errors import ConfigError, NetfwError
 from netfw.linux.process import Program, is_asleep
 from netfw.linux.sockets.prefix_withdrawal import withdraw_prefixes
-from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
-from netfw_drivers.linux_router.plan.names import PartId, router_namespace
-from netfw_drivers.linux_router.plan.radvd_plan import (
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import RunDaemon
+from netfw_drivers.linux_router.plan.daemons.radvd_plan import (
     SERVICE,
     WithdrawPrefixes,
     make_program,
 )
+from netfw_drivers.linux_router.plan.names import PartId, router_namespace
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner
 
 LOG = logging.getLogger(__name__)

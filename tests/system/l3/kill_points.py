@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.distributed_site import DistributedSite
+from tests.system.l3.distributed.site import DistributedSite
 from tests.system.l3.edge_site import EdgeSite
 from tests.system.l3.routed_networks import Segment
 

@@ -26,8 +26,8 @@ from netfw.testing.conformance.router.factories import Site, make_net, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.conformance.router.services import advertising
 from netfw.testing.lab.wait import wait_until
-from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
-from netfw_drivers.linux_router.plan.radvd_plan import SERVICE
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import RunDaemon
+from netfw_drivers.linux_router.plan.daemons.radvd_plan import SERVICE
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
     MakeDriver,

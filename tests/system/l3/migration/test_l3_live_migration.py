@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,7 @@ from netfw.cli.demo.server import ServedHost
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
-from tests.system.l3.distributed_site import DistributedSite, distributed_site
+from tests.system.l3.distributed.site import DistributedSite, distributed_site
 from tests.system.l3.migration.migrant import (
     LONGEST_SILENCE,
     Migrant,
@@ -23,6 +24,7 @@ from tests.system.l3.migration.migrant import (
 from tests.system.l3.routed_networks import WORLD4
 from tests.unit.backends.notifiers.http_receiver import Party, listening
 
+LONG = bool(os.environ.get("NETFW_LONG"))
 pytestmark = [
     pytest.mark.exclusive,
     pytest.mark.timeout(300),
@@ -38,7 +40,7 @@ def compute() -> Iterator[Party]:
         yield party
 
 
-@pytest.fixture(scope="module", params=["vxlan", "vlan"])
+@pytest.fixture(scope="module", params=["vlan", *(["vxlan"] if LONG else [])])
 def site(request: pytest.FixtureRequest, compute: Party) -> Iterator[DistributedSite]:
     """A site that works; each test leaves it so."""
     sandbox.require()

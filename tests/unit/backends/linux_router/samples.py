@@ -23,7 +23,7 @@ from netfw.model.device_names import device_name
 from netfw.model.ids import AddressScopeId, FloatingIpId, NetworkId, PortId, RouterId, SubnetId
 from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import RunDaemon
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRouter

@@ -13,12 +13,12 @@ from netfw.linux.iptables.rule import Family, render_rule
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.plan import Operation, Plan, Update
 from netfw_drivers.linux_router.config.conntrackd import ConntrackdSettings
-from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE, make_program
-from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, StopDaemon
-from netfw_drivers.linux_router.plan.keepalived_plan import SERVICE as KEEPALIVED
+from netfw_drivers.linux_router.plan.daemons.conntrackd_plan import SERVICE, make_program
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import DaemonStep, StopDaemon
+from netfw_drivers.linux_router.plan.daemons.keepalived_plan import SERVICE as KEEPALIVED
+from netfw_drivers.linux_router.plan.daemons.optional_daemons import left_out_daemons
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter, ObservedRouters
-from netfw_drivers.linux_router.plan.optional_daemons import left_out_daemons
 from netfw_drivers.linux_router.plan.plan import plan_routers
 from tests.unit.backends.linux_router.plan.test_keepalived_plan import HA_PORT, QH, highly, running
 from tests.unit.backends.linux_router.samples import CONTEXT, KEY, ROUTER, STATE, is_run

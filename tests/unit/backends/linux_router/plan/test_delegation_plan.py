@@ -14,8 +14,8 @@ from netfw.model.ids import SubnetId
 from netfw_drivers.linux_router.config.dhclient import MAX_PREFIXES, parse_client
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.distributed.router_parts import part_states
-from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon, StopDaemon
-from netfw_drivers.linux_router.plan.delegation_plan import (
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import RunDaemon, StopDaemon
+from netfw_drivers.linux_router.plan.daemons.delegation_plan import (
     SERVICE,
     left_out_prefixes,
     make_client,

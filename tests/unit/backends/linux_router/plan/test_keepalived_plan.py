@@ -23,17 +23,17 @@ from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Plan, Update
 from netfw_drivers.linux_router.config.keepalived import VrrpSettings, parse_addresses
-from netfw_drivers.linux_router.plan.daemon_steps import RunDaemon, StopDaemon
-from netfw_drivers.linux_router.plan.ha_role import decide_role
-from netfw_drivers.linux_router.plan.keepalived_plan import (
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import RunDaemon, StopDaemon
+from netfw_drivers.linux_router.plan.daemons.keepalived_plan import (
     SERVICE,
     make_program,
 )
+from netfw_drivers.linux_router.plan.daemons.radvd_plan import SERVICE as RADVD
+from netfw_drivers.linux_router.plan.daemons.radvd_plan import WithdrawPrefixes
+from netfw_drivers.linux_router.plan.ha_role import decide_role
 from netfw_drivers.linux_router.plan.names import router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.plan import plan_routers
-from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
-from netfw_drivers.linux_router.plan.radvd_plan import WithdrawPrefixes
 from netfw_drivers.linux_router.plan.reserved_networks import ReservedNetworks
 from netfw_drivers.linux_router.plan.router_rules import METADATA_ADDRESSES
 from tests.unit.backends.linux_router.samples import (

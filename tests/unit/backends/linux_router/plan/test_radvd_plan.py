@@ -9,15 +9,15 @@ from netfw.linux.ip.values import Link
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.address import as_address, link_local
 from netfw.model.subnet import Ipv6Mode, Subnet
-from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
-from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter
-from netfw_drivers.linux_router.plan.radvd_plan import (
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import DaemonStep, RunDaemon, StopDaemon
+from netfw_drivers.linux_router.plan.daemons.radvd_plan import (
     SERVICE,
     left_out_advertisements,
     make_program,
     plan_radvd,
     plan_withdrawals,
 )
+from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter
 from tests.unit.backends.linux_router.samples import (
     CONTEXT,
     INSIDE,

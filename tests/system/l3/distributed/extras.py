@@ -11,7 +11,7 @@ from attrs import frozen
 
 from netfw.cli.demo.server import ServedHost
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.distributed_site import DistributedSite
+from tests.system.l3.distributed.site import DistributedSite
 from tests.system.l3.environment import is_reached
 from tests.system.l3.routed_networks import Guest, Segment
 

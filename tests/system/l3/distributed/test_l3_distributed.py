@@ -9,7 +9,7 @@ import pytest
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
-from tests.system.l3.distributed_site import DistributedSite, distributed_site
+from tests.system.l3.distributed.site import DistributedSite, distributed_site
 from tests.system.l3.environment import fetch, is_reached
 from tests.system.l3.routed_networks import WORLD4
 from tests.system.pings import pinging_all

@@ -9,8 +9,8 @@ import pytest
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.temp_directory import temporary_directory
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.distributed_site import DistributedSite, distributed_site
-from tests.system.l3.virtual_address import SharedAddress, shared_address
+from tests.system.l3.distributed.site import DistributedSite, distributed_site
+from tests.system.l3.distributed.virtual_address import SharedAddress, shared_address
 from tests.system.pings import pinging_all
 
 pytestmark = [

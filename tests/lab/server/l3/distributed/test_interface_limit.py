@@ -11,7 +11,7 @@ from netfw.model.device_owner import DeviceOwner
 from netfw.model.router import MAX_ROUTER_INTERFACES
 from netfw.server.db import Database
 from netfw.server.l3.interface_limit import MAX_INTERFACES
-from tests.lab.server.l3.dvr_samples import dvr_router
+from tests.lab.server.l3.distributed.samples import dvr_router
 from tests.lab.server.l3.environment import ADMIN, ANNA, BERT, Layer3
 from tests.lab.server.l3.ha_samples import record
 

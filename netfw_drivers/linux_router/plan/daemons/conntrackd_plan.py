@@ -13,7 +13,7 @@ from pathlib import Path
 from netfw.linux.process.program import Program
 from netfw_drivers.linux_router.config.conntrackd import ConntrackdInstance, render_conntrackd
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
 from netfw_drivers.linux_router.plan.names import PartId, config_path, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRouter

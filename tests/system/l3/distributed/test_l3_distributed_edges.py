@@ -16,8 +16,8 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.dhcp_client import Udhcpc, solicit
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.distributed_extras import difference, spare_router, traces
-from tests.system.l3.distributed_site import DistributedSite, distributed_site
+from tests.system.l3.distributed.extras import difference, spare_router, traces
+from tests.system.l3.distributed.site import DistributedSite, distributed_site
 from tests.system.l3.environment import is_answered, is_reached, listening, running
 from tests.system.l3.routed_networks import WORLD4, WORLD6, Segment
 

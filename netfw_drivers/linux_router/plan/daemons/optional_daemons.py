@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from netfw.drivers.values.router_values import RouterDriverKey
 from netfw.errors import NetfwError, OperationRefused, PartlyInvalid
-from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE as CONNTRACKD
-from netfw_drivers.linux_router.plan.delegation_plan import SERVICE as DHCLIENT
-from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
+from netfw_drivers.linux_router.plan.daemons.conntrackd_plan import SERVICE as CONNTRACKD
+from netfw_drivers.linux_router.plan.daemons.delegation_plan import SERVICE as DHCLIENT
+from netfw_drivers.linux_router.plan.daemons.radvd_plan import SERVICE as RADVD
 
 OPTIONAL: Mapping[str, str] = MappingProxyType(
     {

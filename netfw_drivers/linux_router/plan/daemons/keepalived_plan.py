@@ -32,8 +32,8 @@ from netfw_drivers.linux_router.config.keepalived import (
     render_keepalived,
 )
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE as CONNTRACKD
-from netfw_drivers.linux_router.plan.daemon_steps import DaemonStep, RunDaemon, StopDaemon
+from netfw_drivers.linux_router.plan.daemons.conntrackd_plan import SERVICE as CONNTRACKD
+from netfw_drivers.linux_router.plan.daemons.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.names import PartId, config_path, router_namespace

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 from netfw.cli.demo.server import ServedHost
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.distributed_site import DistributedSite, Targets
+from tests.system.l3.distributed.site import DistributedSite, Targets
 from tests.system.l3.routed_networks import WORLD4
 
 NUMBERS = 0x30, 0x31

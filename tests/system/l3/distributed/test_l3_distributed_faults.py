@@ -19,8 +19,8 @@ from netfw.cli.demo.server import ServedHost
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.distributed_pair import distributed_pair
-from tests.system.l3.distributed_site import DistributedSite, Targets, distributed_site
+from tests.system.l3.distributed.pair import distributed_pair
+from tests.system.l3.distributed.site import DistributedSite, Targets, distributed_site
 from tests.system.l3.environment import crash, is_reached, prefer_switch, revive
 from tests.system.l3.kill_points import Churn, churning
 from tests.system.pings import INTERVAL, pinging_all
@@ -34,8 +34,7 @@ SEEDS = int(os.environ.get("NETFW_SEEDS", "1"))
 KILLS = 8
 """For each seed."""
 SLOW_INTERVAL = 3 * INTERVAL
-"""Between pings while six agents start: a switch that has to wait a second for a core must be able
-to queue what one instance sends."""
+"""Seconds between pings while six agents start on two cores."""
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""Plans of the processes in the namespaces of routers.  Pure."""
