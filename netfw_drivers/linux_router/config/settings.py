@@ -64,14 +64,15 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         "check_child_process_action",
         default="respawn",
         choices=["respawn", "exit"],
-        help="When a radvd, keepalived or conntrackd dies: start it again, or end the agent.",
+        help="When a radvd, keepalived, conntrackd or dhclient dies: start it again, or end the "
+        "agent.",
     ),
     cfg.IntOpt(
         "check_child_process_interval",
         default=60,
         min=1,
-        help="Seconds between two attempts to restart a radvd, keepalived or conntrackd that "
-        "died, at most.",
+        help="Seconds between two attempts to restart a radvd, keepalived, conntrackd or dhclient "
+        "that died, at most.",
     ),
     cfg.IntOpt(
         "ha_vrrp_advert_int",
