@@ -12,6 +12,7 @@ from typing import Final
 
 from netfw import flows as of
 from netfw.drivers.values.pipeline_grant import Grant, TableGrant
+from netfw.errors import InvalidInput
 from netfw.flows.match_builders import mac_number
 from netfw.model.address import Mac
 from netfw_drivers.ovs.dhcp.plan.frames import BROADCAST
@@ -26,6 +27,9 @@ from netfw_drivers.ovs.dhcp.plan.leases import (
 TABLE: Final = "requests"
 CONTROLLER_ID: Final = 0x6468
 """The number under which the agent receives requests, and no other controller does."""
+MAX_OCTETS: Final = 32768
+"""Limit of what a flow carries: a message of OpenFlow has at most 65,535 octets, and one with a
+request has the request, too."""
 _PRIORITY: Final = 100
 _SERVERS6: Final = "ff02::1:2"
 _ARP_REQUEST, _ARP_REPLY = 1, 2
@@ -33,11 +37,14 @@ _SOLICITATION: Final = 133
 
 
 def port_flows(ofport: int, answers: Iterable[Answers], grant: Grant) -> Iterator[of.Flow]:
-    """Yield the flows of the port *ofport* for *answers*."""
+    """Yield the flows of the port *ofport* for *answers*.
+
+    :raises InvalidInput: the options of the port are too long for a flow.
+    """
     table = grant.tables[TABLE]
     for each in answers:
         from_port = of.in_port(ofport) & of.eth_src(each.client)
-        to_agent = of.controller(controller_id=CONTROLLER_ID, userdata=encode_answers(each))
+        to_agent = of.controller(controller_id=CONTROLLER_ID, userdata=_userdata(each))
         match each:
             case Leases4():
                 request = from_port & of.udp() & of.udp_dst(67)
@@ -52,6 +59,14 @@ def port_flows(ofport: int, answers: Iterable[Answers], grant: Grant) -> Iterato
             case Advertisement():
                 solicitation = from_port & of.icmpv6() & of.icmpv6_type(_SOLICITATION)
                 yield _flow(grant, solicitation, to_agent, _onward(table))
+
+
+def _userdata(answers: Answers) -> bytes:
+    data = encode_answers(answers)
+    if len(data) > MAX_OCTETS:
+        text = f"{len(data)} octets with those of all addresses; a flow carries {MAX_OCTETS}"
+        raise InvalidInput({"options": text})
+    return data
 
 
 def _onward(table: TableGrant) -> of.Action:

@@ -12,7 +12,7 @@ from netfw.drivers.l2_extension import ExtendedPort
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.pipeline_grant import Grant, TableGrant
 from netfw.drivers.values.switch_values import SwitchDevice
-from netfw.errors import ConfigError
+from netfw.errors import ConfigError, InvalidInput
 from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import PortId
@@ -110,6 +110,18 @@ def test_all_hosts_choose_the_same_server_of_two() -> None:
     one, two = (evolve(VIEW, related=(SUBNET, *each)) for each in ((SERVER_PORT, other), (other,)))
     dhcp = extension()
     assert dhcp.contribute(VIEW.port.id, one, GRANT) == dhcp.contribute(VIEW.port.id, two, GRANT)
+
+
+@pytest.mark.parametrize("ip_version", [4, 6])
+def test_options_too_long_for_a_flow_are_refused_and_reach_no_switch(ip_version: int) -> None:
+    ips = tuple(FixedIp(subnet_id=SUBNET.id, address=f"10.0.0.{n}") for n in range(11, 20))
+    options = tuple(
+        DhcpOption(name=str(number), value="x" * 250, ip_version=ip_version)
+        for number in range(150 if ip_version == 6 else 224, 300 if ip_version == 6 else 254)
+    )
+    port = evolve(VIEW.port, dhcp_options=options, fixed_ips=(*ips, *VIEW.port.fixed_ips[1:]))
+    with pytest.raises(InvalidInput, match="octets"):
+        extension().contribute(port.id, evolve(VIEW, port=port), GRANT)
 
 
 @pytest.mark.parametrize(
