@@ -147,6 +147,8 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
             if not isinstance(event, RoleChanged):
                 sink(event)
                 return
+            if event.role is not HaRole.ACTIVE:
+                self._prefixes.forget(event.router)
             # The role is recorded before the loop wakes, which else finds no report to wait for.
             former = self._roles.record_event(
                 event.router, event.role, self._clock.now(), event.reason

@@ -17,6 +17,7 @@ from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.drivers.values.router_values import PrefixDelegated, RouterPort, RouterState
 from netfw.errors import NetfwError, NotFound
+from netfw.model.address import IpNetwork
 from netfw.model.ids import RouterId, SubnetId
 from netfw.plan import Outcome
 
@@ -51,6 +52,8 @@ class PrefixReporter:
         self._lock = threading.Lock()
         self._unsent: dict[PrefixKey, PrefixDelegated] = {}
         self._known: dict[PrefixKey, PrefixDelegated] = {}
+        self._disputed: set[PrefixKey] = set()
+        """Keys whose last prefix was sent once more in place of another one."""
         self._running: set[PrefixKey] = set()
         self._workers: KeyedWorkerPool[PrefixKey, PrefixDelegated, NetfwError | None] = (
             KeyedWorkerPool(1, self._send, lambda older, newer: newer, finished)
@@ -61,20 +64,39 @@ class PrefixReporter:
         key = PrefixKey(event.subnet)
         with self._lock:
             self._unsent[key] = self._known[key] = event
+            self._disputed.discard(key)
+
+    def forget(self, router: RouterId) -> None:
+        """Forget the prefixes of a router that is no longer active here: another host has them."""
+        with self._lock:
+            keys = [key for key, event in self._known.items() if event.router == router]
+            for key in keys:
+                del self._known[key]
+                self._unsent.pop(key, None)
+                self._disputed.discard(key)
 
     def compare(self, state: object) -> None:
         """Send the prefixes once more that a router of the source does not have.
 
-        The source makes a subnet provisional without its router; the lease may go on.
+        The source makes a subnet provisional without its router; the lease may go on.  Another
+        prefix, as of a second router on the subnet, is replaced once: two agents must not renumber
+        the subnet in turns for ever.
         """
         for port in _delegating_ports(state):
             present = {subnet.id: subnet.cidr for subnet in port.subnets}
             for subnet in port.delegated:
-                key = PrefixKey(subnet)
-                with self._lock:
-                    event = self._known.get(key)
-                    if event is not None and event.prefix != present.get(subnet):
-                        self._unsent.setdefault(key, event)
+                self._compare(PrefixKey(subnet), present.get(subnet))
+
+    def _compare(self, key: PrefixKey, present: IpNetwork | None) -> None:
+        with self._lock:
+            event = self._known.get(key)
+            if event is None or event.prefix == present or key in self._unsent:
+                return
+            if present is not None:
+                if key in self._disputed:
+                    return
+                self._disputed.add(key)
+            self._unsent[key] = event
 
     @property
     def keys(self) -> frozenset[Hashable]:

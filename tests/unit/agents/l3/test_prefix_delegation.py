@@ -7,9 +7,10 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.values.agent_requests import SetPrefix
-from netfw.drivers.values.router_values import PrefixDelegated
+from netfw.drivers.values.router_values import PrefixDelegated, RoleChanged
 from netfw.model.port import FixedIp
 from netfw.model.resource import ref
+from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
 from tests.unit.agents.l3.environment import BLUE, EDGE, EDGE_BLUE, environments, subnet
 
@@ -121,6 +122,30 @@ def test_a_prefix_that_the_source_lost_is_sent_once_more(found):
     found.source.request(SetPrefix(subnet=DELEGATED.id, prefix=None))
     found.until(lambda status: asked(found) == [FIRST, None, FIRST])
     found.until(lambda status: len(interface(found).addresses) == 2)
+
+
+@pytest.mark.spec("L3-33")
+def test_two_routers_on_a_subnet_do_not_renumber_it_in_turns_for_ever(found):
+    delegate(found, FIRST)
+    found.until(lambda status: len(interface(found).addresses) == 2)
+    found.ready()
+    other = SetPrefix(subnet=DELEGATED.id, prefix=SECOND)
+    for _ in range(4):  # the agent of the other router, which has another prefix
+        found.source.request(other)
+        found.ready()
+    assert asked(found) == [FIRST, SECOND, FIRST, SECOND, SECOND, SECOND]
+
+
+@pytest.mark.spec("L3-33")
+def test_a_host_that_is_no_longer_active_does_not_defend_its_prefix(found):
+    delegate(found, FIRST)
+    found.until(lambda status: len(interface(found).addresses) == 2)
+    found.ready()
+    found.machine.notify(RoleChanged("lost", EDGE.id, HaRole.STANDBY))
+    for prefix in (SECOND, None):  # of the host that is active now
+        found.source.request(SetPrefix(subnet=DELEGATED.id, prefix=prefix))
+        found.ready()
+    assert asked(found) == [FIRST, SECOND, None]
 
 
 def test_the_prefix_of_a_subnet_that_is_gone_is_not_reported(found):
