@@ -273,7 +273,7 @@ def test_agent_gateway_has_the_delivered_port_and_the_ways_of_its_network():
     assert value.next_hops == (ip_address("10.9.0.1"),)
     assert value.onlink_subnets == (ip_network("10.8.0.0/24"),)
     with pytest.raises(Conflict, match="has no address"):
-        spec.describe(evolve(port, fixed_ips=()))
+        spec.value(spec.describe(evolve(port, fixed_ips=())))
 
 
 def test_change_of_the_external_network_changes_the_agent_gateway():
