@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.router_parts import (
@@ -24,7 +24,12 @@ from netfw.agents.l3.router_parts import (
     make_interfaces,
     make_router_port,
 )
-from netfw.drivers.values.router_values import CentralRouter, LocalRouter, RouterState
+from netfw.drivers.values.router_values import (
+    CentralRouter,
+    LocalRouter,
+    RouterPort,
+    RouterState,
+)
 from netfw.model.address import IpAddress
 from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import SubnetId
@@ -122,11 +127,24 @@ def _make_central(
     ha = make_ha(router, ports, index, context) if router.ha else None
     if isinstance(ha, Absent):
         return ha
-    described = (make_router_port(port, index) for port in _central_ports(ports))
-    own = tuple(port for port in described if port is not None)
+    own = _describe_central_ports(ports, index)
     snat, ipv6 = router.gateway.enable_snat, has_ipv6(own)
     gateway = make_gateway(snat, gateway_port, index, context, ipv6)
     return None if gateway is None else CentralRouter(ports=own, gateway=gateway, ha=ha)
+
+
+def _describe_central_ports(
+    ports: Sequence[Port], index: L3ResourceIndex
+) -> tuple[RouterPort, ...]:
+    """Return the ports of the central part; prefixes are delegated to it as to the interfaces."""
+    interfaces = make_interfaces(ports, index)
+    delegated = frozenset(id for interface in interfaces for id in interface.delegated)
+    described = ((port, make_router_port(port, index)) for port in _central_ports(ports))
+    return tuple(
+        evolve(made, delegated=delegated & {fixed.subnet_id for fixed in port.fixed_ips})
+        for port, made in described
+        if made is not None
+    )
 
 
 def _central_problem(router: Router, context: L3HostContext) -> str | None:

@@ -109,12 +109,14 @@ def describe_port(
 ) -> RouterPort:
     """Return *port* of a network with these subnets, MTU and address scopes, for a driver.
 
-    It has no address on a subnet to which no prefix is delegated yet.
+    It has no address on a subnet to which no prefix is delegated yet.  A prefix is delegated to the
+    router with the gateway address of the subnet, and not to others on a shared network.
     """
     known = {subnet.id: subnet for subnet in of_network}
     subnets = {id: subnet for id, subnet in known.items() if not subnet.provisional}
     fixed_ips = [fixed for fixed in port.fixed_ips if fixed.subnet_id in subnets]
-    own = (known[fixed.subnet_id] for fixed in port.fixed_ips if fixed.subnet_id in known)
+    own = {(fixed.subnet_id, fixed.address) for fixed in port.fixed_ips}
+    mine = (subnet for subnet in known.values() if (subnet.id, subnet.gateway) in own)
     addresses = [f"{f.address}/{subnets[f.subnet_id].cidr.prefixlen}" for f in fixed_ips]
     return RouterPort(
         id=port.id,
@@ -124,7 +126,7 @@ def describe_port(
         subnets=tuple(dict.fromkeys(subnets[fixed.subnet_id] for fixed in fixed_ips)),
         mtu=mtu,
         scopes=scopes,
-        delegated=frozenset(subnet.id for subnet in own if subnet.delegated),
+        delegated=frozenset(subnet.id for subnet in mine if subnet.delegated),
     )
 
 

@@ -70,8 +70,9 @@ class RouterPort:
     Traffic between two scopes is translated or refused."""
     delegated: frozenset[SubnetId] = frozenset()
     """The subnets whose prefixes a provider delegates to the gateway, whether or not it has done
-    so: those without a prefix are not among `subnets`.  A driver without the capability
-    ``PREFIX_DELEGATION`` requests none."""
+    so: those without a prefix are not among `subnets`.  Of several routers on a subnet only the one
+    with its gateway address has it here.  A driver without the capability ``PREFIX_DELEGATION``
+    requests none."""
 
 
 @frozen(kw_only=True)

@@ -1,7 +1,9 @@
 """Subnets whose prefixes a provider delegates to the gateway of their router.
 
-An agent reports the prefix.  Without its router's gateway or interface a subnet is provisional
-again, whether or not an agent runs.
+Their router is the one whose interface has the gateway address of the subnet, which only the owner
+of the network can give away: other routers on a shared network have no part in it.  An agent
+reports the prefix.  Without its router's gateway or interface a subnet is provisional again,
+whether or not an agent runs.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import IpNetwork
-from netfw.model.device_owner import DeviceOwner, is_router_attachment, is_router_interface
+from netfw.model.device_owner import ROUTER_INTERFACES, DeviceOwner, is_router_attachment
 from netfw.model.ids import SubnetId
 from netfw.model.port import Port
 from netfw.model.renumbering import renumber
@@ -63,11 +65,17 @@ def follow_changes(unit: UnitOfWork, change: Change) -> None:
         router = router_of(before)
         if still is None and router is not None:
             attached = read_router_ports(unit.tx, router)
-            _withdraw(unit, attached.subnets.values())
+            _withdraw(unit, _delegated_by(attached.interfaces, attached.subnets.values()))
         return
     left = {fixed.subnet_id for fixed in still.fixed_ips} if still is not None else set()
     gone = (fixed for fixed in before.fixed_ips if fixed.subnet_id not in left)
-    _withdraw(unit, subnets_of(unit.tx, gone).values())
+    _withdraw(unit, _delegated_by([before], subnets_of(unit.tx, gone).values()))
+
+
+def _delegated_by(interfaces: Iterable[Port], subnets: Iterable[Subnet]) -> list[Subnet]:
+    """Return those of *subnets* whose gateway address one of *interfaces* has."""
+    held = {(each.subnet_id, each.address) for port in interfaces for each in port.fixed_ips}
+    return [subnet for subnet in subnets if (subnet.id, subnet.gateway) in held]
 
 
 def _withdraw(unit: UnitOfWork, subnets: Iterable[Subnet]) -> None:
@@ -85,26 +93,27 @@ def _renumber(unit: UnitOfWork, id: SubnetId, prefix: IPv6Network | None) -> Non
 
 
 def _check_routers(unit: UnitOfWork, subnet: Subnet, prefix: IPv6Network) -> None:
-    """Check that a router has an interface on *subnet* and a gateway, and that no other subnet of
-    it has *prefix*; it is locked, so that both stay."""
-    routers = sorted(_routers(unit, subnet.id))
+    """Check that the router of *subnet* has a gateway, and that no other subnet of it has
+    *prefix*; it is locked, so that both stay."""
     has_gateway = False
-    for id in routers:
+    for id in sorted(_routers(unit, subnet)):
         get_router_for_update(unit, id)
         attached = read_router_ports(unit.tx, id)
-        has_gateway |= attached.gateway is not None and attached.on(subnet.id) is not None
+        is_attached = bool(_delegated_by(attached.interfaces, [subnet]))
+        has_gateway |= attached.gateway is not None and is_attached
         others = (each for each in attached.subnets.values() if each.id != subnet.id)
         check_apart(renumber(subnet, prefix), others, "prefix")
     if not has_gateway:
         raise Conflict(
-            f"no router with a gateway has an interface on subnet {subnet.id}: no provider can "
-            "delegate a prefix to it"
+            f"no router with a gateway has the gateway address of subnet {subnet.id}: no provider "
+            "can delegate a prefix to it"
         )
 
 
-def _routers(unit: UnitOfWork, subnet: SubnetId) -> frozenset[UUID]:
-    """Return the routers with an interface on a subnet."""
-    query = Query(filters={"fixed_ips": (f"subnet_id={subnet}",)})
-    ports = (cast(Port, row.resource()) for row in unit.tx.resources.find(Kind.PORT, query))
-    found = (router_of(port) for port in ports if is_router_interface(port.device_owner))
+def _routers(unit: UnitOfWork, subnet: Subnet) -> frozenset[UUID]:
+    """Return the routers with the gateway address of a subnet."""
+    wanted = {"fixed_ips": (f"subnet_id={subnet.id}",), "device_owner": ROUTER_INTERFACES}
+    rows = unit.tx.resources.find(Kind.PORT, Query(filters=wanted))
+    ports = (cast(Port, row.resource()) for row in rows)
+    found = (router_of(port) for port in ports if _delegated_by([port], [subnet]))
     return frozenset(id for id in found if id is not None)

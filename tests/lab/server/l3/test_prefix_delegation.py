@@ -14,7 +14,7 @@ from netfw.model.address import Mac, eui64
 from netfw.model.ids import SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.db import Database
-from tests.lab.server.l3.environment import ANNA, Json, Layer3
+from tests.lab.server.l3.environment import ADMIN, ANNA, BERT, Json, Layer3
 
 pytestmark = pytest.mark.spec("L3-27")
 SLAAC = {"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}
@@ -121,6 +121,22 @@ def test_without_its_gateway_or_interface_a_subnet_is_provisional(core: Layer3) 
     assert core.show("subnet", subnet["id"])["cidr"] == "::/64"
     core.delete("port", instance["id"])
     core.delete("subnet", subnet["id"])
+
+
+@pytest.mark.spec("L3-33")
+def test_routers_of_others_on_a_shared_network_have_no_part_in_its_prefix(core: Layer3) -> None:
+    network, subnet, _ = routed(core)
+    core.update("network", network, ADMIN, shared=True)
+    router, beside = core.router(BERT), core.subnet(core.network(BERT), "2000::/3", BERT)
+    core.connect(router, BERT, subnet_id=beside)
+    core.lead_out(router, core.outside("198.51.100.0/24")[0], BERT)
+    port = core.port(network, BERT)
+    core.connect(router, BERT, port_id=port["id"])
+    set_prefix(core, subnet["id"], FIRST)
+    core.update("router", router, BERT, external_gateway_info={})
+    assert core.show("subnet", subnet["id"])["cidr"] == FIRST
+    core.disconnect(router, BERT, port_id=port["id"])
+    assert core.show("subnet", subnet["id"])["cidr"] == FIRST
 
 
 def test_several_subnets_are_provisional_at_once(core: Layer3) -> None:

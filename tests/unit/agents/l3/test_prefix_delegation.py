@@ -7,11 +7,13 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.values.agent_requests import SetPrefix
+from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import PrefixDelegated, RoleChanged
 from netfw.model.port import FixedIp
 from netfw.model.resource import ref
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
+from tests.unit.agents.l3.distributed import CENTRAL, DVR_BLUE, SG_HERE, desired
 from tests.unit.agents.l3.environment import BLUE, EDGE, EDGE_BLUE, environments, subnet
 
 FIRST, SECOND = ip_network("2001:db8:1::/64"), ip_network("2001:db8:2::/64")
@@ -55,6 +57,38 @@ def test_a_provisional_subnet_is_delegated_and_has_no_address(found):
     assert port.delegated == {DELEGATED.id}
     assert [each.version for each in port.addresses] == [4]
     assert DELEGATED.id not in {each.id for each in port.subnets}
+
+
+@pytest.mark.spec("L3-27")
+def test_a_prefix_is_not_delegated_to_a_second_router_on_the_subnet():
+    second = evolve(OWN, address=ip_address("::5054:ff:fe00:1"))
+    with environments() as make:
+        found = make(DELEGATED, evolve(EDGE_BLUE, fixed_ips=(*EDGE_BLUE.fixed_ips, second)))
+        found.ready()
+        assert interface(found).delegated == frozenset()
+        delegate(found, FIRST)
+        found.ready()
+        assert asked(found) == []
+
+
+@pytest.mark.spec("L3-27")
+@pytest.mark.parametrize(
+    ("address", "delegated"), [("::1", {DELEGATED.id}), ("::5054:ff:fe00:1", set())]
+)
+def test_a_prefix_is_delegated_to_the_central_part_if_the_router_has_the_gateway_address(
+    address, delegated
+):
+    central = evolve(OWN, address=ip_address("::9"))
+    own = evolve(OWN, address=ip_address(address))
+    state = desired(
+        *CENTRAL,
+        DELEGATED,
+        evolve(DVR_BLUE, fixed_ips=(*DVR_BLUE.fixed_ips, own)),
+        evolve(SG_HERE, fixed_ips=(*SG_HERE.fixed_ips, central)),
+        agent_mode="dvr_snat",
+    ).value(RouterKey(EDGE.id))
+    (port,) = state.central.ports
+    assert port.delegated == delegated
 
 
 @pytest.mark.spec("L3-32")
