@@ -14,7 +14,8 @@ from netfw.model.subnet import Subnet
 def served_port(view: ExtendedPort, domain: str) -> tuple[DhcpPort, DhcpNetwork] | None:
     """Return a port and its network as they are served; ``None``: the port is not served.
 
-    Ports of the network itself, such as those of routers, have their addresses otherwise.
+    Ports of the network itself, such as those of routers, have their addresses otherwise.  A subnet
+    to which no prefix is delegated yet is left out.
 
     :param domain: the domain of networks without one.
     """
@@ -22,7 +23,8 @@ def served_port(view: ExtendedPort, domain: str) -> tuple[DhcpPort, DhcpNetwork]
     server = _server(view)
     if server is None or not port.fixed_ips or is_trusted(port.device_owner):
         return None
-    subnets = [each for each in view.related if isinstance(each, Subnet)]
+    related = (each for each in view.related if isinstance(each, Subnet))
+    subnets = [subnet for subnet in related if not subnet.provisional]
     lengths = {subnet.id: subnet.cidr.prefixlen for subnet in subnets}
     addresses = tuple(
         ip_interface((fixed.address, lengths[fixed.subnet_id]))

@@ -18,6 +18,7 @@ from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import PortId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
+from netfw.model.subnet import Ipv6Mode
 from netfw_drivers.ovs.dhcp.driver import DhcpExtension
 from netfw_drivers.ovs.dhcp.plan.options6 import option6_problem, options6_for
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
@@ -103,6 +104,19 @@ def test_the_flows_stay_within_the_grant_of_the_switch() -> None:
 )
 def test_ports_that_are_not_served_have_no_flows(view: ExtendedPort) -> None:
     assert matches(view) == []
+
+
+def test_a_subnet_to_which_no_prefix_is_delegated_is_not_announced() -> None:
+    modes = dict.fromkeys(("ipv6_ra_mode", "ipv6_address_mode"), Ipv6Mode.SLAAC)
+    pool = {"subnet_pool_id": "prefix_delegation"}
+    delegated = evolve(SUBNET6, cidr="2001:db8::/64", gateway="2001:db8::1", **modes, **pool)
+    provisional = evolve(delegated, cidr="::/64", gateway="::1")
+    for subnet, announced in ((delegated, True), (provisional, False)):
+        fixed = FixedIp(subnet_id=subnet.id, address=subnet.cidr[9])
+        port = evolve(VIEW.port, fixed_ips=(VIEW.port.fixed_ips[0], fixed))
+        found = matches(evolve(VIEW, port=port, related=(SUBNET, subnet, SERVER_PORT)))
+        assert any("icmp_type=133" in match for match in found) is announced
+        assert any("255.255.255.255" in match for match in found)
 
 
 def test_all_hosts_choose_the_same_server_of_two() -> None:
