@@ -14,7 +14,7 @@ pytestmark = pytest.mark.flavours(MESH4)
 @pytest.mark.parametrize(
     ("switch", "agent", "sentence"),
     [
-        ("", "enable_distributed_routing = true", "enable_distributed_routing = false"),
+        ("", "enable_distributed_routing = true", "l2_population = true"),
         ("bridge_mappings = physnet1:br-none", "", "there is no bridge br-none"),
         ("overlay_ip_version = 6", "", "is not IPv6"),
         ("local_ip = 198.18.0.x", "", "local_ip"),

@@ -66,7 +66,7 @@ def traces(site: DistributedSite, host: ServedHost) -> dict[str, set[str]]:
     }
     links = (line.split()[1] for line in host.host.run(["ip", "-o", "link"]).splitlines())
     return {
-        "namespaces": site.namespaces(host),
+        "namespaces": host.router_namespaces(),
         "devices": {name for name in links if not name.startswith("tap")},  # an instance has those
         "ports": {*ovs.vsctl("list-ports", "br-int").split()},
         **flows,

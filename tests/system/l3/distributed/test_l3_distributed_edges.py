@@ -71,7 +71,7 @@ def test_ipv6_passes_by_the_central_part(site: DistributedSite) -> None:
         )
     }  # fmt: skip
     site.await_reached(flows)
-    with site.cut(site.central):
+    with site.cloud.cut(site.central):
         for name, (instance, address) in flows.items():
             assert not is_reached(instance, address), name
     site.await_reached(flows)
@@ -105,7 +105,7 @@ def test_floating_ips_reach_each_other(site: DistributedSite) -> None:
         site.await_reached(flows)
         for name in ("same host", "sender"):
             site.network.delete_ip(made[name])
-    wait_until(lambda: outside_name(site.outside) not in site.namespaces(site.first))
+    wait_until(lambda: outside_name(site.outside) not in site.first.router_namespaces())
 
 
 @pytest.mark.spec("L3-62", "L3-69")
@@ -114,7 +114,7 @@ def test_a_host_has_floating_ips_of_two_external_networks(site: DistributedSite)
     with spare_router(site, 0x21, site.second, outside) as spare:
         floating_ip = site.make_floating_ip(spare.guest, outside)
         names = {outside_name(outside), outside_name(site.outside)}
-        assert names <= site.namespaces(site.second)
+        assert names <= site.second.router_namespaces()
         machine = site.guest("beyond", outside, site.first)
         flows = {
             "in": (machine.instance, str(floating_ip.floating_ip_address)),
@@ -122,12 +122,12 @@ def test_a_host_has_floating_ips_of_two_external_networks(site: DistributedSite)
             **site.by_floating_ip(),
         }
         site.await_reached(flows)
-        with site.cut(site.central):
+        with site.cloud.cut(site.central):
             for instance, address in flows.values():
                 assert is_reached(instance, address)
         site.network.delete_port(machine.port.id)
         site.first.unplug_port(machine.port)
-    wait_until(lambda: outside_name(outside) not in site.namespaces(site.second))
+    wait_until(lambda: outside_name(outside) not in site.second.router_namespaces())
     site.await_reached(site.by_floating_ip())
     wait_until(lambda: not list(site.network.ports(network_id=outside.network.id)))
     site.network.delete_network(outside.network.id)
@@ -137,9 +137,9 @@ def test_a_host_has_floating_ips_of_two_external_networks(site: DistributedSite)
 def test_a_floating_ip_follows_the_mode_of_its_host(site: DistributedSite) -> None:
     address = str(site.floating_ip.floating_ip_address)
     with agent_mode(site.second, "dvr_no_external"):
-        wait_until(lambda: outside_name(site.outside) not in site.namespaces(site.second))
+        wait_until(lambda: outside_name(site.outside) not in site.second.router_namespaces())
         site.await_reached({**site.by_floating_ip(), **site.east_west()})
-        with site.cut(site.central):
+        with site.cloud.cut(site.central):
             assert not is_reached(site.world, address)
         site.await_reached(site.by_floating_ip())
         at_central_part = neighbour(site.world, address)
@@ -161,7 +161,7 @@ def test_ports_are_forwarded_at_the_central_part(site: DistributedSite) -> None:
     address = str(floating_ip.floating_ip_address)
     with listening(guest.instance, SERVED):
         wait_until(lambda: is_answered(site.world, address, FORWARDED))
-        with site.cut(site.central):
+        with site.cloud.cut(site.central):
             assert not is_answered(site.world, address, FORWARDED)
         wait_until(lambda: is_answered(site.world, address, FORWARDED))
     site.network.delete_floating_ip_port_forwarding(floating_ip, made.id)
@@ -195,8 +195,8 @@ def test_a_router_is_converted_while_it_is_down(site: DistributedSite) -> None:
             site.network.update_router(spare.router, is_admin_state_up=False)
             site.network.update_router(spare.router, is_distributed=distributed)
             site.network.update_router(spare.router, is_admin_state_up=True)
-            wait_until(lambda d=distributed: (name in site.namespaces(site.first)) is d)
-            wait_until(lambda d=distributed: (central in site.namespaces(site.central)) is d)
+            wait_until(lambda d=distributed: (name in site.first.router_namespaces()) is d)
+            wait_until(lambda d=distributed: (central in site.central.router_namespaces()) is d)
             site.await_reached(flows)
             wait_until(lambda: site.network.get_router(spare.router.id).status == "ACTIVE")
             wait_until(lambda: site.network.get_ip(floating_ip.id).status == "ACTIVE")
@@ -231,7 +231,7 @@ def test_the_last_instance_leaves_nothing_behind(site: DistributedSite) -> None:
         floating_ip = site.make_floating_ip(spare.guest)
         address = str(floating_ip.floating_ip_address)
         wait_until(lambda: is_reached(site.world, address))
-        assert outside_name(site.outside) in site.namespaces(site.first)
+        assert outside_name(site.outside) in site.first.router_namespaces()
     for host in site.hosts:
         was = before[host.host.name]
         wait_until(

@@ -120,12 +120,12 @@ def test_nothing_stays_at_a_target_that_is_given_up(site: DistributedSite, compu
     floating_ip = site.make_floating_ip(mover)
     flows = {"floating IP": (site.world, str(floating_ip.floating_ip_address))}
     site.await_reached(flows)
-    before = site.namespaces(site.first)
+    before = site.first.router_namespaces()
     mover.prepare(site.first)
     _await_agent_gateway(site, site.first)
-    wait_until(lambda: f"qrouter-{router.id}" in site.namespaces(site.first))
+    wait_until(lambda: f"qrouter-{router.id}" in site.first.router_namespaces())
     mover.drop(site.first)
-    wait_until(lambda: site.namespaces(site.first) == before)
+    wait_until(lambda: site.first.router_namespaces() == before)
     wait_until(lambda: _gateway_hosts(site) == {site.second.host.name})
     assert mover.bindings() == {site.second.host.name: "ACTIVE"}
     site.await_reached(flows)
