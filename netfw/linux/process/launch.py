@@ -117,7 +117,7 @@ class Launch:
         ended = child.reap()
         child.close()
         last = tail(self.log, offset)
-        return OperationRefused({self.key: f"{how}{ended}: {last or 'it offset nothing'}"})
+        return OperationRefused({self.key: f"{how}{ended}: {last or 'it wrote no message'}"})
 
 
 def by_pid_file(pid_file: Path, argv: Sequence[str]) -> Identity | None:

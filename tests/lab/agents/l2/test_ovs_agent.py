@@ -171,7 +171,11 @@ def test_hosts_are_joined_by_tunnels(make_cloud, population):
         ("local_ip = 2001:db8::77\ntunnel_types = gre", "", "local_ip: no interface of this host"),
         ("local_ip = 0.0.0.0\ntunnel_types = gre", "", "local_ip: no interface of this host"),
         ("arp_responder = true", "", "arp_responder needs l2_population"),
-        ("", "enable_distributed_routing = true", "enable_distributed_routing = false"),
+        (
+            "local_ip = 127.0.0.1\ntunnel_types = vxlan",
+            "enable_distributed_routing = true",
+            "needs l2_population",
+        ),
         ("", "switch_driver = openvswich", "did you mean 'openvswitch'"),
         ("", "report_interval = never", "report_interval"),
     ],

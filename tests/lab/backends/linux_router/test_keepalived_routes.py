@@ -25,7 +25,7 @@ from tests.lab.backends.linux_router.ha_instances import (
     role,
 )
 
-NEAR, OTHER = "fd00:1::20", "fd00:1::21"
+NEAR, OTHER, CONNECTED = "fd00:1::20", "fd00:1::21", "fd00:1::/64"
 REFUSED = ("2001:db8:77::/48", "2001:db8:78::/48")
 POSSIBLE = "2001:db8:79::/48"
 
@@ -53,6 +53,12 @@ def destinations(environment: LinuxRouterEnvironment, site: Site) -> set[str]:
     return {each["dst"] for each in environment.routes(site.router, "-6")}
 
 
+def hide_next_hop(environment: LinuxRouterEnvironment, site: Site) -> None:
+    """Add a route of a routing daemon, as soon as keepalived has added the network of its hop."""
+    wait_until(lambda: CONNECTED in destinations(environment, site))
+    environment.run(site.router, f"ip -6 route add {NEAR}/128 via {OTHER} proto bird".split())
+
+
 @pytest.mark.spec("L3-25")
 def test_refused_routes_of_the_active_instance_are_left_out(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, pair: Pair
@@ -63,7 +69,7 @@ def test_refused_routes_of_the_active_instance_are_left_out(
     bring(driver, standby)
     wait_until(lambda: role(driver, standby) is HaRole.STANDBY, seconds=60)
     running = pids(site)
-    environment.run(site.router, f"ip -6 route add {NEAR}/128 via {OTHER} proto bird".split())
+    hide_next_hop(environment, site)
     texts = {f"route to {to} via {NEAR}" for to in REFUSED}
     for restarted in (False, True):
         driver = make_driver() if restarted else driver
@@ -101,7 +107,7 @@ def test_refused_routes_stay_known_when_the_log_was_trimmed(
 ) -> None:
     driver, site = make_driver(), pair[0]
     bring_active(driver, site)
-    environment.run(site.router, f"ip -6 route add {NEAR}/128 via {OTHER} proto bird".split())
+    hide_next_hop(environment, site)
     problems = wait_left_out(driver, with_routes(site))
     log = environment.router_confs / "keepalived" / f"{site.router}.log"
     assert log.stat().st_size

@@ -53,12 +53,17 @@ def test_last_output_of_a_dead_process_is_reported(make_supervisor, events):
     assert (died.reason, died.tail) == ("sleeper/one ended with status 4", "out of cheese")
 
 
-def test_crash_looping_process_is_respawned_with_back_off(make_supervisor, events, monkeypatch):
+def test_crash_looping_process_is_respawned_with_back_off(
+    make_supervisor, events, monkeypatch, tmp_path
+):
     times = []
     monkeypatch.setattr(events, "put", lambda event: times.append((time.monotonic(), event)))
     backoff = Backoff(first=0.05, most=0.2, steady=30)
     supervisor = make_supervisor(backoff=backoff, timeouts=Timeouts(settle=0))
-    supervisor.start(KEY, Program(argv=("sh", "-c", "sleep 0.01; exit 1")))
+    started = tmp_path / "started"
+    script = f"until [ -e '{started}' ]; do sleep 0.01; done; sleep 0.01; exit 1"
+    supervisor.start(KEY, Program(argv=("sh", "-c", script)))
+    started.touch()
     wait_until(lambda: len(times) >= 9)
     deaths = [when for when, event in times if isinstance(event, ProcessDied)]
     gaps = [after - before for before, after in pairwise(deaths)]
