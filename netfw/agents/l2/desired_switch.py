@@ -9,7 +9,7 @@ computed from all resources at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import cast
+from typing import Final, cast
 
 from netfw.agents.common.changed_values import ChangedValues
 from netfw.agents.common.resource_index import ResourceChange
@@ -46,6 +46,11 @@ from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.model.trunk import Trunk
+
+NOT_DISTRIBUTED: Final = (
+    "it is an interface of a distributed router, and this host takes no part in distributed "
+    "routing: set enable_distributed_routing = true in [agent] of its L2 agent"
+)
 
 
 class DesiredSwitch:
@@ -257,7 +262,7 @@ class DesiredSwitch:
 
     def _is_expected(self, port: Port) -> bool:
         """Return whether a port may be plugged on this host without being bound to it."""
-        return self._index.is_prepared(port) or (self.view.distributed and is_interface(port))
+        return self._index.is_prepared(port) or is_interface(port)
 
     def _update_port(self, id: PortId) -> None:
         self._touched.add(id)
@@ -302,6 +307,7 @@ class DesiredSwitch:
             self._index.subnets(port.network_id),
             self.view,
             excluded=self._exclusion(port),
+            problem=NOT_DISTRIBUTED if is_interface(port) and not self.view.distributed else "",
         )
 
     def _exclusion(self, port: Port) -> str:

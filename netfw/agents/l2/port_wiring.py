@@ -39,19 +39,19 @@ def decide_wiring(
     view: L2HostContext,
     *,
     excluded: str = "",
+    problem: str = "",
 ) -> WiringDecision:
     """Decide the wiring of *port*, which is plugged on this host.
 
     *segments* are those of its network that this host reaches, or all if it reaches none.
-    *excluded* is a reason of this host why the port is dead.
+    *excluded* is a reason of this host why the port is dead, and *problem* one that is an error.
     """
     every = tuple(segments)
     reachable = tuple(filter(view.reaches, every))
     reason = excluded or _dead_reason(port, network)
-    is_error = not reason and not reachable
+    is_error = not reason and bool(problem or not reachable)
     if is_error:
-        ways = " or ".join(map(view.unreachable_reason, every)) or "it has none"
-        reason = f"no segment of network {port.network_id} reaches this host: {ways}"
+        reason = problem or _unreachable_reason(port, every, view)
     wiring = Wiring(
         network=port.network_id,
         mac=port.mac,
@@ -64,6 +64,11 @@ def decide_wiring(
         shared_mac=len(port.binding.all_hosts) > 1,
     )
     return WiringDecision(wiring, reason, is_error)
+
+
+def _unreachable_reason(port: Port, segments: Iterable[Segment], view: L2HostContext) -> str:
+    ways = " or ".join(map(view.unreachable_reason, segments)) or "it has none"
+    return f"no segment of network {port.network_id} reaches this host: {ways}"
 
 
 def _dead_reason(port: Port, network: Network | None) -> str:

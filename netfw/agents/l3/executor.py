@@ -27,6 +27,7 @@ from netfw.agents.l3.contributed_rules import ContributedRules
 from netfw.agents.l3.desired import L3Group, L3Key, L3Value
 from netfw.agents.l3.router_parts import Absent
 from netfw.agents.l3.router_state import ContributedFloatingIp, ha_of
+from netfw.agents.l3.unwired_ports import floating_ip_reason, local_interfaces, router_reason
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
@@ -42,12 +43,12 @@ from netfw.drivers.values.router_values import (
     FloatingIpNat,
     RouterDriverValue,
     RouterPart,
+    RouterPort,
     RouterState,
 )
 from netfw.errors import NetfwError, NotFound, NotSupported, OperationRefused, PartlyInvalid
 from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
-from netfw.model.text_validation import render_names
 from netfw.plan import Outcome, Update
 
 ALL_ADDRESSES: Final = (IPv4Address("0.0.0.0"), IPv6Address("::"))
@@ -84,6 +85,8 @@ class L3JobExecutor(JobExecutor[L3Group, L3Key, L3Value]):
         self._rules = ContributedRules()
         self._unchanged: dict[RouterKey, frozenset[FloatingIpKey]] = {}
         """Floating IPs of refused routers whose desired rules are in force."""
+        self._interfaces: dict[RouterKey, tuple[RouterPort, ...]] = {}
+        """The interfaces of the local parts of routers, as last put."""
 
     def watch(self, sink: Sink) -> None:
         super().watch(sink)
@@ -116,7 +119,10 @@ class L3JobExecutor(JobExecutor[L3Group, L3Key, L3Value]):
         put = _present(job.put)
         absent = job.put.keys() - put.keys()
         state = put.get(key)
+        if isinstance(state, RouterState):
+            self._interfaces[key] = local_interfaces(state)
         if key in job.drop or key in absent:
+            self._interfaces.pop(key, None)
             self._drop_proxy(key)
 
         def converge(put: Mapping[L3Key, RouterDriverValue]) -> Outcome[L3Key]:
@@ -167,14 +173,15 @@ class L3JobExecutor(JobExecutor[L3Group, L3Key, L3Value]):
     ) -> Outcome[L3Key]:
         """Return *outcome*, with what the switch has not admitted among those that wait.
 
-        For floating IPs, the driver's outcome says so already.
+        For the gateways of floating IPs, the driver's outcome says so already.
         """
         unwired = self._driver.unwired_ports(router.router) if job.put else frozenset()
+        interfaces = self._interfaces.get(router, ())
         for key in outcome.done & job.put.keys() if unwired else ():
             match job.put[key]:
                 case RouterState():
-                    named = render_names(sorted(map(str, unwired)), len(unwired))
-                    why = f"the switch has not admitted port {named} yet"
+                    outcome = with_waiting(outcome, key, router_reason(interfaces, unwired))
+                case FloatingIpNat() as nat if why := floating_ip_reason(nat, interfaces, unwired):
                     outcome = with_waiting(outcome, key, why)
                 case ContributedFloatingIp(gateway_port=port) if port in unwired:
                     outcome = with_waiting(outcome, key, NOT_WIRED)

@@ -284,7 +284,8 @@ class RouterMonitor:
         except BackendUnavailable as error:
             LOG.warning("router %s: %s", router.id, error)  # its convergence tries again
         is_gateway = router.gateway is not None and router.gateway.port == port
-        keys = _keys(router) if is_gateway else (netns_key(router.id),)
+        is_on_path = is_gateway or router.link is not None  # of its floating IPs
+        keys = _keys(router) if is_on_path else (netns_key(router.id),)
         if isinstance(router.id, AgentGatewayKey):
             keys = (*keys, *self._handle_gateway_wiring(router.id.network))
         self._notify(KeysChanged("the switch has admitted or rejected a port of this router", keys))

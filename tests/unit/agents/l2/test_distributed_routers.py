@@ -281,6 +281,9 @@ def test_a_host_that_does_not_route_has_no_part_of_it():
     made = routing(
         PORT, *ROUTER, port(2, OTHER, THERE), mac=None, distributed=False, plugged=(PORT, ON_A)
     )
-    assert made.values.keys() == {PortKey(PORT.id), NetworkKey(NET.id)}
+    assert made.values.keys() == {PortKey(PORT.id), PortKey(ON_A.id), NetworkKey(NET.id)}
     assert not made.values[NetworkKey(NET.id)].router_interfaces
-    assert made.unbound == {ON_A.id}
+    assert made.values[PortKey(ON_A.id)].admission is Admission.DEAD
+    decision = made.decision(ON_A.id)
+    assert decision.is_error
+    assert "set enable_distributed_routing = true" in decision.reason

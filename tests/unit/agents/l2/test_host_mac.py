@@ -30,9 +30,14 @@ class RoutingSwitch(FakeSwitch):
     CAPABILITIES = (*FakeSwitch.CAPABILITIES, SwitchCapability.DISTRIBUTED)
 
 
-def environment(*items, mac, **options):
+def environment(*items, mac, distributed=True, **options):
     env = L2AgentEnvironment(
-        *items, switch=RoutingSwitch, distributed=True, population=True, timing=TIMING, **options
+        *items,
+        switch=RoutingSwitch,
+        distributed=distributed,
+        population=True,
+        timing=TIMING,
+        **options,
     )
     env.source.host_mac = mac
     return env
@@ -136,3 +141,26 @@ def test_a_host_that_does_not_route_requests_nothing():
     env.turn()
     assert reported(env) == (None, False)
     assert HostKey(HERE) not in env.machine.present
+
+
+@pytest.mark.spec("L2-60")
+def test_an_interface_on_a_host_without_distributed_routing_names_the_option(caplog):
+    env = environment(*ITEMS, mac=MAC, distributed=False)
+    env.switch.plug(ONE.id)
+    env.switch.plug(INTERFACE.id)
+    env.turn()
+    advice = "set enable_distributed_routing = true in [agent]"
+    assert env.switch.live() == {ONE.id}
+    assert env.status.degraded.keys() == {f"port {INTERFACE.id}"}
+    assert advice in env.status.degraded[f"port {INTERFACE.id}"]
+    assert "unbound_devices" not in env.status.warnings
+    assert any(
+        advice in record.getMessage() for record in caplog.records if record.levelname == "WARNING"
+    )
+    (report,) = (
+        each
+        for each in env.source.sent
+        if isinstance(each, StatusReport) and each.ref == ref(INTERFACE)
+    )
+    assert report.status is Status.DEGRADED
+    assert advice in report.reason, "the API has it in status_reason of the port"

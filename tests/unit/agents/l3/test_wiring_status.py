@@ -7,10 +7,19 @@ import pytest
 from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from tests.unit.agents.l3.distributed import (
+    DVR,
+    DVR_BLUE,
+    ELSEWHERE,
+    LOCAL_ONE,
+    distributed_environments,
+    instance,
+)
 from tests.unit.agents.l3.environment import (
     EDGE,
     EDGE_BLUE,
     EDGE_OUT,
+    HERE,
     INNER,
     environments,
     floating_ip,
@@ -85,3 +94,23 @@ def test_unwired_interface_concerns_its_router_alone(environment):
     change_wiring(found)
     found.ready()
     assert found.report(EDGE) == ACTIVE
+
+
+@pytest.mark.spec("L3-10", "L3-62")
+def test_floating_ip_waits_for_the_local_interface_to_its_port_and_names_the_option():
+    with distributed_environments() as make:
+        found = make(*ELSEWHERE, instance(11, HERE), LOCAL_ONE)
+        found.router.unwired.add(DVR_BLUE.id)
+        found.until(lambda status: FloatingIpKey(LOCAL_ONE.id) in found.machine.present)
+        status = found.until(lambda status: found.report(LOCAL_ONE) not in (None, ACTIVE))
+        option = "enable_distributed_routing = true"
+        waiting = status.waiting[f"router {DVR.id}"]
+        assert waiting.startswith(f"the switch has not admitted port {DVR_BLUE.id} yet; ")
+        assert option in waiting
+        state, reason = found.report(LOCAL_ONE)
+        assert state == "DOWN"
+        assert option in reason
+        found.router.unwired.clear()
+        found.machine.notify(KeysChanged("wiring", {RouterKey(DVR.id)}))
+        found.ready()
+        assert found.report(LOCAL_ONE) == ACTIVE

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_interface
+from ipaddress import IPv4Network, ip_interface
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.values.events import Event, KeysChanged
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.errors import BackendUnavailable
 from netfw.linux.router_netns import NetnsPort
-from netfw.model.ids import PortId, RouterId
+from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink, LinkPair
 from netfw_drivers.linux_router.plan.names import router_namespace
+from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from netfw_drivers.linux_router.runtime.router_monitor import ConvergedRouter, RouterMonitor
 
 ROUTER, GATEWAY = RouterId(UUID(int=1)), PortId(UUID(int=2))
@@ -104,3 +108,26 @@ def test_keepalived_is_not_started_before_the_switch_says_that_its_port_is_admit
     switch.answers = True
     monitor.resume(available, watch=False)
     assert keepalived.routers == conntrackd.routers == [ROUTER]
+
+
+@pytest.mark.spec("L3-62")
+def test_floating_ips_of_a_local_part_follow_the_wiring_of_its_interfaces() -> None:
+    nothing, events = cast(Any, Interface()), list[Event]()
+    monitor = RouterMonitor(nothing, nothing, RouterSettings(), (nothing, nothing), events.append)
+    monitor._announcements = cast(Any, Recorded())
+    floating_ip = FloatingIpId(UUID(int=3))
+    pair = LinkPair(IPv4Network("169.254.64.0/31"))
+    link = GatewayLink(router=ROUTER, network=NetworkId(UUID(int=4)), pair=pair, mtu=1500)
+    interface = NetnsPort(port=GATEWAY, device="qr-1", mac="fa:16:3e:00:00:01", mtu=1500)
+    index = TranslationIndex(translations=cast(Any, {floating_ip: None}))
+    for linked, expected in (
+        (link, {RouterKey(ROUTER), FloatingIpKey(floating_ip)}),
+        (None, {RouterKey(ROUTER)}),
+    ):
+        local = ConvergedRouter(id=ROUTER, ports=(interface,), index=index)
+        monitor._routers[ROUTER] = evolve(local, link=linked)
+        monitor._owners[GATEWAY] = ROUTER
+        monitor._handle_wiring(GATEWAY)
+        event = events.pop()
+        assert isinstance(event, KeysChanged)
+        assert set(event.keys) == expected
