@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from typing import Final
 from uuid import UUID
 
 from netfw.model.device_owner import DeviceOwner, is_distributed
@@ -10,16 +11,19 @@ from netfw.model.floating_ip import FloatingIp
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
-from netfw.model.router import Router
+from netfw.model.router import ExternalGateway, Router
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered
+from netfw.state.file.ha_validation import assigned_hosts
 from netfw.state.file.name_resolution import as_id
 
 Resources = Mapping[Ref, Resource]
+_CENTRAL_OWNERS: Final = (DeviceOwner.ROUTER_GATEWAY, DeviceOwner.ROUTER_CENTRALIZED_SNAT)
 
 
 def distributed_router_warnings(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
-    """Yield the warnings about interfaces, gateways of agents and floating IPs."""
+    """Yield the warnings about central parts, interfaces, gateways of agents and floating IPs."""
+    yield from _central_part_warnings(gathered, resources)
     gateways: dict[tuple[UUID, str], Entry] = {}
     central: set[tuple[UUID | None, UUID]] = set()
     for key, entry in gathered.entries.items():
@@ -34,6 +38,32 @@ def distributed_router_warnings(gathered: Gathered, resources: Resources) -> Ite
                 yield from _interface_warnings(entry, port, resources, central)
             case FloatingIp(host=str(), router_id=UUID()) as floating:
                 yield from _floating_ip_warnings(entry, floating, resources, gateways)
+
+
+def _central_part_warnings(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+    """Yield the routers with a gateway whose central part no host has, and their stray ports."""
+    assigned = assigned_hosts(gathered)
+    for key, entry in gathered.entries.items():
+        match resources.get(key):
+            case Router(distributed=True, gateway=ExternalGateway()) as router:
+                if router.id not in assigned:
+                    problem = "no host has its central part, by which it reaches its gateway"
+                    advice = "add {service: l3, host: HOST, router: %s}" % (router.name or key.id)
+                    yield entry.diagnostic("", f"{problem}; {advice} to assignments")
+            case Port(device_owner=owner) as port if owner in _CENTRAL_OWNERS:
+                owner_router = _router_of(port, resources)
+                if owner_router is not None and owner_router.distributed:
+                    hosts = assigned.get(owner_router.id, {}).keys()
+                    yield from _central_port_warnings(entry, port, hosts)
+
+
+def _central_port_warnings(entry: Entry, port: Port, hosts: Set[str]) -> Iterator[Diagnostic]:
+    host = port.binding.host
+    if port.binding.hosts or not hosts or host in hosts:
+        return
+    problem = f"{host} does not have the central part" if host else "the port is on no host"
+    advice = f"state host: {min(hosts)}, which the router is assigned to"
+    yield entry.diagnostic("binding:host_id" if host else "", f"{problem}; {advice}")
 
 
 def _gateway_warnings(
@@ -57,16 +87,21 @@ def _interface_warnings(
         field = "binding:hosts" if port.binding.hosts else "binding:host_id"
         problem = "an interface of a distributed router is on every host with an instance"
         yield entry.diagnostic(field, f"{problem}; remove it")
-    id = as_id(port.device_id)
-    router = None if id is None else resources.get(Ref(Kind.ROUTER, id))
-    if not isinstance(router, Router) or router.gateway is None:
+    router = _router_of(port, resources)
+    if router is None or router.gateway is None:
         return
     for position, fixed in enumerate(port.fixed_ips):
-        if (id, fixed.subnet_id) not in central:
+        if (router.id, fixed.subnet_id) not in central:
             problem = "instances without a floating IP do not leave: the router has no central port"
             owner = f"device_owner: {DeviceOwner.ROUTER_CENTRALIZED_SNAT}"
             advice = f"add one on this subnet, with router, host and {owner}"
             yield entry.diagnostic(f"fixed_ips[{position}]", f"{problem}; {advice}")
+
+
+def _router_of(port: Port, resources: Resources) -> Router | None:
+    id = as_id(port.device_id)
+    router = None if id is None else resources.get(Ref(Kind.ROUTER, id))
+    return router if isinstance(router, Router) else None
 
 
 def _floating_ip_warnings(

@@ -32,13 +32,14 @@ _NAMED: Final = 5
 def ha_router_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
     """Yield the errors of all highly available routers, and of ports of any router."""
     routers, ports = _routers_and_ports(gathered, resources)
-    highly_available = {id: each for id, each in routers.items() if each[1].ha}
+    replicated = {id: each for id, each in routers.items() if each[1].ha}
+    highly_available = {id: each for id, each in replicated.items() if not each[1].distributed}
     unknown = [each for each in ports if _has_unknown_owner(each[1])]
     of_ha = [e for e in ports if e[2] in highly_available and not _has_unknown_owner(e[1])]
     errors = [
         *_unattached_errors(gathered, resources),
         *_owner_errors(unknown),
-        *_distributed_errors(highly_available),
+        *_distributed_errors(replicated),
         *_vrid_errors(highly_available, of_ha),
         *_host_errors(of_ha),
         *_ha_port_errors(of_ha),
@@ -46,7 +47,7 @@ def ha_router_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagn
         *_ha_subnet_errors(of_ha, resources),
         *_prefix_errors(highly_available, of_ha, resources),
     ]
-    yield from errors or _missing_errors(highly_available, of_ha, _assigned_hosts(gathered))
+    yield from errors or _missing_errors(highly_available, of_ha, assigned_hosts(gathered))
 
 
 def plain_router_warnings(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
@@ -61,7 +62,7 @@ def plain_router_warnings(gathered: Gathered, resources: Resources) -> Iterator[
         elif id in plain and port.binding.hosts and is_router_attachment(port.device_owner):
             problem = "the router is not highly available, so its ports are on one host"
             yield entry.diagnostic("binding:hosts", f"{problem}; state host instead, {advice}")
-    for id, assigned in _assigned_hosts(gathered).items():
+    for id, assigned in assigned_hosts(gathered).items():
         (host, first), *others = assigned.items()
         for _, entry in others if id in plain else ():
             problem = f"the router is not highly available, and on {host} by {_location(first)}"
@@ -71,7 +72,7 @@ def plain_router_warnings(gathered: Gathered, resources: Resources) -> Iterator[
 def ha_router_warnings(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
     """Yield the hosts that ports of a highly available router are on, and the router is not."""
     routers, ports = _routers_and_ports(gathered, resources)
-    assigned = _assigned_hosts(gathered)
+    assigned = assigned_hosts(gathered)
     for entry, port, id in ports:
         _, router = routers[id]
         for host in sorted(port.binding.all_hosts - assigned.get(id, {}).keys())[:_NAMED]:
@@ -102,7 +103,8 @@ def _unattached_errors(gathered: Gathered, resources: Resources) -> Iterator[Dia
             yield entry.diagnostic("", "an HA port is the port of a router; state router")
 
 
-def _assigned_hosts(gathered: Gathered) -> AssignedHosts:
+def assigned_hosts(gathered: Gathered) -> AssignedHosts:
+    """Return the hosts that each router is assigned to, with the assignments."""
     hosts: dict[RouterId, dict[str, Entry]] = {}
     for entry in gathered.assignments:
         router = as_id(entry.body.get("router_id"))
@@ -121,8 +123,9 @@ def _owner_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
 def _distributed_errors(routers: Routers) -> Iterator[Diagnostic]:
     for entry, router in routers.values():
         if router.distributed:
-            problem = "a router is highly available or distributed, not both"
-            yield entry.diagnostic("distributed", f"{problem}; remove distributed, or ha")
+            problem = "a router of a file is highly available or distributed, not both"
+            advice = "remove distributed or ha, or use netfw-server, which has such routers"
+            yield entry.diagnostic("distributed", f"{problem}; {advice}")
 
 
 def _vrid_errors(routers: Routers, ports: PortsOfRouters) -> Iterator[Diagnostic]:

@@ -113,6 +113,14 @@ WEB, CENTRAL = "host: host1, fixed_ips", "    device_owner: network:router_centr
         (f"    router: edge\n{CENTRAL}", "", "the router has no central port"),
         ("port: web1}", "port: web1, host: node}", "node has no gateway on the external network"),
         (", router:external: true", "", "is not external: no floating IP is there"),
+        ("  - {service: l3, host: node, router: edge}", "  []",
+         "routers[0]: no host has its central part, by which it reaches its gateway; add "
+         "{service: l3, host: HOST, router: edge} to assignments"),
+        ("l3, host: node,", "l3, host: host2,",
+         "ports[2].host: node does not have the central part; state host: host2, which the router "
+         "is assigned to"),
+        ("router: edge, host: node, ", "router: edge, ",
+         "ports[2]: the port is on no host; state host: node, which the router is assigned to"),
         (WEB, f"prepared_hosts: [hosst2], {WEB}", "hosst2 is not among the hosts"),
     ],
 )  # fmt: skip
@@ -122,6 +130,13 @@ def test_a_distributed_router_that_hosts_cannot_serve_is_a_warning(
     changed = SAMPLE.replace(old, new)
     assert any(warning in str(each) for each in good(changed).warnings)
     assert good(SAMPLE).warnings == ()
+
+
+@pytest.mark.spec("DRV-21")
+def test_a_router_of_a_file_that_is_distributed_and_highly_available_is_one_error() -> None:
+    (error,) = errors_of(SAMPLE.replace("distributed: true,", "distributed: true, ha: true,"))
+    assert "routers[0].distributed: a router of a file is highly available or distributed" in error
+    assert "remove distributed or ha, or use netfw-server" in error
 
 
 def test_a_floating_ip_with_a_host_at_a_plain_router_is_a_warning() -> None:
