@@ -99,6 +99,7 @@ def settings_of(conf: ConfigOpts) -> Settings:
     external = values.pop("external_network_type") or None
     ha_type = values.pop("l3_ha_network_type") or None
     _check_ha_network(values["l3_ha_net_cidr"], ha_type, values["l3_ha_network_physical_name"])
+    _check_base_macs(values["base_mac"], values["dvr_base_mac"])
     plain = {name: _plain(value) for name, value in values.items() if name in known}
     return Settings(
         tenant_network_types=types,
@@ -115,6 +116,18 @@ def _network_type(option: str, name: str) -> NetworkType:
         raise ConfigError(
             f"{option}: {name!r} is not a type of network{nearest(name, NetworkType)}"
         ) from None
+
+
+def _check_base_macs(ports: str, hosts: str) -> None:
+    """Refuse one prefix of the MAC addresses of ports and of hosts.
+
+    :raises ConfigError: they have the same first three octets.
+    """
+    if ports.lower().replace("-", ":").split(":")[:3] == hosts.split(":")[:3]:
+        raise ConfigError(
+            f"dvr_base_mac: {hosts} begins as base_mac, {ports}: a host would get the MAC address "
+            "of a port; set another dvr_base_mac"
+        )
 
 
 def _check_ha_network(cidr: str, network_type: str | None, physical_network: str) -> None:

@@ -7,9 +7,11 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.subscription import AGENT_TYPES, Service
+from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import Kind
+from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.pools import HostMacs
 
@@ -38,6 +40,11 @@ def release_gateway_ports(unit: UnitOfWork, host: str, **filters: str) -> None:
     query = Query(filters={name: (text,) for name, text in wanted.items()})
     for row in unit.tx.resources.find(Kind.PORT, query):
         unit.context.handler("port").delete(unit, str(row.ref.id))
+
+
+def is_mac_of_port(reader: Reader, mac: Mac) -> bool:
+    """Return whether a port has *mac*: a host with it would drop what the port sends."""
+    return bool(reader.resources.find(Kind.PORT, Query(filters={"mac_address": (mac,)})))
 
 
 def _is_l2(agent_type: str) -> bool:

@@ -8,6 +8,7 @@ from netfw.drivers.support.log_limit import SenderLimit
 from netfw.errors import InvalidInput
 from netfw.model.address import Mac
 from netfw.model.agent import Agent
+from netfw.server.agents.host_resources import is_mac_of_port
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.pools import HostMacs
 
@@ -31,9 +32,13 @@ def claim_routing_mac(unit: UnitOfWork, agent: Agent) -> None:
     if known == mac:
         return
     base = unit.context.settings.dvr_base_mac.lower().split(":")[:3]
-    if known is not None or mac.split(":")[:3] != base or macs.is_assigned(mac):
+    if known is not None or mac.split(":")[:3] != base or _is_taken(unit, mac):
         _refuse(agent, mac)
     macs.assign(agent.host, mac)
+
+
+def _is_taken(unit: UnitOfWork, mac: Mac) -> bool:
+    return bool(HostMacs(unit.tx.connection).assigned([mac])) or is_mac_of_port(unit.tx, mac)
 
 
 def _refuse(agent: Agent, mac: Mac) -> None:

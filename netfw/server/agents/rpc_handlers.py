@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from attrs import frozen
 
@@ -23,13 +23,17 @@ from netfw.drivers.values.agent_requests import (
     SetPrefix,
 )
 from netfw.drivers.values.subscription import Service
-from netfw.errors import Conflict, NotFound, NotSupported
+from netfw.errors import Conflict, Exhausted, NotFound, NotSupported
 from netfw.model.address import Mac, derives, link_local_mac
 from netfw.model.device_owner import DeviceOwner, is_router_port
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
-from netfw.server.agents.host_resources import gateway_device_id, release_gateway_ports
+from netfw.server.agents.host_resources import (
+    gateway_device_id,
+    is_mac_of_port,
+    release_gateway_ports,
+)
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.service_ports import make_service_port
@@ -39,6 +43,7 @@ from netfw.server.db.database import Transaction
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 
 Answer = Callable[[Any], Any]
+MAC_ATTEMPTS: Final = 8
 
 
 @frozen
@@ -160,7 +165,10 @@ class AgentRpcHandlers:
         self.context.run(SERVER, handle, request.subnet, request.prefix)
 
     def ensure_host_mac(self, request: EnsureHostMac) -> Mac:
-        """Return the MAC address of a host; allocate it once."""
+        """Return the MAC address of a host; allocate it once.
+
+        :raises Exhausted: ports have the MAC addresses of its prefix.
+        """
         known = self.context.read(lambda view: HostMacs(view.connection).of(request.host))
         if known is not None:
             return known
@@ -169,7 +177,7 @@ class AgentRpcHandlers:
             macs = HostMacs(tx.connection)
             mac = macs.of(request.host)
             if mac is None:
-                mac = _generate_mac(self.context.settings.dvr_base_mac)
+                mac = _generate_mac(tx, self.context.settings.dvr_base_mac)
                 macs.assign(request.host, mac)
             return mac
 
@@ -287,7 +295,11 @@ def _first(ports: Iterable[Port]) -> Port | None:
     return next(iter(ports), None)
 
 
-def _generate_mac(base: str) -> Mac:
-    """Return a random MAC address with the first three octets of *base*."""
-    rest = (f"{random.getrandbits(8):02x}" for _ in range(3))
-    return Mac(":".join((*base.split(":")[:3], *rest)))
+def _generate_mac(tx: Transaction, base: str) -> Mac:
+    """Return a random MAC address with the first three octets of *base* that no port has."""
+    for _ in range(MAC_ATTEMPTS):
+        rest = (f"{random.getrandbits(8):02x}" for _ in range(3))
+        mac = Mac(":".join((*base.split(":")[:3], *rest)))
+        if not is_mac_of_port(tx, mac):
+            return mac
+    raise Exhausted(f"ports have MAC addresses that begin as {base}: have dvr_base_mac be another")

@@ -11,6 +11,7 @@ from netfw.errors import Exhausted, InvalidInput, MacAddressInUse
 from netfw.model.address import Mac
 from netfw.model.resource import Kind
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.allocation.pools import HostMacs
 
 ATTEMPTS = 8
 MAX_UNCHECKED = 4
@@ -23,7 +24,7 @@ NetworkMac = tuple[str, Mac]
 def macs(unit: UnitOfWork, bodies: Sequence[Body]) -> list[Mac]:
     """Return a MAC for each of *bodies*: the given one, or one that is free on its network.
 
-    :raises MacAddressInUse: a given one is taken.
+    :raises MacAddressInUse: a given one is taken by another port, or by a host.
     :raises Exhausted: the prefix of ``base_mac`` has hardly any left there.
     """
     chosen: dict[int, NetworkMac] = {}
@@ -37,6 +38,9 @@ def macs(unit: UnitOfWork, bodies: Sequence[Body]) -> list[Mac]:
             chosen[at] = network_mac
     for network, mac in _taken(unit, chosen.values()):
         raise MacAddressInUse(f"MAC address {mac} is taken by another port of network {network}")
+    if chosen:
+        for mac in HostMacs(unit.tx.connection).assigned(mac for _, mac in chosen.values()):
+            raise MacAddressInUse(f"MAC address {mac} is taken by a host, for what it routes")
     _generate(unit, bodies, chosen)
     return [chosen[at][1] for at in range(len(bodies))]
 

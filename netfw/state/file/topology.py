@@ -231,8 +231,13 @@ class _Build:
         router is distributed."""
         is_needed = bool(self._routers_with("distributed"))
         users: dict[Mac, str] = {}
+        ports = {port.mac: ref(port) for port in self._of(Port)}
         for name, host in hosts.items():
             mac = host.routing_mac or (derive_routing_mac(name) if is_needed else None)
+            if mac in ports:
+                other = self.gathered.entries[ports[mac]]
+                problem = f"{mac} is that of {other.path} in {other.file} too; state another one"
+                self.errors.append(self.gathered.hosts[name].diagnostic("routing_mac", problem))
             if mac is not None and users.setdefault(mac, name) != name:
                 problem = f"{mac} is that of host {users[mac]} too; state another one"
                 self.errors.append(self.gathered.hosts[name].diagnostic("routing_mac", problem))

@@ -18,7 +18,7 @@ from netfw.drivers.values.agent_requests import (
     ResolveDevices,
     SetPrefix,
 )
-from netfw.errors import Conflict, NotFound, NotSupported
+from netfw.errors import Conflict, Exhausted, MacAddressInUse, NotFound, NotSupported
 from netfw.model.address import as_address, derives
 from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.subnet import Ipv6Mode
@@ -236,6 +236,24 @@ def test_a_host_keeps_its_mac_and_no_other_has_it(env: Agents) -> None:
     assert env.ask(EnabledServices()) == {"router", "qos"}
     with pytest.raises(NotSupported, match="service_plugins"):
         env.ask(SetPrefix(subnet=SubnetId(uuid4()), prefix=None))
+
+
+@pytest.mark.spec("RPC-04", "L2-60")
+def test_no_port_and_no_host_have_one_mac(env: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every host would drop what the port sends."""
+    network, of_host = env.network(), str(env.ask(EnsureHostMac("h1")))
+    taken = f"{of_host} is taken by a host"
+    with pytest.raises(MacAddressInUse, match=taken):
+        env.create(network, ADMIN, mac_address=of_host.upper())
+    port = env.create(network, ADMIN, mac_address="fa:16:3f:00:00:00")
+    with pytest.raises(MacAddressInUse, match=taken):
+        env.update(port, ADMIN, mac_address=of_host)
+    bits = iter([0, 0, 0, 0, 0, 9])
+    monkeypatch.setattr("random.getrandbits", lambda _: next(bits))
+    assert env.ask(EnsureHostMac("h2")) == "fa:16:3f:00:00:09"
+    monkeypatch.setattr("random.getrandbits", lambda _: 0)
+    with pytest.raises(Exhausted, match="have dvr_base_mac be another"):
+        env.ask(EnsureHostMac("h3"))
 
 
 @pytest.mark.spec("RPC-04")

@@ -58,6 +58,7 @@ def test_tables_of_a_newer_release_end_the_start_with_what_to_run(tmp_path: Path
         ({"DEFAULT": {"l3_ha_network_type": "vxlam"}}, "l3_ha_network_type: 'vxlam' is not a type"),
         ({"DEFAULT": {"l3_ha_network_physical_name": "p"}}, "needs l3_ha_network_type"),
         ({"DEFAULT": {"l3_ha_net_cidr": "169.254.192.0/30"}}, "l3_ha_net_cidr: 169.254.192.0/30"),
+        ({"scheduling": {"dvr_base_mac": "fa:16:3e:00:00:00"}}, "begins as base_mac"),
         ({"DEFAULT": {"l3_ha_net_cidr": "fd00::/18"}}, "l3_ha_net_cidr: fd00::/18 is not an IPv4"),
         ({"DEFAULT": {"l3_ha_net_cidr": "169.254.192.1/18"}}, "l3_ha_net_cidr: 169.254.192.1/18"),
         (

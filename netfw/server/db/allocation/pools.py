@@ -136,10 +136,10 @@ class HostMacs:
         found = self._connection.execute(rows).scalar()
         return None if found is None else Mac(found)
 
-    def is_assigned(self, mac: Mac) -> bool:
-        """Return whether a host has *mac*."""
-        rows = select(HOST_MACS.c.host).where(HOST_MACS.c.mac == str(mac))
-        return self._connection.execute(rows).first() is not None
+    def assigned(self, macs: Iterable[Mac]) -> frozenset[Mac]:
+        """Return those of *macs* that hosts have."""
+        rows = select(HOST_MACS.c.mac).where(HOST_MACS.c.mac.in_([str(mac) for mac in macs]))
+        return frozenset(map(Mac, self._connection.execute(rows).scalars()))
 
     def assign(self, host: str, mac: Mac) -> None:
         """Assign *mac* to *host*.

@@ -67,6 +67,22 @@ def test_routing_mac_addresses_of_two_hosts_differ() -> None:
     assert f"{derived} is that of host a too" in error
 
 
+@pytest.mark.spec("DRV-21")
+def test_no_host_has_the_routing_mac_address_of_a_port() -> None:
+    """Every host would drop what the port sends."""
+    port = "networks: [{name: n}]\nports: [{name: p, network: n, mac_address: MAC}]\n"
+    stated = "hosts: {a: {routing_mac: FA:16:3f:00:00:01}}\n"
+    (error,) = errors_of(stated, port.replace("MAC", "fa:16:3f:00:00:01"))
+    assert "hosts.a.routing_mac: fa:16:3f:00:00:01 is that of ports[0] in 1.yaml too; st" in error
+    derived = derive_routing_mac("a")
+    good(f"hosts: {{a: {{}}}}\n{port.replace('MAC', derived)}")
+    (error,) = errors_of(
+        f"hosts: {{a: {{}}}}\nrouters: [{{name: r, distributed: true}}]\n"
+        f"{port.replace('MAC', derived)}"
+    )
+    assert f"{derived} is that of ports[0]" in error
+
+
 @pytest.mark.spec("DRV-21", "RPC-08")
 def test_a_floating_ip_is_on_the_host_of_its_port_if_that_has_a_gateway() -> None:
     assert the(FloatingIp, good(SAMPLE)).host == "host1"

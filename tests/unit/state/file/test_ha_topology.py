@@ -128,8 +128,9 @@ def test_ports_of_an_ha_router_are_on_all_its_hosts() -> None:
         (
             "vrid: 7",
             "vrid: 7, distributed: true",
-            "0.yaml:8: routers[0].distributed: a router of a file is highly available or distributed, "
-            "not both; remove distributed or ha, or use netfw-server, which has such routers",
+            "0.yaml:8: routers[0].distributed: a router of a file is highly available or "
+            "distributed, not both; remove distributed or ha, or use netfw-server, which has such "
+            "routers",
         ),
         (
             "[169.254.192.2]",
