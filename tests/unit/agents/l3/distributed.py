@@ -106,6 +106,7 @@ class GatewaySource(RecordingSource):
         self.gate.set()
         self.requested = threading.Event()
         self.refuses = False
+        self.refusal = None
 
     def request(self, request):
         if not isinstance(request, EnsureGatewayPort | ReleaseGatewayPort):
@@ -115,6 +116,8 @@ class GatewaySource(RecordingSource):
         assert self.gate.wait(60), "a test forgot to open the gate"
         if self.refuses:
             raise BackendUnavailable("the source does not answer")
+        if self.refusal is not None:
+            raise self.refusal
         port = agent_gateway_port(request.host)
         if isinstance(request, ReleaseGatewayPort):
             self.remove(ref(port))

@@ -12,6 +12,7 @@ from netfw.drivers.values.agent_requests import EnsureGatewayPort, ReleaseGatewa
 from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import RouterPart
+from netfw.errors import IpAddressGenerationFailure
 from netfw.model.resource import ref
 from netfw.testing.fakes.router import FakeRouter
 from tests.unit.agents.l3.distributed import (
@@ -19,13 +20,14 @@ from tests.unit.agents.l3.distributed import (
     ELSEWHERE,
     LOCAL_ONE,
     LOCAL_TWO,
+    PLAIN,
     GatewaySource,
     agent_gateway_port,
     desired,
     distributed_environments,
     instance,
 )
-from tests.unit.agents.l3.environment import HERE, OUTSIDE
+from tests.unit.agents.l3.environment import HERE, INNER, OUTSIDE, assigned
 
 MINE = instance(11, HERE)
 GATEWAY = AgentGatewayKey(OUTSIDE.id)
@@ -113,6 +115,24 @@ def test_failed_requests_are_retried(environment):
     count = len(found.asked(ReleaseGatewayPort))
     found.turn(100.0)
     assert len(found.asked(ReleaseGatewayPort)) == count
+
+
+@pytest.mark.spec("L3-62")
+def test_external_subnet_without_a_free_address_concerns_its_floating_ips_alone(
+    environment, caplog
+):
+    found = environment(*ELSEWHERE, *PLAIN, MINE, LOCAL_ONE, assigned(INNER), agent_mode="dvr_snat")
+    exhausted = IpAddressGenerationFailure("no address is left in 203.0.113.0/24 (subnet s)")
+    found.source.refusal = exhausted
+    status = found.until(lambda status: status.degraded.get(str(GATEWAY)), pace=1.0)
+    assert status.degraded[str(GATEWAY)] == str(exhausted)
+    assert f"{GATEWAY}: {exhausted}; retrying later" in caplog.text
+    reason = f"it waits: {WAITS}: {exhausted}"
+    found.until(lambda status: found.report(LOCAL_ONE) == ("DOWN", reason), pace=1.0)
+    assert found.report(DVR) == found.report(INNER) == ("ACTIVE", "")
+    found.source.refusal = None
+    found.until(lambda status: found.report(LOCAL_ONE) == ("ACTIVE", ""), pace=1.0)
+    assert str(GATEWAY) not in found.ready().degraded
 
 
 @pytest.mark.spec("L3-62")

@@ -14,7 +14,7 @@ from netfw.drivers.values.agent_requests import (
     EnsureHostMac,
     ReleaseGatewayPort,
 )
-from netfw.errors import Conflict, NotFound
+from netfw.errors import Conflict, IpAddressGenerationFailure, NotFound
 from netfw.model.ids import NetworkId
 from netfw.server.db import Database
 from tests.lab.server.l3.environment import ADMIN, Json, Layer3
@@ -68,6 +68,19 @@ def test_a_released_port_is_gone_with_its_address(hosts: Hosts) -> None:
         hosts.release("one")
     hosts.release("one")
     assert {port["id"] for port in hosts.ports()} == kept
+
+
+@pytest.mark.spec("L3-62")
+def test_a_subnet_without_a_free_address_is_named_and_one_that_is_freed_is_used(
+    hosts: Hosts,
+) -> None:
+    taken = [hosts.core.port(hosts.network, ADMIN) for _ in range(13)]
+    with pytest.raises(IpAddressGenerationFailure, match=r"no address is left in 203.0.113.0/28"):
+        hosts.ensure("one")
+    assert hosts.ports() == []
+    hosts.core.delete("port", taken[5]["id"], ADMIN)
+    port = hosts.core.show("port", hosts.ensure("one"))
+    assert port["fixed_ips"] == taken[5]["fixed_ips"]
 
 
 def test_release_without_a_port_or_network_is_no_error(hosts: Hosts) -> None:
