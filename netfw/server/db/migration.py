@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, Engine, inspect
 
 from netfw.errors import BackendBroken, Conflict, InvalidInput
 from netfw.server.db.database import Database
@@ -46,7 +46,7 @@ def current(database: Database) -> str | None:
 
     :raises BackendUnavailable: the database does not answer.
     """
-    with _connection(database) as connection:
+    with _connection(database.reading) as connection:
         if not inspect(connection).has_table(VERSION_TABLE):
             return None
         found = connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
@@ -82,7 +82,7 @@ def differences(database: Database) -> tuple[str, ...]:
     """
     from alembic.autogenerate import compare_metadata
 
-    with _connection(database) as connection:
+    with _connection(database.reading) as connection:
         found = compare_metadata(_context(connection), TABLES)
     return tuple(_describe(each) for each in found)
 
@@ -94,7 +94,7 @@ def _migrate(database: Database, to: str, steps: Steps) -> None:
     _refuse_newer(current(database))
     scripts = _scripts()
 
-    with _connection(database) as connection, _migration_lock(connection):
+    with _connection(database.writing) as connection, _migration_lock(connection):
 
         def chosen(revision: Any, _: object) -> Any:
             found = steps(scripts, revision, to)
@@ -124,10 +124,10 @@ def _check_downgrades(connection: Connection, steps: Any) -> None:
 
 
 @contextmanager
-def _connection(database: Database) -> Iterator[Connection]:
+def _connection(engine: Engine) -> Iterator[Connection]:
     """Yield one connection, whose transaction holds all steps where DDL is transactional."""
     try:
-        with database.writing.connect() as connection:
+        with engine.connect() as connection:
             yield connection
     except FAILURES as exc:
         raise translate_error(exc) from exc
@@ -141,7 +141,8 @@ def _migration_lock(connection: Connection) -> Iterator[None]:
     with the transaction.
     """
     name = connection.dialect.name
-    connection.exec_driver_sql("SELECT 1")
+    if name == "sqlite":
+        _begin_on_sqlite(connection)
     if name == "postgresql":
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
@@ -155,6 +156,18 @@ def _migration_lock(connection: Connection) -> Iterator[None]:
         yield
     finally:
         connection.exec_driver_sql(f"SELECT RELEASE_LOCK({lock})")
+
+
+def _begin_on_sqlite(connection: Connection) -> None:
+    """Begin the transaction, which waits for a concurrent one longer than others do."""
+    raw = connection.connection.cursor()
+    former = raw.execute("PRAGMA busy_timeout").fetchone()[0]
+    raw.execute(f"PRAGMA busy_timeout = {LOCK_TIMEOUT * 1000}")
+    try:
+        connection.exec_driver_sql("SELECT 1")
+    finally:
+        raw.execute(f"PRAGMA busy_timeout = {former}")
+        raw.close()
 
 
 def _context(connection: Connection) -> MigrationContext:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -88,9 +89,11 @@ def create_sqlite_file(url: URL, named_by: str) -> None:
         )
 
 
-_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -4000")
+_PRAGMAS = ("synchronous = FULL", "foreign_keys = ON", "cache_size = -4000")
 
 
+WAL_PAUSE = 0.01
+"""Seconds between two attempts to switch a file to a write-ahead log."""
 READ_STATEMENTS = 32
 """Statements that a reading connection of SQLite keeps: one of a list with a thousand values takes
 300 kB, and each number of values is another one."""
@@ -142,6 +145,7 @@ def _sqlite(url: URL, limits: Limits, begin: str, *, connections: int, statement
 
     def prepare(connection: sqlite3.Connection, _: object) -> None:
         connection.isolation_level = None  # the driver starts no transactions itself
+        _use_wal(connection, limits.lock_timeout)
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
 
@@ -151,6 +155,22 @@ def _sqlite(url: URL, limits: Limits, begin: str, *, connections: int, statement
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", start)
     return engine
+
+
+def _use_wal(connection: sqlite3.Connection, seconds: float) -> None:
+    """Switch the file to a write-ahead log; wait for *seconds* at most while others write to it.
+
+    SQLite does not wait here by itself: it refuses at once a second process that opens a new file.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").close()
+            return
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(WAL_PAUSE)
 
 
 def _server(url: URL, limits: Limits, isolation: Any) -> Engine:
