@@ -42,9 +42,10 @@ lint: $(READY) ## style, formatting and duplicate spec copies
 	@$(BIN)/python tools/spec_copy.py
 	@$(BIN)/python tools/vocabulary.py
 
-types: $(READY) ## mypy --strict on netfw, netfw_drivers and the embedding samples
+types: $(READY) ## mypy --strict on netfw, netfw_drivers and the embedding samples; names and calls in tests
 	$(call STEP,types)
 	@$(BIN)/mypy
+	@$(BIN)/mypy $(addprefix -p tests.,system server)
 	@$(BIN)/mypy samples/embedding
 
 imports: $(READY) ## who may import whom

@@ -83,7 +83,7 @@ class Capture:
         with contextlib.suppress(BlockingIOError):
             while True:
                 content, address = self._socket.recvfrom(65536)
-                if address[2] != socket.PACKET_OUTGOING:  # type: ignore[attr-defined]
+                if address[2] != socket.PACKET_OUTGOING:
                     found.append(Frame(content))
         return found
 

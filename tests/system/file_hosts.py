@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host

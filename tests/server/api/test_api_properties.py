@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -21,7 +22,7 @@ SECONDS = float(os.environ.get("NETFW_API_SECONDS", "3600" if LONG else "1"))
 @pytest.mark.spec("API-13")
 @pytest.mark.timeout(SECONDS + 600)
 def test_no_request_is_answered_by_a_fault_of_the_server_and_nothing_grows(
-    plugins: list[HandlerPlugin], record_property: pytest.RecordProperty
+    plugins: list[HandlerPlugin], record_property: Callable[[str, object], None]
 ) -> None:
     plugins.append(RouterPlugin(plugins[0].context))
     client = api(plugins)

@@ -178,6 +178,7 @@ class DhcpNet:
     def kill_server(self, host: ServedHost) -> int:
         """End its dnsmasq as a crash would; the pid that it had."""
         pid = wait_until(lambda: self.server_pid(host), "dnsmasq runs")
+        assert pid is not None
         os.kill(pid, signal.SIGKILL)
         return pid
 

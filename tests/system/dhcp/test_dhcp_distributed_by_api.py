@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_instances_on_both_hosts_are_answered_from_one_port(net: DhcpNet) -> Non
 @pytest.mark.spec("DHCP-81", "DHCP-82")
 def test_a_further_subnet_is_served_from_the_same_port(net: DhcpNet) -> None:
     (server,) = net.servers()
-    modes = dict.fromkeys(("ipv6_ra_mode", "ipv6_address_mode"), "dhcpv6-stateful")
+    modes: dict[str, Any] = dict.fromkeys(("ipv6_ra_mode", "ipv6_address_mode"), "dhcpv6-stateful")
     subnet = net.subnet(6, **modes)
     (grown,) = net.servers()
     assert grown.id == server.id

@@ -71,7 +71,7 @@ def test_what_the_api_says_is_what_the_client_hears(net: DhcpNet) -> None:
     assert lease.options[42] == bytes([192, 0, 2, 42])
     (subnet,) = net.cloud.network.subnets(network_id=net.network.id)
     net.cloud.network.update_subnet(subnet.id, dns_nameservers=["192.0.2.53"])
-    wait_until(lambda: [str(each) for each in client.renew().dns] == ["192.0.2.53"])
+    wait_until(lambda: (lease := client.renew()) and [*map(str, lease.dns)] == ["192.0.2.53"])
 
 
 @pytest.mark.spec("DHCP-46")

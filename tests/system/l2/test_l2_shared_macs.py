@@ -100,6 +100,7 @@ class SharedRouter:
         """Announce the addresses of the router from *host*."""
         replica = self.replicas[host]
         addresses = ip_address(self.port.v4), ip_address(self.port.v6)
+        assert replica.device is not None
         replica.call(announce_addresses, replica.device, addresses, router=True)
 
     def deactivate(self, host: str) -> None:

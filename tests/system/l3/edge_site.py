@@ -175,7 +175,7 @@ def edge_site() -> Iterator[EdgeSite]:
         stack.callback(database.stop)
         url = database.start().create("netfw")
         _make_tables(url)
-        options = {**VLAN_OPTIONS, "database": {"connection": url}}
+        options: dict[str, Mapping[str, object]] = {**VLAN_OPTIONS, "database": {"connection": url}}
         cloud = stack.enter_context(make_cloud(options))
         cloud.server.start()
         site = EdgeSite(cloud, database)

@@ -41,7 +41,7 @@ class HaFileSite:
 
     def roles(self) -> Mapping[str, str]:
         """Return the roles in the status files, by host."""
-        found = {}
+        found: dict[str, str] = {}
         for name in self.hosts:
             text = Path(f"{self.site.path}.status.{name}.l3.json").read_text()
             lines = json.loads(text)["resources"]

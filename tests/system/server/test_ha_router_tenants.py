@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.timeout(180), pytest.mark.spec("API-17", "API-18")]
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[PrivateNetfw]:
     sandbox.require()
-    options = {
+    options: dict[str, dict[str, object]] = {
         "DEFAULT": {"l3_ha": True},
         "quotas": {"quota_network": 0, "quota_subnet": 0, "quota_port": 0},
     }

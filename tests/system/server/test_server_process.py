@@ -312,7 +312,7 @@ def test_rules_tokens_and_logging_change_while_it_runs(tmp_path: Path) -> None:
     rules = tmp_path / "policy.yaml"
     rules.write_text("{}\n")
     log = tmp_path / "log.json"
-    options = {
+    options: dict[str, dict[str, object]] = {
         "DEFAULT": {"log_format": "json", "log_file": log},
         "policy": {"file": rules},
     }

@@ -26,9 +26,11 @@ def _sandbox() -> None:
 def test_what_cannot_be_is_found_before_the_database_is_touched(tmp_path: Path) -> None:
     rules = tmp_path / "policy.yaml"
     rules.write_text('create_netwrk: "role:admin"\n')
-    for number, wrong in enumerate(
-        ({"api": {"bind": "127.0.0.1:99999"}}, {"policy": {"file": rules}})
-    ):
+    configs: tuple[dict[str, dict[str, object]], ...] = (
+        {"api": {"bind": "127.0.0.1:99999"}},
+        {"policy": {"file": rules}},
+    )
+    for number, wrong in enumerate(configs):
         server = PrivateNetfw(tmp_path / f"server{number}", wrong)
         with pytest.raises(BackendBroken):
             server.start()
