@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from configparser import ConfigParser
 from importlib.metadata import distribution
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        for folder, mark in MARKED_FOLDERS.items():
-            if item.path.is_relative_to(_HERE / folder):
+    for path, tests in groupby(items, key=lambda item: item.path):  # one path for many tests
+        marks = [mark for folder, mark in MARKED_FOLDERS.items() if _is_in(path, folder)]
+        for item in tests:
+            for mark in marks:
                 item.add_marker(mark)
+
+
+def _is_in(path: Path, folder: str) -> bool:
+    return path.is_relative_to(_HERE / folder)
