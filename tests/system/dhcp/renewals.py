@@ -34,7 +34,10 @@ class Renewals:
         self.foreign: set[IPv4Address] = set()
         """Addresses that it was told instead of its own."""
         self.answers: list[float] = []
-        """When it was told that the address is its own."""
+        """When those requests were made after which it was told that the address is its own."""
+        self._requests: dict[int, float] = {}
+        """When each request was made, by its number: on a busy machine an answer takes longer than
+        the next request."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -53,9 +56,9 @@ class Renewals:
 
     def await_answer(self, timeout: float = 40.0) -> None:
         """Wait until a request is answered that is made from now on."""
-        requested = time.monotonic() + EVERY
-        while not self.answers or self.answers[-1] < requested:
-            assert time.monotonic() < requested + timeout, f"{self._address}: nobody renews it"
+        begun = time.monotonic()
+        while not self.answers or self.answers[-1] < begun:
+            assert time.monotonic() < begun + timeout, f"{self._address}: nobody renews it"
             time.sleep(0.02)
 
     def check(self) -> None:
@@ -66,27 +69,31 @@ class Renewals:
 
     @property
     def longest_silence(self) -> float:
-        """Seconds."""
+        """Seconds between two requests that were answered, with none in between."""
         return max(b - a for a, b in zip(self.answers, self.answers[1:], strict=False))
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             number = random.getrandbits(32)
+            self._requests[number] = time.monotonic()
             with contextlib.suppress(OSError):  # the device may be without a carrier
                 self._socket.sendto(self._request(number), ("255.255.255.255", 67))
             until = time.monotonic() + EVERY
             while (left := until - time.monotonic()) > 0:
                 self._socket.settimeout(left)
                 with contextlib.suppress(OSError):
-                    self._take(self._socket.recv(2000), number)
+                    self._take(self._socket.recv(2000))
 
     def _request(self, number: int) -> bytes:
         head = struct.pack("!4BIHH4s12x16s192x", 1, 1, 6, 0, number, 0, 0,
                            self._address.packed, self._mac)  # fmt: skip
         return head + _COOKIE + bytes([_TYPE, 1, _REQUEST, _END])
 
-    def _take(self, packet: bytes, number: int) -> None:
-        if len(packet) < 243 or struct.unpack_from("!I", packet, 4) != (number,):
+    def _take(self, packet: bytes) -> None:
+        if len(packet) < 243:
+            return
+        requested = self._requests.get(struct.unpack_from("!I", packet, 4)[0])
+        if requested is None:
             return
         kind = packet[packet.index(bytes([_TYPE, 1]), 240) + 2]
         told = IPv4Address(packet[16:20])
@@ -95,7 +102,7 @@ class Renewals:
         elif kind == _ACK and told != self._address:
             self.foreign.add(told)
         elif kind == _ACK:
-            self.answers.append(time.monotonic())
+            self.answers.append(requested)
 
 
 def _open(device: str) -> socket.socket:
