@@ -50,7 +50,10 @@ class DhclientRunner(DaemonRunner):
         return make_program(router, self._read_client(router), self._settings)
 
     def run(self, step: RunDaemon) -> None:
-        self.halt(step.router)
+        if step.program is None:
+            self.halt(step.router)
+        else:  # its leases go on
+            self._end(step.router)
         text = WriteFile(str(self._path(step.router)), step.text_of_file, self.MODE)
         change_files([text], self._scratch)
         if step.program is not None:
@@ -85,8 +88,7 @@ class DhclientRunner(DaemonRunner):
         :raises BackendError: the machine refused.
         """
         self._leases.forget(router)
-        self._supervisor.stop(self._key(router))
-        self._supervised.discard(router)
+        self._end(router)
 
     def stop(self, router: PartId) -> None:
         self._leases.forget(router)
@@ -95,6 +97,10 @@ class DhclientRunner(DaemonRunner):
     def forget(self) -> None:
         super().forget()
         self._leases.close()
+
+    def _end(self, router: PartId) -> None:
+        self._supervisor.stop(self._key(router))
+        self._supervised.discard(router)
 
     def _watch(self, router: PartId) -> None:
         client, leases = self._read_client(router), self._lease_path(router)

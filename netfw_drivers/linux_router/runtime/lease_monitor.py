@@ -57,6 +57,14 @@ class _Watched:
             if self._is_new(subnet, prefix)
         }
 
+    def succeed(self, former: _Watched) -> None:
+        """Report nothing again that was reported of *former*: a client with the same device, for
+        other subnets."""
+        if former.client.mac == self.client.mac:
+            present = {*self.client.subnets.values()}
+            known = former.reported.items()
+            self.reported = {subnet: prefix for subnet, prefix in known if subnet in present}
+
     def _is_new(self, subnet: SubnetId, prefix: IPv6Network | None) -> bool:
         if subnet not in self.reported:
             return prefix is not None or not self.is_shared
@@ -76,12 +84,18 @@ class LeaseMonitor:
         self._stop: threading.Event | None = None
 
     def watch(self, part: PartId, client: PrefixClient, path: Path, *, is_shared: bool) -> None:
-        """Report what was delegated to a client, and every change of it."""
+        """Report what was delegated to a client, and every change of it.
+
+        A client in place of another one of the part reports what changed alone.
+        """
         with self._lock:
             former = self._watched.get(part)
             if former is not None and former.client == client:
                 return
-            self._watched[part] = _Watched(path, client, is_shared)
+            watched = _Watched(path, client, is_shared)
+            if former is not None:
+                watched.succeed(former)
+            self._watched[part] = watched
             if self._stop is None:
                 stop = self._stop = threading.Event()
                 thread = threading.Thread(target=self._run, args=(stop,), daemon=True)
