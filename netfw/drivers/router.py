@@ -25,11 +25,7 @@ class RouterCapability(Capability):
     DISTRIBUTED = "distributed"
     """Routers can be distributed: local and central parts, agent gateways."""
     PREFIX_DELEGATION = "prefix_delegation"
-    """A provider can delegate the prefixes of subnets (``RouterPort.delegated``).  While a router
-    has a gateway and such an interface, the driver requests a prefix for each subnet, on the active
-    host of a highly available router alone.  It sends ``PrefixDelegated`` for each prefix, once
-    after its start and at every change.  A prefix survives restarts of the driver, its processes
-    and the host."""
+    """A provider can delegate the prefixes of subnets (``RouterPort.delegated``): promise 17."""
 
 
 class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
@@ -87,6 +83,11 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
     16. Routers share the agent gateway of a host to a network: their floating IPs at local parts
         enter and leave by it, without a central part.  A router, part or floating IP that comes or
         goes loses no packet of the others.
+    17. While a full or central part has a gateway and ports with ``RouterPort.delegated``, the
+        driver requests a prefix of 64 bits for each of these subnets, on the active host of a
+        highly available router alone.  It sends ``PrefixDelegated`` for each, once after its start
+        and at every change, and renumbers nothing itself.  A prefix survives restarts of driver,
+        processes and host, a failover, and changes of other subnets.
     """
 
     GROUP: ClassVar[str] = "netfw.router_drivers"

@@ -25,6 +25,7 @@ from tests.conformance.router.fake_parts import (
     part_of,
     part_update,
     public_key,
+    public_router,
 )
 from tests.conformance.router.fake_router import FakeRouterDriver, Observed
 
@@ -72,7 +73,7 @@ class FakeDistributedRouterDriver(FakeRouterDriver):
 
     def kind(self, router) -> RouterPart:
         plain = router in self.backend.routers and self.backend.local_part(router) is None
-        return RouterPart.FULL if plain and router == public(router) else part_of(router)
+        return RouterPart.FULL if plain and router == public_router(router) else part_of(router)
 
     def namespace_of(self, router: RouterId, part: RouterPart) -> str | None:
         return f"{'snat' if part is RouterPart.CENTRAL else 'qrouter'}-{router}"
@@ -173,8 +174,3 @@ class FakeDistributedRouterDriver(FakeRouterDriver):
         port = self.backend.outside_port(router)
         if port is not None and self.backend.is_active(router):
             self.backend.announce(port, address)
-
-
-def public(router):
-    """Return the id of the router of a part."""
-    return router.router if isinstance(router, CentralPart) else router

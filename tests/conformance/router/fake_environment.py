@@ -26,6 +26,7 @@ from tests.conformance.router.fake_distributed_backend import FakeDistributedBac
 from tests.conformance.router.fake_distributed_router import FakeDistributedRouterDriver
 from tests.conformance.router.fake_fabric import FakeFabric
 from tests.conformance.router.fake_parts import public_key
+from tests.conformance.router.fake_prefixes import FakeProvider
 from tests.conformance.router.fake_router import FakeRouterDriver
 from tests.conformance.router.fake_router_backend import Packet
 
@@ -220,6 +221,7 @@ class FakeRouterEnvironment(RouterEnvironment):
             things.clear()
         self.backend.listening.clear()
         self.backend.foreign.clear()
+        self.backend.fabric.providers.clear()
         self.backend.advertised.clear()
 
     def found(self, router, ports):
@@ -301,6 +303,11 @@ class FakeRouterEnvironment(RouterEnvironment):
 
     def sent_frames(self, ports) -> int:
         return sum(self.backend.sent[port.id] for port in ports)
+
+    def prefix_provider(self, network, addresses):
+        provider = FakeProvider(self.backend.fabric, network)
+        self.backend.fabric.providers.append(provider)
+        return provider
 
     def drifts(self):
         def spoil(key, value) -> None:

@@ -7,6 +7,7 @@ from attrs import define, field
 from netfw.drivers.values.router_values import RoleChanged
 from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
+from tests.conformance.router.fake_prefixes import renew
 
 
 @define(slots=False, eq=False)
@@ -19,6 +20,8 @@ class FakeFabric:
     hosts: list = field(factory=list)
     cut_off: list = field(factory=list)
     """Hosts that hear no other one."""
+    providers: list = field(factory=list)
+    """Providers of prefixes."""
 
     def near(self, host) -> list:
         """Return the hosts that exchange frames with *host*, and itself as the first."""
@@ -36,6 +39,12 @@ class FakeFabric:
             for router in host.routers:
                 if host.ha(router) is not None:
                     self.set_role(host, router, self.elected_role(host, router))
+        self.renew()
+
+    def renew(self) -> None:
+        """Have all clients renew their delegated prefixes."""
+        for host in tuple(self.hosts):
+            renew(host, self.providers)
 
     def elected_role(self, host, router: RouterId) -> HaRole:
         group = [each for each in self.near(host) if each.joins_election(router)]

@@ -95,6 +95,11 @@ def public_key(key):
     return key
 
 
+def public_router(router):
+    """Return the id of the router of a part."""
+    return router.router if isinstance(router, CentralPart) else router
+
+
 def part_of(router) -> RouterPart:
     """Return which part of a distributed router this is."""
     return RouterPart.CENTRAL if isinstance(router, CentralPart) else RouterPart.LOCAL

@@ -36,6 +36,7 @@ from netfw.errors import (
 from netfw.model.address import link_local
 from netfw.model.ids import FloatingIpId, RouterId
 from netfw.plan import Operation, Plan, Stage, Update
+from tests.conformance.router.fake_prefixes import FakePrefixClient
 from tests.conformance.router.fake_router_backend import FakeRouterBackend
 
 MARKS = 32
@@ -49,20 +50,24 @@ class Observed:
     foreign: frozenset
 
 
-class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverValue, Observed]):
+class FakeRouterDriver(
+    FakePrefixClient, RouterDriver, Reconciler[RouterDriverKey, RouterDriverValue, Observed]
+):
     VERSION = 2
 
     def __init__(self, backend: FakeRouterBackend) -> None:
         self.backend = backend
         self.grants: dict[str, Grant] = {}
         self.requests: dict[str, GrantRequest] = {}
+        self.start_client()
 
     @classmethod
     def from_conf(cls, options, host):
         return cls(host.share(FakeRouterBackend, FakeRouterBackend))
 
     def describe(self) -> DriverInfo[HostCapability | RouterCapability]:
-        return DriverInfo("fake", {HostCapability.PLAN, HostCapability.WATCH, RouterCapability.HA})
+        own = {RouterCapability.HA, RouterCapability.PREFIX_DELEGATION}
+        return DriverInfo("fake", {HostCapability.PLAN, HostCapability.WATCH, *own})
 
     def status(self, router: RouterId) -> RouterStatus:
         self.backend.check_online()
@@ -103,6 +108,7 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
             sink(event)
 
         self.backend.sinks.append(handle)
+        self.watch_prefixes(sink)
 
     def handle_event(self, event) -> None:
         """Announce floating IPs whose gateway is wired now."""
@@ -113,6 +119,7 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
 
     def close(self) -> None:
         self.backend.sinks.clear()
+        self.backend.lease_watchers.clear()
 
     def present(self) -> frozenset[RouterDriverKey]:
         self.backend.check_online()
@@ -276,6 +283,7 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
             backend.sources |= {port.id: self.source(port) for port in state.full.interfaces}
             self.write_router(router, state)
         backend.dead.discard(router)
+        self.request_prefixes(router, state)
         backend.fabric.elect()
         after = self.gateway_addresses(router)
         self.end_connections(router, before - after)

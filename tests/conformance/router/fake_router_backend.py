@@ -65,6 +65,11 @@ class FakeRouterBackend:
     preempts: bool = False
     sent: Counter[PortId] = field(factory=Counter)
     """Frames that ports of routers sent by themselves."""
+    prefix_requests: dict = field(factory=dict)
+    """What the clients for delegated prefixes request, by router."""
+    leases: dict = field(factory=dict)
+    """Prefixes by router and subnet; ``None``: one that expired."""
+    lease_watchers: list = field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         self.fabric.hosts.append(self)
@@ -100,6 +105,9 @@ class FakeRouterBackend:
         return self.is_active(router)
 
     def advertises(self, router: RouterId) -> bool:
+        return self.is_active(router)
+
+    def requests_prefixes(self, router: RouterId) -> bool:
         return self.is_active(router)
 
     def gateway_port(self, router: RouterId) -> RouterPort | None:

@@ -40,8 +40,8 @@ def legacy_tools() -> Iterator[None]:
 
 
 @pytest.mark.spec(
-    "L3-11", "L3-20", "L3-21", "L3-22", "L3-23", "L3-24", "L3-25", "L3-26", "L3-28", "L3-30",
-    "L3-31", "L3-61", "L3-62", "L3-63", "L3-66", "L3-69", "MD-03",
+    "L3-11", "L3-20", "L3-21", "L3-22", "L3-23", "L3-24", "L3-25", "L3-26", "L3-27", "L3-28",
+    "L3-30", "L3-31", "L3-32", "L3-33", "L3-61", "L3-62", "L3-63", "L3-66", "L3-69", "MD-03",
 )  # fmt: skip
 class TestLinuxRouterDriver(RouterDriverConformance):
     """The driver with the iptables that the system chose."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
+from ipaddress import IPv6Network
 from typing import ClassVar
 
 from attrs import field, frozen
@@ -138,6 +139,19 @@ class Machine(ABC):
         listener in the router saw, or ``None``."""
 
 
+class PrefixProvider(ABC):
+    """A DHCPv6 server on an external network, which delegates prefixes of 64 bits."""
+
+    @abstractmethod
+    def delegate(self, pool: IPv6Network, *, valid: int = 3600) -> None:
+        """Delegate prefixes of *pool* from now on, for *valid* seconds; a client has to renew its
+        prefix within a few seconds, and gets one of *pool* in place of one of another pool."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Answer no more, and release nothing: the clients' prefixes expire."""
+
+
 class RouterEnvironment(ABC):
     """A host with a switch on which a router driver works, and networks with machines on it."""
 
@@ -243,3 +257,12 @@ class RouterEnvironment(ABC):
     def sent_frames(self, ports: Collection[RouterPort]) -> int:
         """Return how many frames the switch has received from these ports so far."""
         raise NotImplementedError("override `sent_frames`: what does the switch count?")
+
+    def prefix_provider(
+        self, network: NetworkId, addresses: Collection[IpInterface]
+    ) -> PrefixProvider:
+        """Plug a provider into an external *network*; for ``RouterCapability.PREFIX_DELEGATION``.
+
+        It delegates nothing yet, and ends with `dismiss`.
+        """
+        raise NotImplementedError("override `prefix_provider`: which server delegates prefixes?")

@@ -40,10 +40,16 @@ from netfw.testing.conformance.dhcp.lab_host import (
     start_second_host,
 )
 from netfw.testing.conformance.router.echo_service import EchoService
-from netfw.testing.conformance.router.environment import FoundRouter, Machine, RouterEnvironment
+from netfw.testing.conformance.router.environment import (
+    FoundRouter,
+    Machine,
+    PrefixProvider,
+    RouterEnvironment,
+)
 from netfw.testing.conformance.router.factories import next_mac
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.conformance.router.lab_peer_driver import OtherHostRouterDriver
+from netfw.testing.conformance.router.lab_prefix_provider import LabPrefixProvider
 from netfw.testing.conformance.router.port_admission import PortAdmission
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance, Plug
@@ -81,6 +87,7 @@ class RouterLabEnvironment(RouterEnvironment):
         self._machines: list[LabMachine] = []
         self._listeners: list[socket.socket] = []
         self._foreign: list[str] = []
+        self._providers: list[LabPrefixProvider] = []
         self._peer: RouterLabPeer | None = None
 
     def make_router(self, host: HostResources, directory: Path) -> RouterDriver:
@@ -167,6 +174,8 @@ class RouterLabEnvironment(RouterEnvironment):
     def dismiss(self) -> None:
         while self._listeners:
             self._service.release(self._listeners.pop())
+        while self._providers:
+            self._providers.pop().close()
         while self._machines:
             machine = self._machines.pop()
             machine.close()
@@ -284,6 +293,15 @@ class RouterLabEnvironment(RouterEnvironment):
                 (details,) = json.loads(self._site.ip(*words))
                 sent += details["stats64"]["tx"]["packets"]
         return sent
+
+    def prefix_provider(
+        self, network: NetworkId, addresses: Collection[IpInterface]
+    ) -> PrefixProvider:
+        machine = self.machine(network, addresses)
+        assert isinstance(machine, LabMachine)
+        provider = LabPrefixProvider(machine.instance, addresses)
+        self._providers.append(provider)
+        return provider
 
     def _in_netns(self, *words: str) -> Spoil:
         def spoil(_: RouterKey, value: RouterState) -> None:

@@ -36,8 +36,8 @@ from netfw.testing.conformance.router.distributed_factories import (
 from netfw.testing.conformance.router.environment import FoundRouter
 from netfw.testing.conformance.router.factories import make_external, make_net, make_site
 from netfw.testing.conformance.router.forwarding import RouterForwardingConformance
-from netfw.testing.conformance.router.high_availability import RouterHaConformance
 from netfw.testing.conformance.router.persistence import RouterPersistenceConformance
+from netfw.testing.conformance.router.prefix_delegation import RouterDelegationConformance
 from netfw.testing.conformance.router.services import RouterServicesConformance
 from netfw.testing.conformance.router.translation import RouterTranslationConformance
 from netfw.testing.lab.wait import wait_until
@@ -50,7 +50,7 @@ class RouterDriverConformance(
     RouterTranslationConformance,
     RouterServicesConformance,
     RouterPersistenceConformance,
-    RouterHaConformance,
+    RouterDelegationConformance,
     RouterDistributedConformance,
     BackendOptionalConformance[RouterDriverKey, RouterDriverValue],
 ):
