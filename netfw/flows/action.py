@@ -35,6 +35,7 @@ __all__ = [
     "Note",
     "Output",
     "OutputTo",
+    "PacketLimit",
     "PopVlan",
     "PushVlan",
     "Resubmit",
@@ -81,12 +82,28 @@ class OutputTo:
 
 
 @frozen
+class PacketLimit:
+    """At most *rate* packets a second, and *burst* at once, of all flows that name *meter*."""
+
+    meter: int
+    rate: int
+    burst: int
+
+    def __attrs_post_init__(self) -> None:
+        _check_meter(self.meter)
+        if not 0 < self.rate < 1 << 32 or not 0 < self.burst < 1 << 32:
+            raise ValueError(f"rate and burst are from 1 to 2^32 - 1: {self.rate}, {self.burst}")
+
+
+@frozen
 class SendToController:
     """Send the packet, or its first bytes, to the controller."""
 
     max_len: int = 0xFFFF
     controller_id: int = 0
     userdata: bytes = b""
+    limit: PacketLimit | None = None
+    """The switch drops what exceeds it, and continues with the other actions."""
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.max_len <= 0xFFFF or not 0 <= self.controller_id <= 0xFFFF:
@@ -221,8 +238,7 @@ class Meter:
     id: int
 
     def __attrs_post_init__(self) -> None:
-        if not 0 < self.id < 0xFFFF0000:
-            raise ValueError(f"not the number of a meter: {self.id}")
+        _check_meter(self.id)
 
 
 @frozen
@@ -239,6 +255,11 @@ class SetQueue:
 def _check_table(number: int) -> None:
     if number not in TABLES:
         raise ValueError(f"there are tables 0 to 253, not {number}")
+
+
+def _check_meter(number: int) -> None:
+    if not 0 < number < 0xFFFF0000:
+        raise ValueError(f"not the number of a meter: {number}")
 
 
 def drop() -> tuple[()]:
@@ -273,9 +294,13 @@ def back() -> Output:
 
 
 def controller(
-    max_len: int = 0xFFFF, *, controller_id: int = 0, userdata: bytes = b""
+    max_len: int = 0xFFFF,
+    *,
+    controller_id: int = 0,
+    userdata: bytes = b"",
+    limit: PacketLimit | None = None,
 ) -> SendToController:
-    return SendToController(max_len, controller_id, userdata)
+    return SendToController(max_len, controller_id, userdata, limit)
 
 
 def load(where: BitSource, value: int) -> Load:

@@ -71,11 +71,12 @@ def _output(action: Output, ports: Names) -> str:
 
 
 def _controller(action: SendToController, ports: Names) -> str:
-    if not action.controller_id and not action.userdata:
+    if not action.controller_id and not action.userdata and action.limit is None:
         return f"CONTROLLER:{action.max_len}"
     parts = [] if action.max_len == 0xFFFF else [f"max_len={action.max_len}"]
     parts += [f"id={action.controller_id}"] if action.controller_id else []
     parts += [f"userdata={_dotted(action.userdata)}"] if action.userdata else []
+    parts += [f"meter_id={action.limit.meter}"] if action.limit is not None else []
     return f"controller({','.join(parts)})"
 
 

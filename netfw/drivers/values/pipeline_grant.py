@@ -105,8 +105,8 @@ class Grant:
     input port, or to the controller.  They may use connection tracking, whose state is cleared
     before a firewall, queues, and conjunctions, whose ids are local to a table.  They may not
     write other state of a packet (other registers, metadata, marks, the tunnel, the input port),
-    and may not use meters or outputs to many ports: ``NORMAL``, ``FLOOD`` and ``ALL`` ignore the
-    network of a packet.
+    and may not use outputs to many ports: ``NORMAL``, ``FLOOD`` and ``ALL`` ignore the network of
+    a packet.  Meters limit what they send to the controller, and nothing else.
     """
 
     owner: str
@@ -118,3 +118,5 @@ class Grant:
     tables: Mapping[str, TableGrant] = field(factory=dict)
     registers: Mapping[str, RegisterGrant] = field(factory=dict)
     marks: Mapping[str, RegisterGrant] = field(factory=dict)
+    meters: tuple[int, ...] = ()
+    """The number of a port in the switch is added to each: its meters."""

@@ -13,6 +13,7 @@ from netfw.ovs.openflow.connection import Connection
 from netfw.ovs.openflow.encode import Key, State
 from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace, FlowChanges
 from netfw.ovs.openflow.messages import Message, Type
+from netfw.ovs.openflow.meters import Meters
 
 
 class OpenFlow:
@@ -28,6 +29,7 @@ class OpenFlow:
     def __init__(self, target: str, *, timeout: float = 10.0, probe: float = 5.0) -> None:
         self.connection = Connection(target, timeout=timeout, probe=probe)
         self._bundles = Bundles(self.connection)
+        self._meters = Meters(self.connection)
 
     def close(self) -> None:
         """Close the connection and stop the thread; the switch keeps its flows."""
@@ -76,8 +78,12 @@ class OpenFlow:
         committed: Callable[[], None] | None = None,
         by: object = None,
     ) -> None:
-        """Execute *changes* atomically; see :meth:`~netfw.ovs.openflow.bundle.Bundles.commit`."""
+        """Execute *changes* atomically; see :meth:`~netfw.ovs.openflow.bundle.Bundles.commit`.
+
+        Meters that flows name are written before.
+        """
         if changes:
+            self._meters.ensure(each.flow for each in (*changes.changed, *changes.added))
             self._bundles.commit(changes, committed, by)
         elif committed is not None:
             committed()

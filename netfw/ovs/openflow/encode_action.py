@@ -84,13 +84,15 @@ def _output_to(action: OutputTo) -> bytes:
 
 
 def _controller(action: SendToController) -> bytes:
-    if not action.userdata:
+    if not action.userdata and action.limit is None:
         if not action.controller_id:
             return _OUTPUT.pack(0, 16, wide(CONTROLLER), action.max_len)
         return _CONTROLLER.pack(0xFFFF, 16, NICIRA, 20, action.max_len, action.controller_id, 1)
     properties = [] if action.max_len == 0xFFFF else [_SHORT.pack(0, 8, action.max_len)]
     properties += [_SHORT.pack(1, 8, action.controller_id)] if action.controller_id else []
-    properties += [padded(_PROPERTY.pack(3, 4 + len(action.userdata)) + action.userdata)]
+    if action.userdata:
+        properties += [padded(_PROPERTY.pack(3, 4 + len(action.userdata)) + action.userdata)]
+    properties += [_LONG.pack(5, 8, action.limit.meter)] if action.limit is not None else []
     return _extension(37, b"\0" * 6 + b"".join(properties))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+from netfw.flows import PacketLimit
 from netfw.ovs.openflow.encode import Key, State
 from netfw.ovs.openflow.nicira import NICIRA
 
@@ -96,6 +97,27 @@ def match_first_fragments(xid: int) -> bytes:
 def flush_zone(xid: int, zone: int) -> bytes:
     """Forget the connections of a zone."""
     return message(Type.EXPERIMENTER, xid, _FLUSH_ZONE.pack(NICIRA, _FLUSH, zone))
+
+
+_ADD_METER, _MODIFY_METER = 0, 1
+_PACKETS_AND_BURST = 6
+_METER = Struct("!HHIHHII4x")
+
+
+def add_meter(xid: int, limit: PacketLimit) -> bytes:
+    """Add a meter that drops packets beyond *limit*."""
+    return _meter(xid, _ADD_METER, limit)
+
+
+def modify_meter(xid: int, limit: PacketLimit) -> bytes:
+    """Change the meter of *limit*, which exists."""
+    return _meter(xid, _MODIFY_METER, limit)
+
+
+def _meter(xid: int, command: int, limit: PacketLimit) -> bytes:
+    band = (1, 16, limit.rate, limit.burst)
+    body = _METER.pack(command, _PACKETS_AND_BURST, limit.meter, *band)
+    return message(Type.METER_MOD, xid, body)
 
 
 def hello() -> bytes:

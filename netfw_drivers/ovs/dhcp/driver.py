@@ -83,7 +83,9 @@ class DhcpExtension(L2Extension):
 
     def grant_request(self) -> GrantRequest:
         return GrantRequest(
-            owner=NAME, tables=(TableRequest(name=TABLE, hook=PipelineHook.FROM_PORT),)
+            owner=NAME,
+            tables=(TableRequest(name=TABLE, hook=PipelineHook.FROM_PORT),),
+            meters=1,
         )
 
     def contribute(

@@ -39,6 +39,9 @@ from netfw_drivers.ovs.pipeline.tables import (
 
 _REGISTER_BITS = 32
 _MAX_EXTENSIONS = 255
+_PORTS = 1 << 16
+_METERS = (0, _PORTS, 2 * _PORTS)
+"""What the number of a port is added to; kernels have 200,000 meters."""
 _HOOKED = (PipelineHook.FROM_PORT, PipelineHook.TO_PORT, PipelineHook.RECEIVED, PipelineHook.SENT)
 """Where packets go on after the extension has seen them."""
 _MULTIPLE_PORTS = frozenset({NORMAL, FLOOD, ALL})
@@ -69,6 +72,7 @@ class ExtensionLayout:
     tables_left: tuple[int, ...] = EXTENSION_TABLES
     bits_used: Mapping[int, int] = field(factory=dict, hash=False)
     """Bits in use of each register, counted from its lowest."""
+    meters_left: tuple[int, ...] = _METERS
 
     def granted(self, request: GrantRequest) -> ExtensionLayout:
         """This layout with *request* granted; see :meth:`SwitchDriver.grant`.
@@ -88,6 +92,7 @@ class ExtensionLayout:
             prefix=f"netfw-{request.owner}-",
             tables=tables,
             registers=registers,
+            meters=self.meters_left[: request.meters],
         )
         return ExtensionLayout(
             requests=(*self.requests, request),
@@ -95,6 +100,7 @@ class ExtensionLayout:
             steps=(*self.steps, *steps),
             tables_left=left,
             bits_used=used,
+            meters_left=self.meters_left[request.meters :],
         )
 
     def entry(self, hook: PipelineHook) -> int:
@@ -144,8 +150,11 @@ class ExtensionLayout:
             raise NotSupported(
                 f"{request.owner} requests marks: on a switch, request register bits"
             )
-        if request.meters:
-            raise NotSupported(f"{request.owner} requests meters, which this switch driver has not")
+        if request.meters > len(self.meters_left):
+            text = (
+                f"it requests {request.meters} of each port, and {len(self.meters_left)} are left"
+            )
+            raise ConfigError(f"no meter is left for {request.owner}: {text}")
         if len(self.requests) == _MAX_EXTENSIONS:
             raise ConfigError(f"no cookie is left for {request.owner}: {self._who()}")
 
@@ -254,8 +263,11 @@ def _excesses(action: of.Action | LearnSpec, grant: Grant) -> Iterator[str]:
         case of.OutputTo(bits=bits) | of.LearnOutput(source=bits):
             if not _names_port(bits, grant):
                 yield f"{bits} is not its own to name a port"
+        case of.SendToController(limit=of.PacketLimit(meter=number)):
+            if not any(first < number < first + _PORTS for first in grant.meters):
+                yield f"meter {number} is not its own"
         case of.Meter(id=number):
-            yield f"meter {number} is not its own"
+            yield f"meter {number} limits more than what is sent to the controller"
 
 
 def _names_port(bits: of.Bits, grant: Grant) -> bool:

@@ -43,6 +43,7 @@ GRANT = Grant(
     cookie_mask=0xFFFFFFFF << 32,
     prefix="",
     tables={TABLE: TableGrant(number=100, then=101)},
+    meters=(0,),
 )
 SPACE = CookieSpace(GRANT.cookie, GRANT.cookie_mask)
 

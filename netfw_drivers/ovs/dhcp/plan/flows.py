@@ -30,6 +30,9 @@ CONTROLLER_ID: Final = 0x6468
 MAX_OCTETS: Final = 32768
 """Limit of what a flow carries: a message of OpenFlow has at most 65,535 octets, and one with a
 request has the request, too."""
+RATE, BURST = 5, 20
+"""Requests of a port that reach the agent: each second, and at once.  A client that boots sends
+about five, of both families."""
 _PRIORITY: Final = 100
 _SERVERS6: Final = "ff02::1:2"
 _ARP_REQUEST, _ARP_REPLY = 1, 2
@@ -42,9 +45,10 @@ def port_flows(ofport: int, answers: Iterable[Answers], grant: Grant) -> Iterato
     :raises InvalidInput: the options of the port are too long for a flow.
     """
     table = grant.tables[TABLE]
+    limit = of.PacketLimit(grant.meters[0] + ofport, RATE, BURST)
     for each in answers:
         from_port = of.in_port(ofport) & of.eth_src(each.client)
-        to_agent = of.controller(controller_id=CONTROLLER_ID, userdata=_userdata(each))
+        to_agent = of.controller(controller_id=CONTROLLER_ID, userdata=_userdata(each), limit=limit)
         match each:
             case Leases4():
                 request = from_port & of.udp() & of.udp_dst(67)

@@ -97,6 +97,8 @@ ACTIONS: list[tuple[of.Match, tuple[of.Action, ...]]] = [
     (of.ANYTHING, (of.controller(), of.controller(100), of.controller(controller_id=5))),
     (of.ANYTHING, (of.controller(100, controller_id=5, userdata=b"\1\2"),)),
     (of.ANYTHING, (of.controller(userdata=b"12345678"), of.controller(7, userdata=b"1"))),
+    (of.ANYTHING, (of.controller(userdata=b"1", limit=of.PacketLimit(7, 10, 20)),)),
+    (of.ANYTHING, (of.controller(9, controller_id=5, limit=of.PacketLimit(8, 10, 20)),)),
     (of.ANYTHING, (of.goto(60), of.resubmit(61, 5), of.resubmit(0, of.LOCAL))),
     (of.ANYTHING, (of.goto_table(251),)),
     (of.ANYTHING, (of.Meter(1), of.output(3), of.goto_table(252))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -19,6 +20,7 @@ from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.wait import wait_until
+from netfw_drivers.ovs.dhcp.plan.flows import BURST, RATE
 
 PORTS = {number: str(UUID(int=number)) for number in (11, 12, 13, 21)}
 """Ports of the first network, and one of the second."""
@@ -38,6 +40,7 @@ while True:
         pass
 """
 """A program that sends DISCOVER as fast as it can."""
+FLOODED = 20000
 
 
 def mac_of(number: int) -> str:
@@ -94,6 +97,17 @@ class DhcpHost:
         dump = ["ovs-ofctl", "-O", "OpenFlow14", "dump-flows", "br-int", "table=100"]
         number = self.host.ovs.vsctl("get", "Interface", ofport_of, "ofport").strip()
         return [line for line in self.host.run(dump).splitlines() if f"in_port={number}," in line]
+
+    def requests(self, device: str) -> int:
+        """Return how many packets the busiest flow of a port has had."""
+        counts = re.findall(r"n_packets=([0-9]+)", "".join(self.flows(device)))
+        return max(map(int, counts), default=0)
+
+    def replies(self, device: str) -> int:
+        """Return how many packets a port was sent."""
+        counts = self.host.ovs.ofctl("dump-ports", self.host.ovs.management("br-int"), device)
+        (sent,) = re.findall(r"tx pkts=([0-9]+)", counts)
+        return int(sent)
 
 
 def subnet(network: str) -> dict[str, Any]:
@@ -223,9 +237,11 @@ def test_a_port_that_floods_requests_does_not_keep_others_from_theirs(dhcp: Dhcp
     first = Udhcpc(flooding, timeout=30.0)
     assert first.lease() is not None
     first.leave()
+    before, since = dhcp.replies("tap12"), time.monotonic()
     flood = flooding.spawn([sys.executable, "-c", FLOOD])
-    counts = re.compile(r"n_packets=([0-9]+)")
-    wait_until(lambda: max(map(int, counts.findall("".join(dhcp.flows("tap12"))))) > 1000)
+    wait_until(lambda: dhcp.requests("tap12") > FLOODED, seconds=120.0)
+    replies, seconds = dhcp.replies("tap12") - before, time.monotonic() - since
+    assert 0 < replies <= 2 * (BURST + RATE * seconds), "the switch drops what exceeds the limit"
     client = Udhcpc(dhcp.instance(11), timeout=60.0)
     lease = client.lease()
     assert lease is not None

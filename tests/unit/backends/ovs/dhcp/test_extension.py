@@ -48,6 +48,7 @@ GRANT = Grant(
     cookie_mask=1,
     prefix="",
     tables={"requests": TableGrant(number=100, then=101)},
+    meters=(0,),
 )
 
 

@@ -1,6 +1,7 @@
 """What extensions are given, by value; what they may do with it is in the conformance suite."""
 
 import pytest
+from attrs import evolve
 
 from netfw import flows as of
 from netfw.drivers.values.pipeline_grant import (
@@ -85,9 +86,22 @@ def test_bits_of_one_grant_are_in_one_register_and_in_no_other_grant():
         layout.granted(grant_request("large", bits=20))
 
 
+def test_meters_of_one_grant_are_in_no_other_and_end():
+    layout = ExtensionLayout()
+    for owner, count in (("a", 1), ("none", 0), ("b", 2)):
+        layout = layout.granted(GrantRequest(owner=owner, meters=count))
+    assert {owner: grant.meters for owner, grant in layout.grants.items()} == {
+        "a": (0,),
+        "none": (),
+        "b": (0x10000, 0x20000),
+    }
+    with pytest.raises(ConfigError, match="no meter is left for c"):
+        layout.granted(GrantRequest(owner="c", meters=1))
+
+
 def test_what_a_switch_has_not_is_refused():
-    with pytest.raises(NotSupported, match="meters"):
-        ExtensionLayout().granted(GrantRequest(owner="a", meters=1))
+    with pytest.raises(NotSupported, match="marks"):
+        ExtensionLayout().granted(GrantRequest(owner="a", marks=(RegisterRequest("bits", 1),)))
     with pytest.raises(ConfigError, match="two extensions are called a"):
         ExtensionLayout().granted(grant_request("a")).granted(grant_request("a", PipelineHook.SENT))
 
@@ -125,7 +139,8 @@ def learn(*specs: LearnSpec, table: int = 100) -> of.Learn:
 
 def violation(*actions: of.Action) -> object:
     """Return the violation of an extension with table 100 and 20 bits that does this."""
-    layout = ExtensionLayout().granted(grant_request("a", PipelineHook.FROM_PORT, bits=20))
+    request = evolve(grant_request("a", PipelineHook.FROM_PORT, bits=20), meters=1)
+    layout = ExtensionLayout().granted(request)
     cookie = layout.grants["a"].cookie
     flow = of.Flow(table=100, priority=1, match=of.ipv4(), actions=actions, cookie=cookie)
     return grant_violation(SwitchContribution(owner="a", flows=(flow,)), layout)
@@ -138,6 +153,7 @@ def violation(*actions: of.Action) -> object:
         of.back(),
         of.to_local(),
         of.controller(),
+        of.controller(limit=of.PacketLimit(5, 10, 20)),
         of.output(of.RegisterField(9, 0, 15, "its own")),
         of.output(IN_PORT),
         of.Conjunction(id=1, clause=1, clauses=2),
@@ -163,6 +179,7 @@ def test_an_extension_may_change_packets_and_send_them_by_ports_that_it_names(ac
         of.output(of.RegisterField(5, 0, 15, "not its own")),
         of.output(of.RegisterField(9, 8, 23, "not all its own")),
         of.Meter(3),
+        of.controller(limit=of.PacketLimit(0x10005, 10, 20)),
         of.load(NETWORK, 7),
         of.load(IN_PORT, 7),
         of.set_field("metadata", 5),
