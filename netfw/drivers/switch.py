@@ -53,7 +53,8 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
        also for a device that was never wired: dropping its port makes it dead.
     7. After the switch lost its state, the driver sends ``FeedLost``, and converging rebuilds it.
     8. Grants do not overlap and are the same after a restart.  A contribution that leaves its own
-       grant is refused, for the port with that contribution alone.
+       grant, or has a flow that is too long for the switch, is refused, for the port with that
+       contribution alone; the error names the owner.
     9. A frame of this host for the MAC of a ``shared_mac`` port reaches that port, and one copy of
        it leaves for other hosts as if the port were not here; a frame of another host reaches that
        port only.  A frame for a MAC with several endpoints goes to each of them once; or only to

@@ -8,14 +8,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from struct import Struct
+from struct import error as struct_error
 from typing import NamedTuple
 
-from netfw.flows import PacketLimit
-from netfw.ovs.openflow.encode import Key, State
+from netfw.flows import Flow, PacketLimit
+from netfw.ovs.openflow.encode import Encoded, Key, State
 from netfw.ovs.openflow.nicira import NICIRA
 
 VERSION = 5
 HEADER = Struct("!BBHI")
+_LONGEST = 0xFFFF
 
 
 class Type(enum.IntEnum):
@@ -169,6 +171,18 @@ def bundled_delete(xid: int, bundle: int, key: Key, cookie: int) -> bytes:
     """
     state = cookie.to_bytes(8, "big") + bytes(4)
     return _bundled(xid, bundle, DELETE_STRICT, _SAME_COOKIE, key, state)
+
+
+def encoding_problem(flow: Flow) -> str:
+    """Return why *flow* does not fit into a message, or an empty text."""
+    encoded = Encoded(flow)
+    try:
+        bundled_add(0, 0, encoded.key, encoded.state)
+    except struct_error:
+        return f"its message would have more than {_LONGEST} octets"
+    except (KeyError, AttributeError, TypeError, ValueError, OverflowError) as exc:
+        return f"it has what OpenFlow does not ({exc!r})"
+    return ""
 
 
 def _bundled(  # noqa: PLR0917 - called ten thousand times in a row

@@ -27,6 +27,7 @@ from netfw.flows.action import NO_TABLE
 from netfw.flows.field import FIELD, IN_PORT_WIDE
 from netfw.flows.learn import LearnSpec
 from netfw.flows.port import ALL, FLOOD, NORMAL, RESERVED
+from netfw.ovs.openflow.messages import encoding_problem
 from netfw_drivers.ovs.pipeline.tables import (
     ACCEPTED,
     COOKIE,
@@ -38,6 +39,8 @@ from netfw_drivers.ovs.pipeline.tables import (
 )
 
 _REGISTER_BITS = 32
+_SHOWN = 200
+"""Characters of a flow's actions in an error."""
 _MAX_EXTENSIONS = 255
 _PORTS = 1 << 16
 _METERS = (0, _PORTS, 2 * _PORTS)
@@ -209,16 +212,24 @@ class ExtensionLayout:
 
 
 def grant_violation(contribution: SwitchContribution, layout: ExtensionLayout) -> NetfwError | None:
-    """Return how *contribution* exceeds its grant, or ``None`` if it does not."""
+    """Return how *contribution* exceeds its grant or OpenFlow, or ``None`` if it does not."""
     if contribution.qos:
         return NotSupported(f"{contribution.owner}: this switch driver does not limit ports yet")
     grant = layout.grants.get(contribution.owner)
     if grant is None:
         return InvalidInput({contribution.owner: "it adds flows without a grant"})
     for flow in contribution.flows:
-        if problem := _problem(flow, grant):
-            return InvalidInput({contribution.owner: f"{problem}: {flow}"})
+        if problem := _problem(flow, grant) or encoding_problem(flow):
+            return InvalidInput({contribution.owner: f"{problem}: {_shortened(flow)}"})
     return None
+
+
+def _shortened(flow: of.Flow) -> str:
+    """Return the text of a flow, its match first; the actions may be long, or have no text."""
+    identity = f"table={flow.table},priority={flow.priority},{of.render_match(flow.match)}"
+    actions = repr(flow.actions)
+    more = "..." if len(actions) > _SHOWN else ""
+    return f"{identity.rstrip(',')} actions={actions[:_SHOWN]}{more}"
 
 
 def _problem(flow: of.Flow, grant: Grant) -> str:

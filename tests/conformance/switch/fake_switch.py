@@ -41,6 +41,7 @@ from netfw.errors import (
 )
 from netfw.model.ids import PortId
 from netfw.model.segment import NetworkType, Provider
+from netfw.ovs.openflow.messages import encoding_problem
 from netfw.plan import Operation, Plan, Stage, Update
 
 FITS = {
@@ -301,7 +302,9 @@ class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed
         own = {table.number for table in grant.tables.values()}
         bits = {(8, b.first + n) for b in grant.registers.values() for n in range(b.bits)}
         for flow in contribution.flows:
-            if flow.table not in own or flow.cookie & grant.cookie_mask != grant.cookie:
+            if encoding_problem(flow) or flow.table not in own:
+                return True
+            if flow.cookie & grant.cookie_mask != grant.cookie:
                 return True
             for action in flow.actions:
                 if isinstance(action, of.Load):

@@ -30,6 +30,8 @@ FIRST = GrantRequest(
     tables=(TableRequest(name="hear", hook=PipelineHook.FROM_PORT), TableRequest(name="more")),
     registers=(RegisterRequest("ear", 4),),
 )
+LONG = bytes(65_536)
+"""Longer than any message of OpenFlow."""
 SECOND = GrantRequest(
     owner="eyes",
     tables=(TableRequest(name="see", hook=PipelineHook.FROM_PORT), TableRequest(name="look")),
@@ -176,12 +178,16 @@ class SwitchGrantsConformance(SwitchSuite):
             "a cookie of another": self.added(one, evolve(fine, cookie=other.cookie)),
             "bits of another": self.added(one, evolve(fine, actions=(of.load(bit, 1),))),
             "nobody's": self.added(one, fine, owner="nobody"),
+            "too long": self.added(one, evolve(fine, actions=(of.controller(userdata=LONG),))),
+            "too many": self.added(one, evolve(fine, actions=(of.output(7),) * 5000)),
             "one of two": self.added(one, fine, evolve(fine, table=0, priority=11)),
         }
         with self.environment.probe_traffic(one, two) as probe:
             for name, wiring in trespasses.items():
                 outcome = driver.converge(Update(put={one.key: wiring, **wanted(two)}))
-                assert isinstance(outcome.failed.get(one.key), NetfwError), name
+                error = outcome.failed.get(one.key)
+                assert isinstance(error, NetfwError), name
+                assert wiring.contributions[0].owner in str(error), name
                 assert outcome.failed.keys() == {one.key}, name
                 assert outcome.done == {two.key}, name
                 assert self.environment.dump_state().keys() ^ before.keys() == frozenset(), name

@@ -198,3 +198,31 @@ def test_an_extension_may_change_packets_and_send_them_by_ports_that_it_names(ac
 )
 def test_an_extension_may_not_reach_beyond_its_grant_by_whatever_action(action: of.Action):
     assert isinstance(violation(action), InvalidInput)
+
+
+class Unknown:
+    """An action that no switch has."""
+
+
+@pytest.mark.parametrize(
+    ("actions", "named"),
+    [
+        ((of.controller(userdata=bytes(65_536)),), "more than 65535 octets"),
+        ((of.controller(userdata=bytes(65_480)),), "more than 65535 octets"),
+        ((of.output(7),) * 5000, "more than 65535 octets"),
+        ((Unknown(),), "OpenFlow does not"),
+        ((of.SendToController(userdata="text"),), "OpenFlow does not"),
+    ],
+    ids=["a long property", "a long message", "many actions", "an unknown action", "no octets"],
+)
+def test_a_flow_that_cannot_be_encoded_is_refused_with_owner_and_flow(actions, named):
+    error = violation(*actions)
+    assert isinstance(error, InvalidInput)
+    (reason,) = error.problems.values()
+    assert named in reason
+    assert "table=100,priority=1,ip" in reason
+    assert len(reason) < 1000
+
+
+def test_a_long_flow_that_fits_is_accepted():
+    assert violation(of.controller(userdata=bytes(65_000))) is None
