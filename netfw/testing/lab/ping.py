@@ -90,6 +90,7 @@ class Pinger:
         self._request, self._reply = _ECHO[address.version]
         self._socket = _open(address)
         self._to = socket.getaddrinfo(target, 0, flags=socket.AI_NUMERICHOST)[0][4]
+        self._source = address.packed  # without the scope of a link-local one
         self._token = os.urandom(8)
         self._sent: list[float] = []
         self._times: list[float | None] = []
@@ -125,7 +126,9 @@ class Pinger:
     def _collect(self, until: float, done: Callable[[], bool]) -> None:
         while not done() and (left := until - time.monotonic()) > 0:
             if select.select([self._socket], [], [], left)[0]:
-                self._take(self._socket.recv(_BUFFER_SIZE))
+                packet, sender = self._socket.recvfrom(_BUFFER_SIZE)
+                if ip_address(sender[0]).packed == self._source:  # else its translation is missing
+                    self._take(packet)
 
     def _take(self, packet: bytes) -> None:
         now = time.monotonic()
