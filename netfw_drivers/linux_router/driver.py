@@ -71,6 +71,7 @@ from netfw_drivers.linux_router.runtime.dhclient_runner import DhclientRunner
 from netfw_drivers.linux_router.runtime.gateway_observer import GatewayObserver
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
+from netfw_drivers.linux_router.runtime.prepared_floating_ips import RouteMover
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user, withdraw
 from netfw_drivers.linux_router.runtime.router_monitor import NOT_WIRED, RouterMonitor
 from netfw_drivers.linux_router.runtime.status import read_status
@@ -121,6 +122,7 @@ class LinuxRouterDriver(
             read_gateway=self._gateways.read,
             follow_role=self._dhclient.follow_role,
         )
+        self._mover = RouteMover(self._executor, self._monitor)
         interface.watch(self._monitor.handle_event)
         self._directory_lock = DirectoryLock(
             settings.directory, "router_confs", on_acquired=self._reset, publish=self._notify
@@ -214,6 +216,7 @@ class LinuxRouterDriver(
         gateways = map(AgentGatewayKey, self._gateways.concerned(update))
         try:
             with self._monitor.paused([*concerned, *gateways], watch=bool(self._sinks)):
+                self._mover.move(update)
                 outcome = self._converge_possible(update, concerned)
         finally:
             self._gateways.release(part_key(part).router for part in concerned)
@@ -295,6 +298,7 @@ class LinuxRouterDriver(
                 value = update.put.get(key)
                 own = value if isinstance(value, AgentGateway) else None
                 self._gateways.record(key.network, own)
+        self._observer.prepared.record(update)
         if update.complete:
             self._observer.forget_except(update.put.keys() | update.keep)
 

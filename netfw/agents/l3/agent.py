@@ -262,7 +262,8 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
 
     def _count_served(self, key_type: type[RouterKey | FloatingIpKey | AgentGatewayKey]) -> int:
         served = self._jobs.served(key_type)
-        return len(served) - sum(key in served for key in self._desired.absent)
+        others = (*self._desired.absent, *self._desired.prepared)
+        return len(served) - sum(key in served for key in others)
 
     def warnings(self) -> Mapping[str, str]:
         warnings = {**super().warnings(), **self._roles.warnings()}

@@ -87,13 +87,12 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
         """Why the central parts of distributed routers are not to be here."""
         self._local_nats: defaultdict[NetworkId, set[L3Key]] = defaultdict(set)
         """Floating IPs at local parts of routers, by external network."""
-        self._prepared: dict[L3Key, NetworkId] = {}
-        """The external networks of floating IPs whose ports may be activated on this host."""
-        self._prepared_ips: defaultdict[NetworkId, set[L3Key]] = defaultdict(set)
         self._gateways: set[NetworkId] = set()
         """External networks whose agent gateways are to be updated."""
         self.absent: set[L3Key] = set()
         """Keys of the source that are not to be on this host."""
+        self.prepared: set[L3Key] = set()
+        """Floating IPs of other hosts whose ports may be activated on this one."""
         self.interfaces = self.gateways = self.ha_routers = 0
         """Numbers of interfaces and gateways of all routers, and of highly available routers."""
 
@@ -204,7 +203,7 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
     def reported(self, key: L3Key) -> Router | FloatingIp | None:
         if isinstance(key, RouterKey):
             return self._index.router(key.router)
-        return self._floating_ip(key)
+        return None if key in self.prepared else self._floating_ip(key)
 
     @property
     def values(self) -> Mapping[L3Key, L3Value]:
@@ -279,32 +278,6 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
                 contributed = self._contributed[floating.router_id]
                 value = make_floating_ip(floating, router, contributed, self._context)
         self._set(FloatingIpKey(id), value)
-        self._prepare(FloatingIpKey(id), self._prepared_network(floating))
-
-    def _prepared_network(self, floating: FloatingIp | None) -> NetworkId | None:
-        """Return the network of a floating IP that may come to this host; ``None``: it may not.
-
-        The source delivers one that is on another host for this alone.
-        """
-        if floating is None or floating.router_id is None or floating.fixed_address is None:
-            return None
-        router, here = self._states.get(floating.router_id), self._context
-        is_local = router is not None and router.local is not None and here.has_agent_gateways
-        if not is_local or floating.host in (None, here.host):
-            return None
-        problem = here.gateway_problem(floating.network_id)
-        return floating.network_id if problem is None else None
-
-    def _prepare(self, key: L3Key, network: NetworkId | None) -> None:
-        """Have the agent gateway to *network* for a floating IP that may come to this host."""
-        former = self._prepared.pop(key, None)
-        if former is not None:
-            self._prepared_ips[former].discard(key)
-            self._gateways.add(former)
-        if network is not None:
-            self._prepared[key] = network
-            self._prepared_ips[network].add(key)
-            self._gateways.add(network)
 
     def _is_elsewhere(self, floating: FloatingIp) -> bool:
         """Return whether another host translates a floating IP."""
@@ -318,7 +291,7 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
         """Update the agent gateways that have other ports, networks or floating IPs than before."""
         networks, self._gateways = self._gateways, set()
         for network in networks:
-            is_used = bool(self._local_nats.get(network) or self._prepared_ips.get(network))
+            is_used = bool(self._local_nats.get(network))
             made = make_agent_gateway(network, self._index, self._context, is_used=is_used)
             self._set(AgentGatewayKey(network), made)
 
@@ -327,6 +300,8 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
         self._values.set(key, value)
         is_absent = isinstance(value, Absent | UnusedAgentGateway)
         (self.absent.add if is_absent else self.absent.discard)(key)
+        is_prepared = isinstance(value, FloatingIpNat) and value.prepared
+        (self.prepared.add if is_prepared else self.prepared.discard)(key)
         for nat in (former, value):
             if isinstance(nat, FloatingIpNat) and nat.part is RouterPart.LOCAL:
                 nats = self._local_nats[nat.external_network]

@@ -80,7 +80,7 @@ def make_floating_ip(
     """
     part = find_part(floating, router, context)
     if floating.router_id is None or part is None:
-        return None
+        return _prepare_floating_ip(floating, router, context)
     if floating.fixed_address is None:
         if floating.address in contributed:
             gateway_port = gateway_port_of(router)
@@ -98,6 +98,29 @@ def make_floating_ip(
         external_network=floating.network_id,
         floating_address=floating.address,
         fixed_address=floating.fixed_address,
+    )
+
+
+def _prepare_floating_ip(
+    floating: FloatingIp, router: RouterState, context: L3HostContext
+) -> FloatingIpNat | None:
+    """Return a floating IP of another host that may come to this one; ``None``: it may not.
+
+    The source delivers it to this host for this alone.
+    """
+    if floating.router_id is None or floating.fixed_address is None or floating.host is None:
+        return None
+    if router.local is None or not context.has_agent_gateways:
+        return None
+    if context.gateway_problem(floating.network_id) is not None:
+        return None
+    return FloatingIpNat(
+        router=floating.router_id,
+        part=RouterPart.LOCAL,
+        external_network=floating.network_id,
+        floating_address=floating.address,
+        fixed_address=floating.fixed_address,
+        prepared=True,
     )
 
 

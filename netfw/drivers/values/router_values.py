@@ -205,8 +205,13 @@ class FloatingIpNat:
     external_network: NetworkId
     floating_address: IpAddress = field(validator=no_scope)
     fixed_address: IpAddress = field(validator=no_scope)
+    prepared: bool = False
+    """At a local part only: its port may be activated on this host.  Everything is there but the
+    way in from the external network."""
 
     def __attrs_post_init__(self) -> None:
+        if self.prepared and self.part is not RouterPart.LOCAL:
+            raise ValueError(f"{self.floating_address} is prepared at a part that is not local")
         if self.floating_address.version != self.fixed_address.version:
             raise ValueError(
                 f"{self.floating_address} and {self.fixed_address} are of different families"

@@ -7,7 +7,7 @@ and the routes to the floating IPs by it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, ip_network
 from typing import Final
 
@@ -30,7 +30,7 @@ from netfw.linux.router_netns.values import NetnsDevice, NetnsLink
 from netfw.linux.service_netns.steps import ChangeNetwork
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.address import IpNetwork
-from netfw.model.ids import NetworkId, RouterId
+from netfw.model.ids import FloatingIpId, NetworkId, RouterId
 from netfw.plan import Operation, Stage
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.names import gateway_namespace, link_devices, part_key
@@ -156,23 +156,40 @@ class GatewayLink:
             is_broken=self.has_router_end != (self.end is not None),
         )
 
-    def differs(self, found: ObservedNetns, served: Translations) -> bool:
+    def without_route(self, served: Translations) -> Iterator[FloatingIpId]:
+        """Yield those of *served* that the gateway's end has no route to."""
+        present = {each.destination for each in self.routes}
+        return (id for id, each in served.items() if ip_network(each.floating) not in present)
+
+    def differs(
+        self, found: ObservedNetns, served: Translations, prepared: Container[FloatingIpId] = ()
+    ) -> bool:
         """Return whether the gateway's end in *found* is not as it should be, but for sysctls."""
         link = evolve(self.observed_in(found), sysctls=self.parameters(self.router))
-        return bool([*link.plan_withdrawals(served), *link.plan_gateway_end(served)])
+        stages = (
+            *link.plan_withdrawals(served, prepared),
+            *link.plan_gateway_end(served, prepared),
+        )
+        return bool(stages)
 
-    def plan_withdrawals(self, served: Translations) -> Iterator[Stage]:
-        """Plan the removal of the routes to floating IPs that are not *served* any more."""
+    def plan_withdrawals(
+        self, served: Translations, prepared: Container[FloatingIpId] = ()
+    ) -> Iterator[Stage]:
+        """Plan the removal of the routes to floating IPs that are not *served* any more, or only
+        *prepared*."""
         if self.is_complete:
-            wanted = {each.destination for each in self._routes(served)}
+            wanted = {each.destination for each in self._routes(served, prepared)}
             stale = [each for each in self.routes if each.destination not in wanted]
             yield from self._stages([DelRoute(each) for each in stale if by_hand(each)], {})
 
-    def plan_gateway_end(self, served: Translations) -> Iterator[Stage]:
-        """Plan the gateway's end, and then the routes to the floating IPs that are *served*."""
+    def plan_gateway_end(
+        self, served: Translations, prepared: Container[FloatingIpId] = ()
+    ) -> Iterator[Stage]:
+        """Plan the gateway's end, and then the routes to the floating IPs that are *served*, but
+        for those that are only *prepared*."""
         if not served:
             return
-        wanted = [*self._routes(served)]
+        wanted = [*self._routes(served, prepared)]
         owners = {ip_network(each.floating): FloatingIpKey(id) for id, each in served.items()}
         present = self.routes if self.is_complete else ()
         planned = [each for each in plan_routes(wanted, present) if not isinstance(each, DelRoute)]
@@ -195,9 +212,11 @@ class GatewayLink:
             yield SetUp(self.device)
         yield from plan_addresses([address], self.addresses)
 
-    def _routes(self, served: Translations) -> Iterator[Route]:
-        for each in served.values():
-            yield route(ip_network(each.floating), via=self.pair.router_end.ip, device=self.device)
+    def _routes(self, served: Translations, prepared: Container[FloatingIpId]) -> Iterator[Route]:
+        via = self.pair.router_end.ip
+        for id, each in served.items():
+            if id not in prepared:
+                yield route(ip_network(each.floating), via=via, device=self.device)
 
     def _stages(
         self, operations: Iterable[NetworkOperation], owners: Mapping[IpNetwork, FloatingIpKey]

@@ -166,11 +166,16 @@ def _translated(
 
 
 def plan_local_floating_ips(
-    router: PartId, desired: Translations, concerned: Collection[FloatingIpId], found: FoundRouter
+    router: PartId,
+    desired: Translations,
+    concerned: Collection[FloatingIpId],
+    found: FoundRouter,
+    prepared: Container[FloatingIpId],
 ) -> Iterator[Stage]:
     """Plan the *concerned* floating IPs of a local part that is otherwise left as it is.
 
-    Its link to the agent gateway is there if any is desired.
+    Its link to the agent gateway is there if any is desired.  Those that are only *prepared* have
+    no route in the agent gateway.
     """
     former = {id: found.translations[id] for id in concerned if id in found.translations}
     own = {id: desired[id] for id in concerned if id in desired}
@@ -178,7 +183,7 @@ def plan_local_floating_ips(
     before, after = _translated(former, own, left, found)
     ended = {*left, *find_ended(before, after), *find_gained(former, own)}
     if found.link is not None:
-        yield from found.link.plan_withdrawals(desired)
+        yield from found.link.plan_withdrawals(desired, prepared)
     restore = _restore(found, own, concerned, render_ended(router, ended))
     if restore is not None:
         yield _stage(router, restore, _changed(former, own) or own)
@@ -189,7 +194,7 @@ def plan_local_floating_ips(
         yield _stage(router, step, own or former)
     yield from plan_removals(router, found.netns.netns, ended)
     if found.link is not None:
-        yield from found.link.plan_gateway_end(desired)
+        yield from found.link.plan_gateway_end(desired, prepared)
 
 
 def _change_virtual_addresses(

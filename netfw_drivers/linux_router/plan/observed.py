@@ -63,6 +63,8 @@ class FoundRouter:
     """Of a local part: its link to the agent gateway, if that is on this host."""
     local: RouterState | None = None
     """Of a local part: the state that it was given last, if that is known."""
+    prepared: frozenset[FloatingIpId] = frozenset()
+    """Of a local part: the floating IPs with rules that have no route in the agent gateway."""
     former: TranslationIndex = field(factory=TranslationIndex, repr=False)
     """The floating IPs of an earlier observation, which saves parsing them again."""
 

@@ -264,7 +264,8 @@ class _RouterPlanner:
                 del served[id]
         self.served[router] = served
         if found.is_local:
-            return [*plan_local_floating_ips(router, served, concerned, found)]
+            prepared = self._prepared(found)
+            return [*plan_local_floating_ips(router, served, concerned, found, prepared)]
         settings = self.context.settings
         return [*plan_floating_ips(router, served, concerned, found, settings)]
 
@@ -296,19 +297,28 @@ class _RouterPlanner:
         delegation = [*plan_delegation(desired, found, self.context.settings)]
         ending = [step for step in delegation if isinstance(step, StopDaemon)]
         running = [step for step in delegation if step not in ending]
-        self.served[router] = served
+        self.served[router], prepared = served, self._prepared(found)
         left_out = {**desired.routes().left_out, **left_out_advertisements(desired)}
         left_out |= {**left_out_prefixes(desired), **ReservedNetworks.of(state).left_out(state)}
         self._leave_out(part_key(router), {**left_out, **_left_out_ipv6(wanted, found.netns)})
         return [
             *(_stage(router, step) for step in (*ending, *withdrawals, *election.before)),
-            *(() if found.link is None else found.link.plan_withdrawals(served)),
+            *(() if found.link is None else found.link.plan_withdrawals(served, prepared)),
             *plan_router_netns(part_key(router), election.wanted, election.found, CHAIN_OWNER),
             *(_stage(router, step) for step in election.after),
             *plan_removals(router, wanted.netns, ended),
-            *(() if found.link is None else found.link.plan_gateway_end(served)),
+            *(() if found.link is None else found.link.plan_gateway_end(served, prepared)),
             *(_stage(router, step) for step in (*radvd, *conntrackd, *running)),
         ]
+
+    def _prepared(self, found: FoundRouter) -> frozenset[FloatingIpId]:
+        """Return the floating IPs that are only prepared; those that are not named stay so."""
+        named = {
+            key.floating_ip: value.prepared
+            for key, value in self.update.put.items()
+            if isinstance(key, FloatingIpKey) and isinstance(value, FloatingIpNat)
+        }
+        return (found.prepared - named.keys()) | {id for id, prepared in named.items() if prepared}
 
     def _of_other_networks(self, state: RouterState) -> frozenset[FloatingIpId]:
         """Return the floating IPs whose external network is not that of a local part."""

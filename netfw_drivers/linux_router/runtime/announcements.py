@@ -11,6 +11,7 @@ from attrs import frozen
 from netfw.errors import BackendUnavailable
 from netfw.linux.sockets.announcer import Announcer
 from netfw.model.address import IpAddress, Mac
+from netfw.model.ids import FloatingIpId
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.names import INTERFACE
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
@@ -31,13 +32,20 @@ class AnnouncedFloatingIps:
     device: str
     mac: Mac
     index: TranslationIndex
+    prepared: frozenset[FloatingIpId] = frozenset()
+    """Those that are not announced: another host has them."""
 
     def beyond(self, other: AnnouncedFloatingIps | None) -> Iterator[AnnouncedAddress]:
-        """Yield the addresses whose rules *other* does not have."""
-        is_same = other is not None and (other.device, other.mac) == (self.device, self.mac)
-        former = other.index if other is not None and is_same else TranslationIndex()
-        for _, each in self.index.beyond(former):
-            yield AnnouncedAddress(self.device, self.mac, each.floating)
+        """Yield the addresses whose rules *other* does not have, or that it does not announce."""
+        if other is None or (other.device, other.mac) != (self.device, self.mac):
+            other = AnnouncedFloatingIps(self.device, self.mac, TranslationIndex())
+        for id, each in self.index.beyond(other.index):
+            if id not in self.prepared:
+                yield AnnouncedAddress(self.device, self.mac, each.floating)
+        for id in other.prepared - self.prepared:
+            if id in self.index.translations:
+                activated = self.index.translations[id].floating
+                yield AnnouncedAddress(self.device, self.mac, activated)
 
 
 @frozen(eq=False)

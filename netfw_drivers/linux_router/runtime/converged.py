@@ -15,7 +15,7 @@ from netfw.linux.router_netns import (
     plan_router_netns,
 )
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import NetworkId, RouterId
+from netfw.model.ids import FloatingIpId, NetworkId, RouterId
 from netfw.model.router import HaRole
 from netfw.plan import Stage
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
@@ -42,6 +42,8 @@ class ConvergedRouter:
     as a whole since the driver was made."""
     index: TranslationIndex = field(factory=TranslationIndex)
     """Its floating IPs."""
+    prepared: frozenset[FloatingIpId] = frozenset()
+    """Those of a local part that have no route in the agent gateway."""
     link: GatewayLink | None = None
     """Of a local part: its link to the agent gateway, if that is there."""
     whole: Callable[[], RouterNetns] | None = None
@@ -69,7 +71,7 @@ class ConvergedRouter:
         served = self.index.translations
         if self.link is None or not served:
             return False
-        return found is None or self.link.differs(found, served)
+        return found is None or self.link.differs(found, served, self.prepared)
 
 
 @frozen
@@ -112,4 +114,7 @@ class ConvergedPlanner:
         if link is None or found is None or not served:
             return ()
         now = link.observed_in(found)
-        return (*now.plan_withdrawals(served), *now.plan_gateway_end(served))
+        return (
+            *now.plan_withdrawals(served, wanted.prepared),
+            *now.plan_gateway_end(served, wanted.prepared),
+        )

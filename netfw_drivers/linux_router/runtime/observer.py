@@ -48,6 +48,7 @@ from netfw_drivers.linux_router.runtime.dhclient_runner import DhclientRunner
 from netfw_drivers.linux_router.runtime.floating_ip_index import FloatingIpIndex
 from netfw_drivers.linux_router.runtime.gateway_observer import GatewayObserver, desired_gateways
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
+from netfw_drivers.linux_router.runtime.prepared_floating_ips import PreparedFloatingIps
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
 
 LOG = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ class RouterObserver:
         self._floating_ips = FloatingIpIndex(self._read_all_floating_ips)
         self._states: dict[PartId, RouterState] = {}
         self._gateways: dict[str, PortId] = {}
+        self.prepared = PreparedFloatingIps()
 
     def routers(self) -> frozenset[PartId]:
         """Return the routers that have a namespace, a process or a file."""
@@ -174,11 +176,13 @@ class RouterObserver:
         state = self.state(router)
         if state is None:
             gateway = self._read_gateway(found.netns.netns)
+            linked = self._with_numbers(router, None, found)
             return ConvergedRouter(
                 id=router,
                 ports=() if gateway is None else (gateway,),
                 index=found.index,
-                link=self._with_numbers(router, None, found).link,
+                prepared=linked.prepared,
+                link=linked.link,
                 is_ha=self._keepalived.is_configured(router),
             )
         desired = self._context.desired(router, state)
@@ -189,6 +193,7 @@ class RouterObserver:
             id=router,
             ports=tuple(desired.ports({})),
             index=found.index,
+            prepared=found.prepared,
             link=found.link,
             whole=partial(desired.netns, found.scope_marks, found.translations, tables, found.link),
             is_ha=is_ha,
@@ -239,6 +244,7 @@ class RouterObserver:
     def reset(self) -> None:
         """Forget everything: another driver may have changed routers meanwhile."""
         self._floating_ips.reset()
+        self.prepared.clear()
         with self._lock:
             self._states.clear()
             self._gateways.clear()
@@ -301,7 +307,8 @@ class RouterObserver:
         except Exhausted as error:
             LOG.warning("router %s has no link to its agent gateway: %s", router, error)
             link = None
-        return evolve(found, local=local, link=link)
+        prepared = self.prepared.among(found.translations, link)
+        return evolve(found, local=local, link=link, prepared=prepared)
 
     def _observe_election(
         self, found: FoundRouter, wanted: RouterNetns | None, state: RouterState | None

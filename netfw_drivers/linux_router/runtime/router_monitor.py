@@ -160,6 +160,22 @@ class RouterMonitor:
             return not self._is_gateway_unwired(router.link)
         return router.gateway is None or router.gateway.port not in unwired
 
+    def converged(self, router: PartId) -> ConvergedRouter | None:
+        """Return a router as it was converged last; None: it was not, or it is gone."""
+        with self._lock:
+            return self._routers.get(router)
+
+    def replace(self, former: ConvergedRouter, router: ConvergedRouter) -> None:
+        """Have *router* in the place of *former*, unless that was converged meanwhile; announce it.
+
+        :raises BackendUnavailable: the machine has no thread left to announce it.
+        """
+        with self._lock:
+            if self._routers.get(router.id) is not former:
+                return
+            self._routers[router.id] = router
+        self._announce(router, self.unwired(router.id))
+
     def unwired(self, router: NetnsId) -> frozenset[PortId]:
         """Return the ports of a router that the switch has not admitted."""
         with self._lock:
@@ -213,7 +229,7 @@ class RouterMonitor:
         port = link.port
         if port is None or port.mac is None:
             return
-        floating = AnnouncedFloatingIps(port.name, port.mac, router.index)
+        floating = AnnouncedFloatingIps(port.name, port.mac, router.index, router.prepared)
         with self._lock:
             if self._routers.get(router.id) is router:
                 self._announcements.update(link.netns, (), floating, owner=router.netns)

@@ -199,8 +199,9 @@ def test_router_that_is_administratively_down_is_absent_with_the_floating_ips_of
 )
 def test_floating_ip_is_translated_by_its_host_or_by_the_central_part(resources, mode, expected):
     found = desired(*resources, LOCAL_ONE, CENTRAL_ONE, REMOTE_ONE, agent_mode=mode)
-    nats = {key: value for key, value in found.values.items() if isinstance(value, FloatingIpNat)}
-    assert {value.floating_address.packed[-1]: value.part for value in nats.values()} == expected
+    values = (value for value in found.values.values() if isinstance(value, FloatingIpNat))
+    nats = [value for value in values if not value.prepared]
+    assert {value.floating_address.packed[-1]: value.part for value in nats} == expected
 
 
 @pytest.mark.spec("L3-62")
@@ -208,7 +209,7 @@ def test_floating_ip_that_moves_to_another_host_leaves_this_one():
     found = desired(*ELSEWHERE, LOCAL_ONE)
     assert nat(found, LOCAL_ONE).part is LOCAL_PART
     learn(found, [evolve(LOCAL_ONE, host=THERE, revision=2)])
-    assert nat(found, LOCAL_ONE) is None
+    assert nat(found, LOCAL_ONE).prepared, "it is delivered as long as it may come back"
     learn(found, drop=[ref(LOCAL_ONE)])
     assert found.all_keys() == {RouterKey(DVR.id)}
 
@@ -314,16 +315,22 @@ def test_router_of_a_port_that_is_prepared_here_is_there_before_the_port():
 
 
 @pytest.mark.spec("L3-67", "ML2-08")
-def test_agent_gateway_is_there_before_the_floating_ip_of_a_prepared_port():
+def test_floating_ip_of_a_prepared_port_is_prepared_with_its_agent_gateway():
     """The source delivers a floating IP of another host to hosts that prepare for its port."""
     found = desired(*ELSEWHERE, REMOTE_ONE)
-    assert nat(found, REMOTE_ONE) is None
+    key = FloatingIpKey(REMOTE_ONE.id)
+    assert nat(found, REMOTE_ONE).prepared
+    assert found.prepared == {key}
+    assert found.reported(key) is None, "its host reports it"
     assert isinstance(found.value(GATEWAY), AgentGatewaySpec)
     found.take_changed()
     learn(found, [evolve(REMOTE_ONE, host=HERE, revision=2)])
-    assert found.take_changed() == {FloatingIpKey(REMOTE_ONE.id)}
+    assert found.take_changed() == {key}
+    assert not nat(found, REMOTE_ONE).prepared
+    assert found.reported(key) is not None
     learn(found, [evolve(REMOTE_ONE, host=THERE, revision=3)])
-    assert found.take_changed() == {FloatingIpKey(REMOTE_ONE.id)}
+    assert found.take_changed() == {key}
+    assert found.prepared == {key}
     learn(found, drop=[ref(REMOTE_ONE)])
     assert found.all_keys() == {RouterKey(DVR.id)}
 
@@ -336,8 +343,8 @@ def test_agent_gateway_is_there_before_the_floating_ip_of_a_prepared_port():
         {"gateway_external_network_id": NetworkId(UUID(int=5))},
     ],
 )
-def test_host_that_translates_no_floating_ip_prepares_no_agent_gateway(context):
-    assert GATEWAY not in desired(*ELSEWHERE, REMOTE_ONE, **context).all_keys()
+def test_host_that_translates_no_floating_ip_prepares_none(context):
+    assert desired(*ELSEWHERE, REMOTE_ONE, **context).all_keys() == {RouterKey(DVR.id)}
 
 
 def test_one_more_floating_ip_changes_neither_router_nor_agent_gateway():
