@@ -48,6 +48,10 @@ class GroupedState(ABC, Generic[G, K, V]):
     def dependents(self, key: K) -> Iterable[K]:
         """Return the keys with a value that may wait for *key*."""
 
+    def goes_first(self, group: G) -> bool:
+        """Return whether the job of *group* is submitted before others, which may wait for it."""
+        return False
+
     @abstractmethod
     def reported(self, key: K) -> Resource | None:
         """Return the resource whose status the outcome of *key* is; ``None``: none."""

@@ -143,7 +143,7 @@ class JobTracker(Generic[G, K, V]):
         )
 
     def take_jobs(self, desired: GroupedState[G, K, V]) -> list[Job[G, K, V]]:
-        """Return jobs for all requested keys, one for each group."""
+        """Return jobs for all requested keys, one for each group, those first that go first."""
         self._serial += 1
         keys, self._requested = self._requested, set()
         builders: dict[G, JobBuilder[K, V]] = defaultdict(JobBuilder)
@@ -155,7 +155,8 @@ class JobTracker(Generic[G, K, V]):
             else:
                 self._submitted[key] = self._serial
                 builders[group].serials[key] = self._serial
-        return [builder.build(group, self._routine) for group, builder in builders.items()]
+        groups = sorted(builders, key=desired.goes_first, reverse=True)
+        return [builders[group].build(group, self._routine) for group in groups]
 
     def cancel(self, job: Job[G, K, V]) -> None:
         """Request the keys of a job again that was cancelled before it started."""

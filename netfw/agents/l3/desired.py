@@ -177,6 +177,11 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
                 if FloatingIpKey(floating.id) in self._values:
                     yield FloatingIpKey(floating.id)
 
+    def goes_first(self, group: L3Group) -> bool:
+        """Return whether *group* is an agent gateway to make: floating IPs wait for it."""
+        is_gateway = isinstance(group, AgentGatewayKey)
+        return is_gateway and isinstance(self._values.get(group), AgentGatewaySpec)
+
     def contributed(self, router: RouterId) -> Iterator[FloatingIpKey]:
         """Yield the floating IPs of a router whose rules extensions contribute."""
         for floating in self._index.floating_ips(router):

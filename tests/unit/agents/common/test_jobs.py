@@ -32,6 +32,9 @@ class Values(GroupedState):
     def dependents(self, key):
         return [other for other in self.values if other.startswith(f"{key}/")]
 
+    def goes_first(self, group):
+        return group == "first"
+
     apply = take_changed = take_touched = all_keys = reported = None
 
 
@@ -65,6 +68,14 @@ def test_priority_of_a_job_follows_from_why_its_keys_were_requested():
         "c": JobPriority.CHANGE,
         "gone": JobPriority.REMOVAL,
     }
+
+
+def test_job_that_others_may_wait_for_is_submitted_first():
+    names = [*"abcdefgh", "first"]
+    desired, tracker = Values(**dict.fromkeys(names, 1)), JobTracker()
+    tracker.request(names, routine=True)
+    found = [job.group for job in tracker.take_jobs(desired)]
+    assert (found[0], sorted(found)) == ("first", sorted(names))
 
 
 def test_retried_key_that_is_requested_as_routine_stays_so():

@@ -65,6 +65,14 @@ def test_first_floating_ip_makes_the_agent_gateway_and_the_next_costs_itself(env
     assert len(found.asked(EnsureGatewayPort)) == 1
 
 
+@pytest.mark.spec("L3-62")
+def test_agent_gateway_to_make_goes_before_routers_and_one_to_remove_does_not():
+    found = desired(*ELSEWHERE, MINE, LOCAL_ONE)
+    assert found.goes_first(GATEWAY)
+    assert not found.goes_first(DVR.id)
+    assert not desired(*ELSEWHERE, MINE, agent_gateway_port()).goes_first(GATEWAY)
+
+
 @pytest.mark.spec("L3-69")
 def test_agent_gateway_goes_after_the_last_floating_ip_and_its_port_is_released(environment):
     found = environment(*ELSEWHERE, MINE, LOCAL_ONE, LOCAL_TWO)
