@@ -32,14 +32,14 @@ from netfw.model.router import Router
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.locked_agents import agents_for_share
-from netfw.server.db.resources.address_pairs import ports_with_pairs
+from netfw.server.db.resources.address_pairs import pairs_containing
 from netfw.server.db.resources.rows import AT_ONCE
 from netfw.server.l3.forwarded_ports import lock_floating_ips
 from netfw.server.l3.router_ports import router_of
 from netfw.server.scheduling.choice import serves_floating_ips
 
 Pairs = Mapping[NetworkId, Collection[tuple[PortId, IpNetwork]]]
-"""The allowed address pairs of networks, with the ports that have them."""
+"""The allowed address pairs of networks that matter, with the ports that have them."""
 
 
 def decide_floating_ip_host(
@@ -62,7 +62,7 @@ def find_host(unit: UnitOfWork, router: Router, port: Port, address: IpAddress) 
     if not router.distributed:
         return None
     serving = _serving_hosts(unit, {port.binding.host})
-    pairs = _read_pairs(unit, {port.network_id} if serving else ())
+    pairs = _read_pairs(unit, {port.network_id: {address}} if serving else {})
     return decide_floating_ip_host(router, port, address, serving, pairs)
 
 
@@ -98,8 +98,11 @@ def update_hosts(unit: UnitOfWork, ids: Collection[UUID]) -> None:
     ]
     inside = [cast(Port, ports[each.port_id]) for each in local]
     serving = _serving_hosts(unit, {port.binding.host for port in inside})
-    networks = {port.network_id for port in inside if port.binding.host in serving}
-    pairs = _read_pairs(unit, networks)
+    addresses: dict[NetworkId, set[IpAddress]] = {}
+    for floating, port in zip(local, inside, strict=True):
+        if port.binding.host in serving and floating.fixed_address is not None:
+            addresses.setdefault(port.network_id, set()).add(floating.fixed_address)
+    pairs = _read_pairs(unit, addresses)
     hosts = {
         floating.id: decide_floating_ip_host(
             cast(Router, routers[floating.router_id]), port, floating.fixed_address, serving, pairs
@@ -178,15 +181,11 @@ def _serving_hosts(unit: UnitOfWork, hosts: Set[str]) -> Set[str]:
     return {agent.host for agent in agents if serves_floating_ips(agent)}
 
 
-def _read_pairs(unit: UnitOfWork, networks: Iterable[NetworkId]) -> Pairs:
-    """Read the allowed address pairs on *networks*, in a statement for each."""
+def _read_pairs(unit: UnitOfWork, addresses: Mapping[NetworkId, Set[IpAddress]]) -> Pairs:
+    """Read the allowed address pairs that contain some addresses of networks."""
     return {
-        network: [
-            (port.id, pair.prefix)
-            for port in ports_with_pairs(unit.tx.connection, network)
-            for pair in port.allowed_address_pairs
-        ]
-        for network in networks
+        network: pairs_containing(unit.tx.connection, network, wanted)
+        for network, wanted in addresses.items()
     }
 
 

@@ -1,29 +1,42 @@
-"""Allowed address pairs of the ports of a network.
-
-They have no table of their own: the bodies of the network's ports are searched, by its index.
-"""
+"""Allowed address pairs of the ports of a network, by the addresses that they contain."""
 
 from __future__ import annotations
 
-from typing import Final, cast
+from collections.abc import Iterable
+from ipaddress import ip_network
+from typing import Final
+from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, select
 
-from netfw.model.ids import NetworkId
-from netfw.model.port import Port
-from netfw.model.resource import Kind
-from netfw.server.db.resources.rows import value
-from netfw.server.db.schema.resource_tables import PORTS
+from netfw.model.address import IpAddress, IpNetwork, as_network
+from netfw.model.ids import NetworkId, PortId
+from netfw.server.db.resources.rows import AT_ONCE
+from netfw.server.db.schema.resource_tables import PORT_ADDRESS_PAIRS
 
-PAIRS: Final = '"allowed_address_pairs":[{'
-"""Part of the bodies of ports with pairs; a ``binding:profile`` of others may have it, too."""
-SELECT_WITH_PAIRS: Final = select(PORTS.c.body).where(
-    PORTS.c.network_id == bindparam("network"),
-    PORTS.c.body.contains(PAIRS, autoescape=True),
+SELECT_CONTAINING: Final = select(PORT_ADDRESS_PAIRS.c.port_id, PORT_ADDRESS_PAIRS.c.prefix).where(
+    PORT_ADDRESS_PAIRS.c.network_id == bindparam("network"),
+    PORT_ADDRESS_PAIRS.c.prefix.in_(bindparam("prefixes", expanding=True)),
 )
 
 
-def ports_with_pairs(connection: Connection, network: NetworkId) -> tuple[Port, ...]:
-    """Return the ports of *network* that have allowed address pairs, and perhaps others."""
-    bodies = connection.execute(SELECT_WITH_PAIRS, {"network": str(network)}).scalars()
-    return tuple(cast(Port, value(Kind.PORT, body)) for body in bodies)
+def pairs_containing(
+    connection: Connection, network: NetworkId, addresses: Iterable[IpAddress]
+) -> list[tuple[PortId, IpNetwork]]:
+    """Return the pairs on *network* that contain one of *addresses*, with their ports.
+
+    A prefix that contains an address is one of 33 or 129: the index finds them, however many
+    ports the network has.
+    """
+    prefixes = sorted({str(each) for address in addresses for each in _prefixes(address)})
+    found: list[tuple[PortId, IpNetwork]] = []
+    for at in range(0, len(prefixes), AT_ONCE):
+        values = {"network": str(network), "prefixes": prefixes[at : at + AT_ONCE]}
+        rows = connection.execute(SELECT_CONTAINING, values)
+        found += [(UUID(row.port_id), as_network(row.prefix)) for row in rows]
+    return found
+
+
+def _prefixes(address: IpAddress) -> Iterable[IpNetwork]:
+    lengths = range(address.max_prefixlen + 1)
+    return (ip_network((address, length), strict=False) for length in lengths)

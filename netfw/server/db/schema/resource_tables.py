@@ -7,6 +7,7 @@ alone.  Sets of an attribute (a port's addresses, its groups) are rows of a tabl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from ipaddress import ip_network
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -288,6 +289,16 @@ PORT_PREPARED_HOSTS = Table(
     **TABLE_OPTIONS,
 )
 """The hosts that prepare for ports, which may be activated there."""
+PORT_ADDRESS_PAIRS = Table(
+    "port_address_pairs",
+    METADATA,
+    _member("port_id", "ports"),
+    Column("network_id", word(), nullable=False),
+    Column("prefix", word(ADDRESS_LENGTH), primary_key=True),
+    Index(None, "network_id", "prefix"),
+    **TABLE_OPTIONS,
+)
+"""The prefixes of allowed address pairs, with the network of their port."""
 TAGS = Table(
     "tags",
     METADATA,
@@ -314,6 +325,11 @@ def _prepared_hosts(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
     return frozenset((host,) for host in body.get("binding:prepared_hosts", ()))
 
 
+def _address_pairs(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
+    prefixes = (ip_network(pair["ip_address"]) for pair in body["allowed_address_pairs"])
+    return frozenset((body["network_id"], str(prefix)) for prefix in prefixes)
+
+
 def _mapping(
     kind: Kind, name: str, fields: tuple[ColumnMapping, ...], *unique: str
 ) -> TableMapping:
@@ -334,6 +350,7 @@ _MAPPINGS = (
             Relation(table=PORT_GROUPS, rows=_groups),
             Relation(table=PORT_HOSTS, rows=_hosts),
             Relation(table=PORT_PREPARED_HOSTS, rows=_prepared_hosts),
+            Relation(table=PORT_ADDRESS_PAIRS, rows=_address_pairs),
         ),
     ),
     _mapping(Kind.ROUTER, "routers", _ROUTER),

@@ -27,13 +27,7 @@ from netfw.model.router import HaRole
 from netfw.server.db import Database, Transaction
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.journal.journal import Retention
-from netfw.server.db.schema.resource_tables import (
-    PORT_ADDRESSES,
-    PORT_GROUPS,
-    PORT_HOSTS,
-    PORT_PREPARED_HOSTS,
-    STORED,
-)
+from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import ASSIGNMENTS
 from netfw.state.agent_requests import dhcp_port, find_ports
 from netfw.state.dependencies import Assignment, Item, reachable
@@ -144,7 +138,8 @@ class DatabaseBackend:
                 tx.assignments.remove(key)
             elif key.kind not in ABSENT and (old := _stored(tx, key)) is not None:
                 tx.resources.delete(old)
-                for table in (PORT_ADDRESSES, PORT_GROUPS, PORT_HOSTS, PORT_PREPARED_HOSTS):
+                for relation in STORED[Kind.PORT].relations:
+                    table = relation.table
                     gone = delete(table).where(table.c.port_id == str(key.id))
                     tx.connection.execute(gone)
         for item in put:
