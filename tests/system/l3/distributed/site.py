@@ -124,11 +124,11 @@ class DistributedSite(RoutedNetworks):
         for name, (instance, address) in targets.items():
             wait_until(lambda i=instance, a=address: is_reached(i, a), name)
 
-    def interface_macs(self) -> set[str]:
-        """Return the MAC addresses of the router's interfaces."""
-        return {str(port.mac_address) for port in self.network.ports(
-            device_id=self.router.id, device_owner="network:router_interface_distributed"
-        )}  # fmt: skip
+    def interface_macs(self, router: Any = None) -> set[str]:
+        """Return the MAC addresses of the interfaces of a router."""
+        owner = "network:router_interface_distributed"
+        ports = self.network.ports(device_id=(router or self.router).id, device_owner=owner)
+        return {str(port.mac_address) for port in ports}
 
     def routing_mac(self, host: ServedHost) -> str:
         """Return the MAC address that routed frames of a host carry."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from ipaddress import ip_address
 
 import pytest
 
@@ -15,7 +16,9 @@ from netfw.cli.demo.server import ServedHost
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.dhcp_client import Udhcpc, solicit
 from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.tcp_stream import Streams, connected, passes
 from netfw.testing.lab.wait import wait_until
+from tests.system.captures import listening as hearing
 from tests.system.l3.distributed.extras import difference, spare_router, traces
 from tests.system.l3.distributed.site import DistributedSite, distributed_site
 from tests.system.l3.environment import is_answered, is_reached, listening, running
@@ -136,6 +139,14 @@ def test_a_host_has_floating_ips_of_two_external_networks(site: DistributedSite)
 @pytest.mark.spec("L3-60", "L3-62", "API-19")
 def test_a_floating_ip_follows_the_mode_of_its_host(site: DistributedSite) -> None:
     address = str(site.floating_ip.floating_ip_address)
+    with connected(site.world, site.green2.instance, address, SERVED) as ends:
+        _check_modes(site, address, ends)
+        assert passes(*ends)
+        assert passes(*reversed(ends))
+
+
+def _check_modes(site: DistributedSite, address: str, ends: Streams) -> None:
+    """Check where a floating IP is; its connections move with it, since their addresses stay."""
     with agent_mode(site.second, "dvr_no_external"):
         wait_until(lambda: outside_name(site.outside) not in site.second.router_namespaces())
         site.await_reached({**site.by_floating_ip(), **site.east_west()})
@@ -144,10 +155,32 @@ def test_a_floating_ip_follows_the_mode_of_its_host(site: DistributedSite) -> No
         site.await_reached(site.by_floating_ip())
         at_central_part = neighbour(site.world, address)
         assert at_central_part
+        assert passes(*reversed(ends))
+        assert passes(*ends)
     wait_until(lambda: neighbour(site.world, address) != at_central_part)  # it was announced
     (gateway,) = site.network.ports(device_owner=AGENT_GATEWAY)
     assert neighbour(site.world, address) == gateway.mac_address
     site.await_reached(site.by_floating_ip())
+
+
+@pytest.mark.spec("L3-62", "L3-63")
+def test_connections_end_when_a_floating_ip_changes_their_address(site: DistributedSite) -> None:
+    """The instance sends by another address, which its peer refuses with a reset."""
+    instance = site.blue1.instance
+    with connected(instance, site.world, WORLD4, SERVED) as ends:
+        floating_ip = site.make_floating_ip(site.blue1)
+        address = str(floating_ip.floating_ip_address)
+        wait_until(lambda: is_reached(site.world, address))
+        assert not passes(*ends)
+    with (
+        connected(instance, site.world, WORLD4, SERVED) as out,
+        connected(site.world, instance, address, SERVED) as into,
+    ):
+        site.network.delete_ip(floating_ip)
+        wait_until(lambda: outside_name(site.outside) not in site.first.router_namespaces())
+        wait_until(lambda: is_reached(instance, WORLD4))
+        assert not passes(*out)
+        assert not passes(*reversed(into))
 
 
 @pytest.mark.spec("L3-63", "L3-30")
@@ -241,3 +274,78 @@ def test_the_last_instance_leaves_nothing_behind(site: DistributedSite) -> None:
     found = {port.id for port in site.network.ports(device_owner=AGENT_GATEWAY)}
     assert found == gateways
     site.await_reached({**site.east_west(), **site.north_south()})
+
+
+@pytest.mark.spec("L2-60", "L3-61", "L3-64")
+def test_an_instance_behind_two_routers_sees_the_gateway_of_each(site: DistributedSite) -> None:
+    """It has addresses of both on one network, and machines behind each are on another host."""
+    blue = site.blue.network
+    beside = Segment(
+        network=blue,
+        v4=site.network.create_subnet(network_id=blue.id, cidr="10.0.64.0/24", ip_version=4),
+        v6=site.network.create_subnet(network_id=blue.id, cidr="fd00:64::/64", ip_version=6),
+    )
+    far = site.segment("far", 0x24)
+    router = site.network.create_router(name="beside", is_distributed=True)
+    for segment in (beside, far):
+        site.connect(router, segment)
+    subnets = [each for one in (site.blue, beside) for each in (one.v4, one.v6)]
+    both = site.guest(
+        "both", site.blue, site.first, fixed_ips=[{"subnet_id": each.id} for each in subnets]
+    )
+    addresses = {each["subnet_id"]: str(each["ip_address"]) for each in both.port.fixed_ips}
+    for own, remote in ((beside.v4, far.v4), (beside.v6, far.v6)):
+        prefix = str(own.cidr).partition("/")[2]
+        both.instance.namespaces.ip(
+            f"address replace {addresses[own.id]}/{prefix} dev eth0 nodad",
+            f"route add {remote.cidr} via {own.gateway_ip}",
+        )
+    machine = site.guest("far", far, site.second)
+    cases = [(site.router, site.green2, site.blue), (router, machine, beside)]
+    for through, sender, segment in cases:
+        gateways = site.interface_macs(through)
+        with hearing(both.instance) as (capture,):
+            for version, subnet in ((4, segment.v4), (6, segment.v6)):
+                site.await_reached({"both": (sender.instance, addresses[subnet.id])})
+                source = ip_address(sender.address(version)).packed
+                frames = [each for each in capture.received() if source in each.content[14:38]]
+                found = {each.source for each in frames if not each.is_question}
+                assert found
+                assert found <= gateways
+    for guest, host in ((both, site.first), (machine, site.second)):
+        site.network.delete_port(guest.port.id)
+        host.unplug_port(guest.port)
+    for segment in (beside, far):
+        site.disconnect(router, segment)
+    site.network.delete_router(router)
+    site.network.delete_network(far.network.id)
+    for each in (beside.v4, beside.v6):
+        site.network.delete_subnet(each.id)
+
+
+@pytest.mark.spec("L3-61", "L3-63")
+def test_an_instance_is_the_next_hop_of_a_route(site: DistributedSite) -> None:
+    """Local parts have the route, too: nothing passes by the central host."""
+    hop = site.blue2
+    beyond = {4: "192.0.2.1", 6: "2001:db8:b::1"}
+    for address in beyond.values():
+        hop.instance.namespaces.ip(f"address add {address} dev lo")
+    flows = {
+        f"{guest.port.name} IPv{version}": (guest.instance, address)
+        for guest in (site.green1, site.green2, site.blue1)
+        for version, address in beyond.items()
+    }
+    routes = [
+        {"destination": f"{address}/{32 if version == 4 else 128}", "nexthop": hop.address(version)}
+        for version, address in beyond.items()
+    ]
+    site.network.update_router(site.router, routes=routes)
+    site.await_reached(flows)
+    with site.cloud.cut(site.central):
+        for name, (instance, address) in flows.items():
+            assert is_reached(instance, address), name
+    site.network.update_router(site.router, routes=[])
+    for instance, address in flows.values():
+        wait_until(lambda i=instance, a=address: not is_reached(i, a))
+    for address in beyond.values():
+        hop.instance.namespaces.ip(f"address del {address} dev lo")
