@@ -18,7 +18,7 @@ _TIMEOUT = 60.0
 @contextmanager
 def connected(client: Instance, server: Instance, address: str, port: int) -> Iterator[Streams]:
     """Connect *client* to *server*, which has *address*; yield both ends."""
-    with server.call(socket.create_server, ("", port)) as listening:
+    with server.call(_listen, address, port) as listening:
         end = client.call(socket.create_connection, (address, port), _TIMEOUT)
         accepted, _ = listening.accept()
     with end, accepted:
@@ -33,3 +33,9 @@ def passes(sender: socket.socket, receiver: socket.socket) -> bool:
     ready, _, _ = select.select([sender, receiver], [], [], _TIMEOUT)
     assert ready, "neither a message nor a reset arrives"
     return receiver in ready and receiver.recv(7, socket.MSG_WAITALL) == b"message"
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    """Accept connections of the IP version of *address*."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return socket.create_server(("", port), family=family)
