@@ -179,8 +179,9 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
 
     def goes_first(self, group: L3Group) -> bool:
         """Return whether *group* is an agent gateway to make: floating IPs wait for it."""
-        is_gateway = isinstance(group, AgentGatewayKey)
-        return is_gateway and isinstance(self._values.get(group), AgentGatewaySpec)
+        if not isinstance(group, AgentGatewayKey):
+            return False
+        return isinstance(self._values.get(group), AgentGatewaySpec)
 
     def contributed(self, router: RouterId) -> Iterator[FloatingIpKey]:
         """Yield the floating IPs of a router whose rules extensions contribute."""

@@ -33,7 +33,7 @@ def pairs_containing(
     for at in range(0, len(prefixes), AT_ONCE):
         values = {"network": str(network), "prefixes": prefixes[at : at + AT_ONCE]}
         rows = connection.execute(SELECT_CONTAINING, values)
-        found += [(UUID(row.port_id), as_network(row.prefix)) for row in rows]
+        found += [(PortId(UUID(row.port_id)), as_network(row.prefix)) for row in rows]
     return found
 
 
