@@ -29,6 +29,7 @@ from netfw.server.scheduling.choice import (
     DVR_SNAT,
     LEGACY,
     ineligibility,
+    max_agents,
     mode_of,
     wanted_agents,
 )
@@ -186,20 +187,21 @@ class RouterScheduler:
         return self.schedule(unit, router) if _needs_agent(router) else ()
 
     def _waiting(self, view: ReadSnapshot) -> tuple[UUID, ...]:
-        """Return the routers with ports that have fewer agents than they could."""
-        rows = view.resources.find(Kind.ROUTER, Query())
-        served = AssignmentRows(view.connection).at(Service.L3)
-        has = Counter(each.ref.id for each in served)
-        excluded = ExcludedHosts(view.connection, Service.L3).of_all()
+        """Return the routers with ports that have fewer agents than they could.
+
+        The database counts the agents of all; only those with too few are read.
+        """
         alive = [agent for agent in self.assignments.agents(view) if agent.alive and agent.admin_up]
         most = self.context.settings.max_l3_agents_per_router
+        with_gateways = sum(mode_of(agent) in (LEGACY, DVR_SNAT) for agent in alive)
+        rows = AssignmentRows(view.connection)
+        ids = rows.underserved_routers(min(max_agents(most), with_gateways))
+        refs = [Ref(Kind.ROUTER, id) for id in ids]
+        has = Counter(each.ref.id for each in rows.of(refs) if each.service is Service.L3)
+        excluded = ExcludedHosts(view.connection, Service.L3).of_each(ids)
         lacking = []
-        for row in rows:
-            if has[row.ref.id] and not row.body["ha"]:
-                continue
+        for row in view.resources.present(refs):
             router = cast(Router, row.resource())
-            if not _needs_agent(router):
-                continue
             fitting = sum(
                 not ineligibility(agent, router) and agent.host not in excluded.get(router.id, ())
                 for agent in alive

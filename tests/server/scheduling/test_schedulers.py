@@ -11,8 +11,10 @@ from netfw.drivers.values.agent_requests import EnsureDhcpPort
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.ids import NetworkId, SubnetId
+from netfw.model.resource import Kind, Resource
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.db import Database
+from netfw.server.db.resources.rows import Row
 from netfw.server.scheduling.rescheduler import FailureDetector
 from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.server.state_source.database_source import DatabaseSource
@@ -45,6 +47,32 @@ def test_a_network_gets_its_agents_with_its_first_dhcp_subnet(make: Make) -> Non
     assert cloud.hosts(hinted) == ["c"]
     cloud.calls.delete("network", first)
     assert cloud.hosts(first) == []
+
+
+@pytest.mark.spec("ML2-10")
+def test_only_routers_with_too_few_agents_are_read(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud = make(max_l3_agents_per_router=3)
+    unserved, portless = cloud.router(), cloud.router(leads=False)
+    cloud.agents(L3, "a", "b")
+    cloud.agents(L3, "compute", agent_mode="dvr")
+    served = [cloud.router(), cloud.router(ha=True)]
+    read = set[str]()
+    parse = Row.resource
+
+    def note(row: Row) -> Resource:
+        read.update({str(row.ref.id)} if row.kind is Kind.ROUTER else ())
+        return parse(row)
+
+    monkeypatch.setattr(Row, "resource", note)
+    cloud.rescheduler.reconcile()
+    assert read == {portless}
+    assert [len(cloud.hosts(id)) for id in (unserved, portless, *served)] == [1, 0, 1, 2]
+    cloud.agents(L3, "c")
+    cloud.rescheduler.reconcile()
+    assert read == {portless, served[1]}
+    assert cloud.hosts(served[1]) == ["a", "b", "c"]
 
 
 @pytest.mark.spec("ML2-10")

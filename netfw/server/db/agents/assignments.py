@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Subquery,
+    case,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+)
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.values.subscription import Service
@@ -20,7 +30,18 @@ from netfw.server.db.schema.tables import ASSIGNMENTS
 from netfw.state.dependencies import AgentRoot, Assignment
 
 AGENTS: Final = STORED[Kind.AGENT].table
+ROUTERS: Final = STORED[Kind.ROUTER].table
 SUBNETS: Final = STORED[Kind.SUBNET].table
+
+
+def _count_hosts(service: Service) -> Subquery:
+    """Return the number of hosts of each resource that a service has on any."""
+    return (
+        select(ASSIGNMENTS.c.resource_id, func.count().label("hosts"))
+        .where(ASSIGNMENTS.c.service == service.value)
+        .group_by(ASSIGNMENTS.c.resource_id)
+        .subquery()
+    )
 
 
 class AssignmentRows:
@@ -63,18 +84,28 @@ class AssignmentRows:
 
     def unserved(self, wanted: int) -> tuple[UUID, ...]:
         """Return the networks with DHCP that fewer than *wanted* hosts serve."""
-        counts = (
-            select(ASSIGNMENTS.c.resource_id, func.count().label("hosts"))
-            .where(ASSIGNMENTS.c.service == Service.DHCP.value)
-            .group_by(ASSIGNMENTS.c.resource_id)
-            .subquery()
-        )
+        counts = _count_hosts(Service.DHCP)
         rows = (
             select(SUBNETS.c.network_id)
             .distinct()
             .outerjoin(counts, counts.c.resource_id == SUBNETS.c.network_id)
             .where(SUBNETS.c.enable_dhcp.is_(True), func.coalesce(counts.c.hosts, 0) < wanted)
             .order_by(SUBNETS.c.network_id)
+        )
+        return tuple(UUID(id) for id in self._connection.execute(rows).scalars())
+
+    def underserved_routers(self, wanted_ha: int) -> tuple[UUID, ...]:
+        """Return the routers to be assigned that no L3 agent has; highly available ones, too, that
+        fewer than *wanted_ha* have."""
+        counts = _count_hosts(Service.L3)
+        is_assigned = or_(
+            ROUTERS.c.distributed.is_(False), ROUTERS.c.gateway_network_id.is_not(None)
+        )
+        wanted = case((ROUTERS.c.ha.is_(True), wanted_ha), else_=1)
+        rows = (
+            select(ROUTERS.c.id)
+            .outerjoin(counts, counts.c.resource_id == ROUTERS.c.id)
+            .where(is_assigned, func.coalesce(counts.c.hosts, 0) < wanted)
         )
         return tuple(UUID(id) for id in self._connection.execute(rows).scalars())
 

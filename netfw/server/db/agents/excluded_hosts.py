@@ -38,13 +38,6 @@ class ExcludedHosts:
                 hosts[UUID(id)] = hosts.get(UUID(id), frozenset()) | {host}
         return hosts
 
-    def of_all(self) -> dict[UUID, frozenset[str]]:
-        """Return the hosts of all resources that have any."""
-        found: dict[UUID, frozenset[str]] = {}
-        for id, host in self._connection.execute(select(self._table)):
-            found[UUID(id)] = found.get(UUID(id), frozenset()) | {host}
-        return found
-
     def add(self, resource: UUID, host: str) -> None:
         """Exclude *host*, which has *resource*."""
         row = {"resource_id": str(resource), "host": host}
