@@ -82,7 +82,8 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
         local part has metadata and advertisements.
     16. Routers share the agent gateway of a host to a network: their floating IPs at local parts
         enter and leave by it, without a central part.  A router, part or floating IP that comes or
-        goes loses no packet of the others.
+        goes loses no packet of the others.  A floating IP that is prepared is neither answered for
+        nor announced; it is announced when it becomes active.
     17. While a full or central part has a gateway and ports with ``RouterPort.delegated``, the
         driver requests a prefix of 64 bits for each of these subnets, on the active host of a
         highly available router alone.  It sends ``PrefixDelegated`` for each, once after its start

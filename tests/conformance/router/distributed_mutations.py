@@ -236,3 +236,18 @@ def announce_nothing_from_agent_gateways(driver, original, router, address):
     """Announce what is on gateways alone."""
     if driver.backend.local_part(router) is None:
         original(router, address)
+
+
+@MUTATIONS.override("__init__", breaks(RouterDriver, 16))
+def answer_for_prepared_floating_ips(driver, original, backend):
+    """Let floating IPs in before they are active."""
+    original(backend)
+    backend.is_active_nat = lambda nat: True
+
+
+@MUTATIONS.override("put_nat", breaks(RouterDriver, 16))
+def announce_prepared_floating_ips(driver, original, operation, id, value):
+    """Announce floating IPs when they are prepared."""
+    original(operation, id, value)
+    if value.prepared:
+        driver.announce(value.router, value.floating_address)

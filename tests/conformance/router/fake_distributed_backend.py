@@ -36,9 +36,13 @@ class FakeDistributedBackend(FakeRouterBackend):
             return found
         for nat in self.nat.values():
             own = self.agent_gateway(nat.router)
-            if own is gateway and nat.floating_address == address:
+            if own is gateway and nat.floating_address == address and self.is_active_nat(nat):
                 return nat.router, gateway.port
         return None
+
+    def is_active_nat(self, nat) -> bool:
+        """Return whether a floating IP has a way in."""
+        return not nat.prepared
 
     def forward(self, router, inward, packet):
         if self.local_part(router) is None:

@@ -330,7 +330,8 @@ class FakeRouterDriver(
             self.remove_nat(id)
         self.backend.nat[id] = value
         self.end_connections(value.router, {value.fixed_address})
-        self.announce(value.router, value.floating_address)
+        if not value.prepared:
+            self.announce(value.router, value.floating_address)
 
     def remove_nat(self, id: FloatingIpId) -> None:
         gone = self.backend.nat.pop(id)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
+
 from netfw.drivers.dhcp import METADATA_ADDRESSES
 from netfw.drivers.router import RouterCapability, RouterDriver
 from netfw.drivers.values.pipeline_grant import GrantRequest
@@ -167,6 +169,34 @@ class RouterDistributedConformance(RouterSuite):
         )
         assert mac == gateway.value.port.mac
         assert arrival is not None, "it was announced before it worked"
+
+    @proves(RouterDriver, 16)
+    def test_a_prepared_floating_ip_has_no_way_in_until_it_is_active(
+        self, driver: RouterDriver
+    ) -> None:
+        self.require(driver, RouterCapability.DISTRIBUTED)
+        site = make_distributed().without(RouterPart.CENTRAL)
+        gateway = make_agent_gateway(site.external)
+        floating = site.floating(50, site.nets[0].address(20))
+        prepared = evolve(floating, value=evolve(floating.value, prepared=True))
+        self.put(driver, site, gateway)
+        one = self.guest(site.nets[0])
+        outside = self.environment.machine(site.external.id, site.external.interfaces(1))
+        self.arrives(one, site.nets[0].address(1))
+        for _ in range(2):  # it may come back
+            mac, _ = outside.announced(
+                floating.address, next_mac(), lambda: self.put(driver, prepared)
+            )
+            assert mac is None, "it was announced before it is active"
+            self.assert_unreachable(outside, floating.address)
+            self.put(driver, site)
+            self.assert_unreachable(outside, floating.address)
+            mac, arrival = outside.announced(
+                floating.address, next_mac(), lambda: self.put(driver, floating)
+            )
+            assert mac == gateway.value.port.mac
+            assert arrival is not None, "it was announced before it worked"
+            assert self.arrives(outside, floating.address).at == one.name
 
     @proves(RouterDriver, 10)
     def test_a_floating_ip_waits_for_the_agent_gateway(self, driver: RouterDriver) -> None:

@@ -123,3 +123,17 @@ def test_a_pair_without_one_end_is_made_anew(router_end: bool, gateway_end: bool
     there = found() if gateway_end else evolve(found(), links={}, addresses=())
     link = evolve(NEW, has_router_end=router_end).observed_in(there)
     assert link.netns_link().is_broken
+
+
+@pytest.mark.spec("L3-67", "ML2-08")
+def test_a_prepared_floating_ip_has_its_link_and_no_route() -> None:
+    made = [op.text for stage in NEW.plan_gateway_end(SERVED, {FIPS[0]}) for op in stage.operations]
+    assert f"ip link set {FPR} up" in made
+    assert not any(each.startswith("ip route") for each in made)
+    link = evolve(NEW, has_router_end=True).observed_in(found(*ROUTES))
+    assert [*link.without_route(SERVED)] == []
+    (stage,) = link.plan_withdrawals(SERVED, {FIPS[0]})
+    assert [each.text.split()[:3] for each in stage.operations] == [["ip", "route", "delete"]]
+    withdrawn = link.observed_in(found())
+    assert [*withdrawn.without_route(SERVED)] == [FIPS[0]]
+    assert not withdrawn.differs(found(), SERVED, {FIPS[0]})

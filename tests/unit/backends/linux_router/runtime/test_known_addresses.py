@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+from attrs import evolve
+
 from netfw.linux.iptables.rule import Family
 from netfw.model.address import Mac
+from netfw.model.ids import FloatingIpId
 from netfw_drivers.linux_router.plan.floating_ip_rules import DNAT, float_chain, parse_translation
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from netfw_drivers.linux_router.runtime.announcements import (
@@ -53,3 +57,19 @@ def test_a_gateway_that_is_not_wired_has_none() -> None:
     before, now = known(LINES[:2]), KnownAddresses()
     assert now.beyond(before) == set()
     assert before.beyond(now) == {address(1), address(2)}
+
+
+@pytest.mark.spec("L3-67", "ML2-08")
+def test_a_prepared_floating_ip_is_announced_once_it_is_active() -> None:
+    active = known(LINES[:2])
+    assert active.floating is not None
+    prepared = KnownAddresses(frozenset(), evolve(active.floating, prepared=_ids(1)))
+    assert prepared.beyond(KnownAddresses()) == {address(2)}
+    assert active.beyond(prepared) == {address(1)}
+    assert prepared.beyond(active) == set()
+
+
+def _ids(number: int) -> frozenset[FloatingIpId]:
+    parsed = parse_translation(LINES[number - 1])
+    assert parsed is not None
+    return frozenset({parsed[0]})
