@@ -19,7 +19,10 @@ from netfw.model.subnet import Subnet
 from netfw.server.core.context import ServerContext
 from netfw.server.core.service_ports import make_service_port
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.resources.dhcp_ports import networks_without_dhcp_port
+from netfw.server.db.resources.dhcp_ports import (
+    networks_with_agents_port,
+    networks_without_dhcp_port,
+)
 from netfw.server.scheduling.rescheduler import run_each_as_server
 
 
@@ -28,25 +31,30 @@ class DistributedDhcpPorts:
     """The port comes with the first DHCP subnet of a network, in its transaction.
 
     It is bound to no host, has an address on each subnet with DHCP, and goes with the last.
+    Where this mode is off again, no port is made or grows, and one goes when a DHCP agent serves
+    its network.
     """
 
     context: ServerContext
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
         """Follow subnets, inside their transactions; deleted ones take their addresses along."""
-        if not self.context.settings.distributed_dhcp or not isinstance(change.after, Subnet):
+        if not isinstance(change.after, Subnet):
             return
         had_dhcp = isinstance(change.before, Subnet) and change.before.enable_dhcp
         if change.after.enable_dhcp is not had_dhcp:
             self._update(unit, change.after.network_id)
 
     def reconcile(self) -> int:
-        """Make the ports of networks that are older than this mode; return how many were made.
+        """Make the ports of networks that are older than this mode; where it is off, remove those
+        that DHCP agents have replaced.  Return how many changed.
 
         Each network is a transaction of its own.
         """
         if not self.context.settings.distributed_dhcp:
-            return 0
+            replaced = self.context.read(lambda view: networks_with_agents_port(view.connection))
+            targets = [Ref(Kind.NETWORK, id) for id in replaced]
+            return run_each_as_server(self.context, self._remove, targets)
         lacking = self.context.read(lambda view: networks_without_dhcp_port(view.connection))
         targets = [Ref(Kind.NETWORK, id) for id in lacking]
         return run_each_as_server(self.context, self._make_missing, targets)
@@ -54,11 +62,22 @@ class DistributedDhcpPorts:
     def _make_missing(self, unit: UnitOfWork, network: UUID) -> bool:
         return self._update(unit, NetworkId(network))
 
+    @staticmethod
+    def _remove(unit: UnitOfWork, network: UUID) -> bool:
+        unit.network(NetworkId(network), lock=True)
+        port = _dhcp_port(unit, NetworkId(network))
+        if port is not None:
+            with unit.elevated():
+                unit.context.handler("port").delete(unit, str(port.id))
+        return port is not None
+
     def _update(self, unit: UnitOfWork, id: NetworkId) -> bool:
         """Make the port of a network as its subnets need it; return whether it changed."""
         network = unit.network(id, lock=True)
         served = {each.id for each in unit.subnets(id) if each.enable_dhcp}
         port = _dhcp_port(unit, id)
+        if not self.context.settings.distributed_dhcp:
+            served &= set() if port is None else {each.subnet_id for each in port.fixed_ips}
         with unit.elevated():
             if port is None and served:
                 make_service_port(

@@ -121,8 +121,9 @@ class DhcpScheduler:
         return run_as_server(self.context, lambda unit: self._schedule(unit, NetworkId(network)))
 
     def _abandoned(self) -> tuple[UUID, ...]:
-        """Return the networks of dead agents."""
-        wanted = self.context.settings.allow_automatic_dhcp_failover
+        """Return the networks of dead agents; with distributed DHCP they need no others."""
+        settings = self.context.settings
+        wanted = settings.allow_automatic_dhcp_failover and not settings.distributed_dhcp
         return self.orphaned.find() if wanted else ()
 
     def _withdrawn_from(self, view: ReadSnapshot) -> tuple[UUID, ...]:
@@ -149,17 +150,19 @@ class DhcpScheduler:
         self, unit: UnitOfWork, id: NetworkId, unwanted: Collection[str], why: str, *, anyway: bool
     ) -> bool:
         """Replace the agents on *unwanted* hosts by as many others; *anyway*: remove them even
-        without a replacement."""
+        without a replacement.  With distributed DHCP there is none."""
         network, target = unit.network(id, lock=True), Ref(Kind.NETWORK, id)
         serving = self.assignments.hosts(unit.tx, target)
         gone = sorted(serving.intersection(unwanted))
         spare = max(0, len(serving) - self.context.settings.dhcp_agents_per_network)
-        fresh = self.assignments.fill(
-            unit,
-            target,
-            lambda _: len(serving) + len(gone) - spare,
-            zones=network.availability_zone_hints,
-        )
+        fresh: tuple[str, ...] = ()
+        if not self.context.settings.distributed_dhcp:
+            fresh = self.assignments.fill(
+                unit,
+                target,
+                lambda _: len(serving) + len(gone) - spare,
+                zones=network.availability_zone_hints,
+            )
         if not anyway:
             if not fresh and serving <= set(gone):
                 return False

@@ -124,8 +124,10 @@ class LeaseMonitor:
             for part, each in watched:
                 try:
                     self._report(part, each)
-                except NetfwError as error:
+                except (NetfwError, OSError) as error:
                     LOG.warning("router %s: its leases cannot be read: %s", part, error)
+                except Exception:  # the thread serves all routers
+                    LOG.exception("router %s: its leases were not reported", part)
 
     def _report(self, part: PartId, watched: _Watched) -> None:
         for subnet, prefix in watched.read(time.time()).items():

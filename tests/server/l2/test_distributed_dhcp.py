@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from netfw.drivers.server.query import Query
+from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import Conflict
+from netfw.model.common_fields import Status
 from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE
 from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref
 from netfw.server.db import Database
 from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.server.state_source.database_source import DatabaseSource
@@ -98,6 +102,67 @@ def test_networks_that_are_older_than_the_mode_get_their_port(database: Database
     assert cloud.rescheduler.reconcile() == 1
     assert len(dhcp_ports(cloud, network)) == 1
     assert cloud.rescheduler.reconcile() == 0
+
+
+@pytest.mark.spec("DHCP-81")
+def test_networks_of_agents_that_end_get_no_other_agents(database: Database) -> None:
+    former = Cloud(database)
+    former.agents(DHCP, "a", "b")
+    networks = [former.network() for _ in range(4)]
+    before = {id: former.hosts(id) for id in networks}
+    assert {host for hosts in before.values() for host in hosts} == {"a", "b"}
+    cloud = Cloud(database, distributed_dhcp=True, agent_down_time=1)
+    cloud.rescheduler.reconcile()
+    assert {id: cloud.hosts(id) for id in networks} == before, "they keep their agents"
+    cloud.calls.plugin.update(ADMIN, "agent", cloud.agent("a", DHCP), {"admin_state_up": False})
+    cloud.rescheduler.reconcile()
+    for id in networks:
+        assert cloud.hosts(id) == [host for host in before[id] if host != "a"]
+
+
+@pytest.mark.spec("DHCP-82")
+def test_ports_of_the_former_mode_go_when_agents_serve_their_networks(cloud: Cloud) -> None:
+    network, other = cloud.network(), cloud.network()
+    off = Cloud(cloud.database)
+    off.agents(DHCP, "a")
+    off.agents(OVS, "a", tunnel_types=["vxlan", "gre", "geneve"])
+    off.rescheduler.reconcile()
+    assert off.hosts(network) == ["a"]
+    assert len(dhcp_ports(off, network)) == 1, "hosts answer until the agent does"
+    agents = {"device_owner": "network:dhcp", "device_id": "dhcp-a", "binding__host_id": "a"}
+    port = off.calls.make("port", ADMIN, network_id=network, **agents)
+    off.rescheduler.reconcile()
+    assert len(dhcp_ports(off, network)) == 2
+    off.statuses([active(port)])
+    assert off.rescheduler.reconcile() == 1
+    assert [each["id"] for each in dhcp_ports(off, network)] == [port["id"]]
+    assert [each["device_id"] for each in dhcp_ports(off, other)] == [DISTRIBUTED_DHCP_DEVICE]
+    assert off.rescheduler.reconcile() == 0
+
+
+@pytest.mark.spec("DHCP-82")
+def test_ports_of_the_former_mode_shrink_with_their_subnets(cloud: Cloud) -> None:
+    network = cloud.calls.network()
+    first, second = (cloud.calls.subnet(network, f"10.{n}.0.0/24") for n in (0, 1))
+    off = Cloud(cloud.database)
+    third = off.calls.subnet(network, "10.2.0.0/24")
+    (port,) = dhcp_ports(off, network["id"])
+    assert third["id"] not in subnets_of(port), "it does not grow"
+    off.calls.plugin.update(ALICE, "subnet", first["id"], {"enable_dhcp": False})
+    (port,) = dhcp_ports(off, network["id"])
+    assert subnets_of(port) == [second["id"]]
+    off.calls.plugin.update(ALICE, "subnet", second["id"], {"enable_dhcp": False})
+    assert dhcp_ports(off, network["id"]) == []
+
+
+def active(port: Any) -> StatusReport:
+    return StatusReport(
+        ref=Ref(Kind.PORT, UUID(port["id"])),
+        host="a",
+        service=Service.L2,
+        status=Status.ACTIVE,
+        revision=port["revision_number"],
+    )
 
 
 @pytest.mark.spec("DHCP-81", "DHCP-82")
