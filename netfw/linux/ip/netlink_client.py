@@ -142,14 +142,20 @@ class NetlinkClient:
 
         return tuple(self._read(f"ip route show table {table}", read))
 
-    def static_routes(self) -> tuple[Route, ...]:
+    def static_routes(self, device: str | None = None) -> tuple[Route, ...]:
         """Return the routes of all tables that netfw, an operator or an advertisement added.
 
         Those that the kernel has for each address are not decoded.
+
+        :param device: the device of one of their next hops.
+        :raises NotFound: there is no such device.
         """
 
         def read(netlink: Netlink) -> list[Route]:
-            messages = _dump_families(netlink, netlink_encode.read_all_routes)
+            index = netlink.index(device) if device is not None else 0
+            messages = _dump_families(
+                netlink, lambda family: netlink_encode.read_all_routes(family, index)
+            )
             static = (each for each in messages if netlink_decode.route_protocol(each) in _STATIC)
             return _kept(static, netlink_decode.route, netlink)
 

@@ -301,12 +301,13 @@ def read_routes(version: int, table: int) -> Request:
     return Request(rt.GET_ROUTE, header + _number(rt.RTA_TABLE, table))
 
 
-def read_all_routes(version: int) -> Request:
-    """Build a request for the routes of all tables.
+def read_all_routes(version: int, index: int = 0) -> Request:
+    """Build a request for the routes of all tables, by one device or (0) by any.
 
     The kernel could select those of one origin, except for the unspecified one.
     """
-    return Request(rt.GET_ROUTE, rt.ROUTE.pack(_family(version), *bytes(8)))
+    header = rt.ROUTE.pack(_family(version), *bytes(8))
+    return Request(rt.GET_ROUTE, header + _number(rt.RTA_OIF, index) if index else header)
 
 
 def read_rules(version: int) -> Request:

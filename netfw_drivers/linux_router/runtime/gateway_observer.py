@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
 
+from attrs import evolve
+
 from netfw.drivers.values.keys import AgentGatewayKey
 from netfw.drivers.values.router_values import AgentGateway
 from netfw.errors import NotFound
@@ -170,22 +172,36 @@ class GatewayObserver:
 
     def read(self, router: RouterId, network: NetworkId) -> ObservedNetns | None:
         """Read what the link of a router follows from; None if there is no such namespace."""
-        name = gateway_namespace(network)
-        parameters = list(GatewayLink.parameters(router))
         try:
-            with NetlinkClient(name) as client:
-                return client.run(
-                    lambda: ObservedNetns(
-                        netns=name,
-                        exists=True,
-                        links=client.links(),
-                        addresses=client.addresses(),
-                        routes=client.static_routes(),
-                        sysctls=sysctl.read_many(parameters),
-                    )
-                )
+            with NetlinkClient(gateway_namespace(network)) as client:
+                return client.run(lambda: self._read_link(router, network, client))
         except NotFound:
             return None
+
+    def _read_link(
+        self, router: RouterId, network: NetworkId, client: NetlinkClient
+    ) -> ObservedNetns:
+        """Read the gateway's end of one link, and the port: the cost is not that of all links."""
+        _, device = link_devices(router)
+        value = self.value(network)
+        port = None if value is None else self._device_name(value.port.id, AGENT_GATEWAY)
+        found = [client.link(name) for name in (device, port) if name is not None]
+        links = {link.name: link for link in found if link is not None}
+        if port not in links:
+            links = client.links()
+        empty = ObservedNetns(netns=gateway_namespace(network), exists=True, links=links)
+        if device not in links:
+            return empty
+        try:
+            return evolve(
+                empty,
+                addresses=client.addresses(device),
+                routes=client.static_routes(device),
+                sysctls=sysctl.read_many(GatewayLink.parameters(router)),
+            )
+        except NotFound:  # it was removed meanwhile
+            others = {name: link for name, link in links.items() if name != device}
+            return evolve(empty, links=others)
 
     def _pair(self, router: RouterId, network: NetworkId, found: ObservedNetns | None) -> LinkPair:
         """Return the pair that a link has; otherwise reserve one."""

@@ -7,9 +7,9 @@ from ipaddress import ip_address
 import pytest
 from attrs import evolve
 
-from netfw.errors import Conflict
+from netfw.errors import Conflict, NotFound
 from netfw.linux.ip.netlink_client import NetlinkClient
-from netfw.linux.ip.operations import AddRule
+from netfw.linux.ip.operations import AddRule, AddVeth, SetUp
 from netfw.linux.ip.plan import plan_neighbours, plan_routes, plan_rules
 from netfw.linux.ip.values import (
     Address,
@@ -94,6 +94,20 @@ def test_routes_of_the_kernel_and_of_daemons_are_left_alone(addressed, ip):
     with pytest.raises(Conflict, match=r"ip route add 10\.8\.0\.0/16"):
         converge_routes(addressed, [route("10.8.0.0/16", via="10.0.0.1")])
     assert addressed.routes() == before
+
+
+def test_static_routes_by_one_device_are_those_of_all_by_it(addressed):
+    addressed.apply([AddVeth(name="v0", peer="v1"), SetUp("v0"), SetUp("v1")])
+    wanted = [*ROUTES, route("10.9.0.0/16", device="v0"), route("fd09::/64", device="v0")]
+    converge_routes(addressed, [route("192.0.2.128/25", device="e0")])
+    converge_routes(addressed, wanted)
+    found = addressed.static_routes()
+    for device in ("e0", "v0", "v1"):
+        by_it = [each for each in found if any(hop.device == device for hop in each.hops)]
+        assert list(addressed.static_routes(device)) == by_it
+    assert len(addressed.static_routes("v0")) == 2
+    with pytest.raises(NotFound):
+        addressed.static_routes("v2")
 
 
 def test_a_gateway_changes_in_one_step(addressed):
