@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from ipaddress import IPv6Network, ip_interface
 from pathlib import Path
@@ -34,6 +35,8 @@ from tests.lab.backends.linux_router.environment import (
 
 pytestmark = [pytest.mark.services, pytest.mark.spec("L3-27")]
 FIRST, SECOND = "2001:db8:1000::/48", "2001:db8:2000::/48"
+AWAY_SECONDS = 600.0 if os.environ.get("NETFW_LONG") else 8.0
+"""Longer than the four seconds after which a client asks all servers."""
 MODES = {"ipv6_ra_mode": Ipv6Mode.SLAAC, "ipv6_address_mode": Ipv6Mode.SLAAC}
 
 
@@ -192,6 +195,24 @@ def test_a_prefix_survives_kills_of_driver_and_client(
     delegation.restart()
     delegation.bring(first)
     assert delegation.take() == first
+
+
+def test_a_prefix_stays_while_its_server_is_away(
+    delegation: Delegation, server: PrefixServer, tmp_path: Path
+) -> None:
+    """It is away beyond the time at which a client asks all servers."""
+    server.start(FIRST)
+    delegation.bring()
+    first = delegation.take()
+    delegation.bring(first)
+    server.stop()
+    time.sleep(AWAY_SECONDS)  # nothing may happen
+    assert not delegation.events
+    assert not plan(delegation.driver, Update(put=delegation.wanted(first).wanted(), complete=True))
+    server.start(FIRST)
+    log = tmp_path / "kea.log"
+    wait_until(lambda: "PD_LEASE" in log.read_text(), delegation.log, seconds=120)
+    assert not delegation.events
 
 
 @pytest.mark.spec("L3-33")
