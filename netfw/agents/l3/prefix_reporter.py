@@ -153,7 +153,9 @@ class PrefixReporter:
     def _send(self, event: PrefixDelegated) -> NetfwError | None:
         """Send one request; return its error.  A subnet that is gone needs none."""
         try:
-            self._source.request(SetPrefix(subnet=event.subnet, prefix=event.prefix))
+            self._source.request(
+                SetPrefix(router=event.router, subnet=event.subnet, prefix=event.prefix)
+            )
         except NotFound:
             return None
         except NetfwError as error:

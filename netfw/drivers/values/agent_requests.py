@@ -87,9 +87,10 @@ class EnabledServices(Request[frozenset[str]]):
 
 @frozen(kw_only=True)
 class SetPrefix(Request[None]):
-    """Renumber a subnet, and its ports, to the *prefix* that a provider delegated; ``None``: the
-    prefix was withdrawn, and the subnet is provisional."""
+    """Renumber a subnet, and its ports, to the *prefix* that a provider delegated to the gateway of
+    *router*; ``None``: the prefix was withdrawn, and the subnet is provisional."""
 
+    router: RouterId
     subnet: SubnetId
     prefix: IpNetwork | None = field(validator=no_scope)
 

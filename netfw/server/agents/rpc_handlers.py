@@ -156,13 +156,13 @@ class AgentRpcHandlers:
 
         :raises NotFound: there is no such subnet.
         :raises InvalidInput: no subnet can have the prefix, or another one has it.
-        :raises Conflict: its prefix is not delegated, or no router has it and a gateway.
+        :raises Conflict: its prefix is not delegated, or not to that router.
         :raises NotSupported: this server has no routers.
         """
         handle = self.context.prefix_handler
         if handle is None:
             raise NotSupported("this server has no routers: add router to its service_plugins")
-        self.context.run(SERVER, handle, request.subnet, request.prefix)
+        self.context.run(SERVER, handle, request)
 
     def ensure_host_mac(self, request: EnsureHostMac) -> Mac:
         """Return the MAC address of a host; allocate it once.

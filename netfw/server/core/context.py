@@ -12,11 +12,10 @@ from netfw.drivers.server.api_extension import ResourceDeclaration
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.ipam import IpamDriver
 from netfw.drivers.server.query import RequestContext
+from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.drivers.values.reports import Report, ReportResult
 from netfw.errors import ConfigError, NotSupported
-from netfw.model.address import IpNetwork
 from netfw.model.agent import Agent
-from netfw.model.ids import SubnetId
 from netfw.model.resource import Ref
 from netfw.server.core.resource_handler import ResourceHandler
 from netfw.server.core.settings import Settings
@@ -62,7 +61,7 @@ class ServerContext:
     changed."""
     report_handlers: list[Callable[[Sequence[Report]], ReportResult]] = field(factory=list)
     """Handlers of reports beside the core plugin itself; each takes the reports that it knows."""
-    prefix_handler: Callable[[UnitOfWork, SubnetId, IpNetwork | None], None] | None = None
+    prefix_handler: Callable[[UnitOfWork, SetPrefix], None] | None = None
     """Handler of prefixes that providers delegate to routers; ``None``: there are no routers."""
     reconcilers: list[Callable[[], int]] = field(factory=list)
     """Steps that the rescheduler runs periodically and when an agent appeared or disappeared; each

@@ -15,8 +15,8 @@ from uuid import UUID
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
+from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.errors import Conflict, InvalidInput
-from netfw.model.address import IpNetwork
 from netfw.model.device_owner import ROUTER_INTERFACES, DeviceOwner, is_router_attachment
 from netfw.model.ids import SubnetId
 from netfw.model.port import Port
@@ -34,16 +34,19 @@ from netfw.server.l3.router_ports import (
 )
 
 
-def set_prefix(unit: UnitOfWork, subnet: SubnetId, prefix: IpNetwork | None) -> None:
-    """Renumber a subnet to a delegated *prefix*; ``None``: it was withdrawn.
+def set_prefix(unit: UnitOfWork, request: SetPrefix) -> None:
+    """Renumber a subnet to a delegated prefix, or make it provisional.
 
     :raises NotFound: there is no such subnet.
     :raises InvalidInput: no subnet can have the prefix, or another one has it.
-    :raises Conflict: the prefix of the subnet is not delegated, or no router has it and a gateway.
+    :raises Conflict: the prefix of the subnet is not delegated, or not to the router of *request*.
     """
+    subnet, prefix = request.subnet, request.prefix
     found = cast(Subnet, unit.tx.resources.get(Kind.SUBNET, subnet).resource())
     if not found.delegated:
         raise Conflict(f"the prefix of subnet {subnet} is {found.cidr} and is not delegated")
+    if request.router not in _routers(unit, found):
+        raise Conflict(f"router {request.router} does not have the gateway address of {subnet}")
     if prefix is None:
         _renumber(unit, subnet, None)
         return

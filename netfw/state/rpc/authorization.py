@@ -113,8 +113,8 @@ def needs(request: Request[Any], host: str) -> frozenset[Need]:
             return frozenset({served, (l3, _node(Kind.NETWORK, network, Role.SEEN))})
         case FindPorts(router=router):
             return frozenset({(l3, _node(Kind.ROUTER, router, Role.HOME))})
-        case SetPrefix(subnet=subnet):
-            return frozenset({(l3, _node(Kind.SUBNET, subnet, Role.SEEN))})
+        case SetPrefix(router=router):  # a local part alone has no gateway
+            return frozenset({(l3, _node(Kind.ROUTER, router, Role.ASSIGNED))})
         case _:
             return frozenset()
 

@@ -171,7 +171,14 @@ REQUEST_CODECS: Final = (
     RequestCodec("enabled_services", ObjectCodec(EnabledServices, ()), Listed(TEXT, frozenset)),
     RequestCodec(
         "set_prefix",
-        ObjectCodec(SetPrefix, (Attribute("subnet", ID), Attribute("prefix", Nullable(PREFIX)))),
+        ObjectCodec(
+            SetPrefix,
+            (
+                Attribute("router", ID),
+                Attribute("subnet", ID),
+                Attribute("prefix", Nullable(PREFIX)),
+            ),
+        ),
         NOTHING,
     ),
     RequestCodec(

@@ -235,7 +235,7 @@ def test_a_host_keeps_its_mac_and_no_other_has_it(env: Agents) -> None:
     assert env.ask(EnsureHostMac("h1")) == macs["h1"]
     assert env.ask(EnabledServices()) == {"router", "qos"}
     with pytest.raises(NotSupported, match="service_plugins"):
-        env.ask(SetPrefix(subnet=SubnetId(uuid4()), prefix=None))
+        env.ask(SetPrefix(router=RouterId(uuid4()), subnet=SubnetId(uuid4()), prefix=None))
 
 
 @pytest.mark.spec("RPC-04", "L2-60")

@@ -59,7 +59,7 @@ VALUES: dict[str, Callable[[IPv6Address], object]] = {
     "this address": lambda bad: ThisAddress(subnet=None, address=bad),
     "proxy": lambda bad: MetadataProxy(netns="a", addresses=(bad,)),
     "find ports": lambda bad: FindPorts(address=bad, network=ID),
-    "set prefix": lambda bad: SetPrefix(subnet=ID, prefix=prefix(bad)),
+    "set prefix": lambda bad: SetPrefix(router=ID, subnet=ID, prefix=prefix(bad)),
     "router port": lambda bad: RouterPort(id=ID, network=ID, mac=MAC, addresses=(face(bad),)),
     "next hop": lambda bad: Gateway(port=PORT, next_hops=(bad,)),
     "on-link subnet": lambda bad: Gateway(port=PORT, onlink_subnets=(prefix(bad),)),

@@ -326,23 +326,27 @@ def test_a_delegated_prefix_renumbers_its_subnet_and_ports():
     port = evolve(samples.WEB_HERE, fixed_ips=(own,))
     source = MemorySource(subnet, port)
     prefix = ip_network("2001:db8:1::/64")
-    source.request(SetPrefix(subnet=subnet.id, prefix=prefix))
+    source.request(SetPrefix(router=samples.ROUTER.id, subnet=subnet.id, prefix=prefix))
     found = source.resources()
     assert found[ref(subnet)].cidr == prefix
     assert str(found[ref(subnet)].gateway) == "2001:db8:1::1"
     assert [str(each.address) for each in found[ref(port)].fixed_ips] == ["2001:db8:1::7"]
     before = cursor(source)
-    source.request(SetPrefix(subnet=subnet.id, prefix=prefix))
+    source.request(SetPrefix(router=samples.ROUTER.id, subnet=subnet.id, prefix=prefix))
     assert cursor(source) == before
-    source.request(SetPrefix(subnet=subnet.id, prefix=None))
+    source.request(SetPrefix(router=samples.ROUTER.id, subnet=subnet.id, prefix=None))
     assert source.resources()[ref(subnet)].provisional
 
 
 def test_a_prefix_of_a_subnet_that_is_not_delegated_is_refused():
     with pytest.raises(NotFound):
-        MemorySource().request(SetPrefix(subnet=samples.SUBNET.id, prefix=None))
+        MemorySource().request(
+            SetPrefix(router=samples.ROUTER.id, subnet=samples.SUBNET.id, prefix=None)
+        )
     with pytest.raises(Conflict, match="not delegated"):
-        MemorySource(samples.SUBNET).request(SetPrefix(subnet=samples.SUBNET.id, prefix=None))
+        MemorySource(samples.SUBNET).request(
+            SetPrefix(router=samples.ROUTER.id, subnet=samples.SUBNET.id, prefix=None)
+        )
 
 
 @pytest.mark.spec("RPC-08")

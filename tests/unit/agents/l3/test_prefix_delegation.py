@@ -153,7 +153,7 @@ def test_a_prefix_that_the_source_lost_is_sent_once_more(found):
     delegate(found, FIRST)
     found.until(lambda status: len(interface(found).addresses) == 2)
     found.ready()
-    found.source.request(SetPrefix(subnet=DELEGATED.id, prefix=None))
+    found.source.request(SetPrefix(router=EDGE.id, subnet=DELEGATED.id, prefix=None))
     found.until(lambda status: asked(found) == [FIRST, None, FIRST])
     found.until(lambda status: len(interface(found).addresses) == 2)
 
@@ -163,7 +163,7 @@ def test_two_routers_on_a_subnet_do_not_renumber_it_in_turns_for_ever(found):
     delegate(found, FIRST)
     found.until(lambda status: len(interface(found).addresses) == 2)
     found.ready()
-    other = SetPrefix(subnet=DELEGATED.id, prefix=SECOND)
+    other = SetPrefix(router=EDGE.id, subnet=DELEGATED.id, prefix=SECOND)
     for _ in range(4):  # the agent of the other router, which has another prefix
         found.source.request(other)
         found.ready()
@@ -177,7 +177,7 @@ def test_a_host_that_is_no_longer_active_does_not_defend_its_prefix(found):
     found.ready()
     found.machine.notify(RoleChanged("lost", EDGE.id, HaRole.STANDBY))
     for prefix in (SECOND, None):  # of the host that is active now
-        found.source.request(SetPrefix(subnet=DELEGATED.id, prefix=prefix))
+        found.source.request(SetPrefix(router=EDGE.id, subnet=DELEGATED.id, prefix=prefix))
         found.ready()
     assert asked(found) == [FIRST, SECOND, None]
 

@@ -35,6 +35,7 @@ from netfw.testing.fakes.transport import FakeNetwork
 
 pytestmark = pytest.mark.spec("RPC-06")
 
+L3_HERE = Subscription(samples.HERE, frozenset({Service.L3}))
 CLOUD = (*samples.BACKGROUND, samples.WEB_HERE, samples.NEIGHBOUR)
 
 
@@ -131,11 +132,25 @@ def test_networks_are_answered_to_hosts_that_serve_them(
 def test_prefixes_are_taken_from_hosts_that_run_the_router(
     wire: FakeNetwork, source: MemorySource
 ) -> None:
-    request = SetPrefix(subnet=samples.SUBNET.id, prefix=None)
-    with pytest.raises(NotFound, match="host here does not serve subnet"):
+    request = SetPrefix(router=samples.ROUTER.id, subnet=samples.SUBNET.id, prefix=None)
+    with pytest.raises(NotFound, match="host here does not serve router"):
         client(wire).request(request)
     with pytest.raises(Conflict, match="not delegated"):
         RemoteSource(wire.transport(), timeout=5).request(request)
+
+
+@pytest.mark.spec("L3-32")
+def test_prefixes_are_not_taken_from_hosts_with_a_local_part_alone() -> None:
+    """A hostile compute host reads the subnet, and must not renumber it."""
+    source, wire = MemorySource(*routing.EVERYTHING, samples.WEB_HERE), FakeNetwork()
+    StateRpcServer(source, wire.transport()).open()
+    request = SetPrefix(router=routing.ROUTER.id, subnet=samples.SUBNET.id, prefix=None)
+    reached = {ref(each) for page in client(wire).snapshot(L3_HERE) for each in page.put}
+    assert ref(samples.SUBNET) in reached, "its local part reads the subnet"
+    with pytest.raises(NotFound, match="host here does not serve router"):
+        client(wire).request(request)
+    with pytest.raises(Conflict, match="not delegated"):  # the central part may
+        client(wire, host=routing.CENTRAL).request(request)
 
 
 def test_devices_are_resolved_for_the_host_that_has_them(wire: FakeNetwork) -> None:

@@ -76,8 +76,11 @@ QUESTIONS: tuple[tuple[Request[Any], Any], ...] = (
     (ReleaseGatewayPort(network=NET, host="h"), None),
     (EnsureHostMac("h"), Mac("fa:16:3f:00:00:01")),
     (EnabledServices(), frozenset({"router", "qos"})),
-    (SetPrefix(subnet=SUBNET, prefix=ip_network("2001:db8:1::/64")), None),
-    (SetPrefix(subnet=SUBNET, prefix=None), None),
+    (
+        SetPrefix(router=samples.ROUTER.id, subnet=SUBNET, prefix=ip_network("2001:db8:1::/64")),
+        None,
+    ),
+    (SetPrefix(router=samples.ROUTER.id, subnet=SUBNET, prefix=None), None),
     (ResolveDevices(ports=frozenset({PORT.id})), (PORT,)),
 )
 
