@@ -145,7 +145,7 @@ class LinuxRouterDriver(
         suffix = self._backend.value
         restores = (f"{name}{suffix}-restore" for name in ("iptables", "ip6tables"))
         own = () if self._settings.conntrackd is None else ("conntrackd",)
-        commands = ("radvd", "keepalived", "dhclient", *own, *restores)
+        commands = ("radvd", "keepalived", *own, *restores)
         directory = write_problem(self._settings.directory)
         advice = f"{directory}: correct router_confs, or run as a user who may"
         exposed = exposure_problem(self._settings.directory)

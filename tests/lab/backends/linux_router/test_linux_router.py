@@ -336,9 +336,20 @@ def test_routers_are_converged_side_by_side(
 
 
 def test_what_the_host_lacks_is_named(
-    environment: LinuxRouterEnvironment, make_driver: MakeDriver
+    environment: LinuxRouterEnvironment,
+    make_driver: MakeDriver,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    assert make_driver().problems() == ()
+    """A client for delegated prefixes is not: the routers alone that request them report it."""
+    driver = make_driver()
+    assert driver.problems() == ()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    problems = driver.problems()
+    assert all("there is no command" in problem for problem in problems)
+    for command in ("radvd", "keepalived", "ip6tables"):
+        assert any(command in problem for problem in problems)
+    assert not any("dhclient" in problem for problem in problems)
 
 
 @pytest.mark.spec("L3-11", "L3-26")
