@@ -187,7 +187,7 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
                     self._extensions.update(key.router, None)
         for changed in keys:
             if isinstance(changed, RouterKey):
-                self._prefixes.compare(self._desired.value(changed))
+                self._prefixes.compare(changed.router, self._desired.value(changed))
         mark = frozenset[Hashable]() if self._is_marked else frozenset({MARK})
         return keys | self._desired.take_calls() | mark | self._prefixes.keys
 

@@ -18,7 +18,7 @@ from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.drivers.values.router_values import PrefixDelegated, RouterPort, RouterState
 from netfw.errors import NetfwError, NotFound
 from netfw.model.address import IpNetwork
-from netfw.model.ids import RouterId, SubnetId
+from netfw.model.ids import PortId, RouterId, SubnetId
 from netfw.plan import Outcome
 
 
@@ -54,6 +54,8 @@ class PrefixReporter:
         self._known: dict[PrefixKey, PrefixDelegated] = {}
         self._disputed: set[PrefixKey] = set()
         """Keys whose last prefix was sent once more in place of another one."""
+        self._gateways: dict[RouterId, PortId] = {}
+        """The ports to which the prefixes of routers were delegated."""
         self._running: set[PrefixKey] = set()
         self._workers: KeyedWorkerPool[PrefixKey, PrefixDelegated, NetfwError | None] = (
             KeyedWorkerPool(1, self._send, lambda older, newer: newer, finished)
@@ -75,13 +77,21 @@ class PrefixReporter:
                 self._unsent.pop(key, None)
                 self._disputed.discard(key)
 
-    def compare(self, state: object) -> None:
+    def compare(self, router: RouterId, state: object) -> None:
         """Send the prefixes once more that a router of the source does not have.
 
         The source makes a subnet provisional without its router; the lease may go on.  Another
         prefix, as of a second router on the subnet, is replaced once: two agents must not renumber
-        the subnet in turns for ever.
+        the subnet in turns for ever.  Prefixes of another gateway are forgotten: its provider does
+        not route them to this one.
         """
+        gateway = _gateway_port(state)
+        if self._gateways.get(router, gateway) != gateway:
+            self.forget(router)
+        if gateway is None:
+            self._gateways.pop(router, None)
+        else:
+            self._gateways[router] = gateway
         for port in _delegating_ports(state):
             present = {subnet.id: subnet.cidr for subnet in port.subnets}
             for subnet in port.delegated:
@@ -166,6 +176,12 @@ class PrefixReporter:
 def has_delegated(state: object, subnet: SubnetId) -> bool:
     """Return whether a router with this state has a gateway, and *subnet* as a delegated one."""
     return any(subnet in port.delegated for port in _delegating_ports(state))
+
+
+def _gateway_port(state: object) -> PortId | None:
+    """Return the gateway port of a full or central part."""
+    part = (state.central or state.full) if isinstance(state, RouterState) else None
+    return None if part is None or part.gateway is None else part.gateway.port.id
 
 
 def _delegating_ports(state: object) -> tuple[RouterPort, ...]:

@@ -2,6 +2,7 @@
 
 import threading
 from ipaddress import ip_address, ip_interface, ip_network
+from uuid import UUID
 
 import pytest
 from attrs import evolve
@@ -9,12 +10,22 @@ from attrs import evolve
 from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import PrefixDelegated, RoleChanged
+from netfw.model.ids import PortId
 from netfw.model.port import FixedIp
 from netfw.model.resource import ref
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
 from tests.unit.agents.l3.distributed import CENTRAL, DVR_BLUE, SG_HERE, desired
-from tests.unit.agents.l3.environment import BLUE, EDGE, EDGE_BLUE, environments, subnet
+from tests.unit.agents.l3.environment import (
+    BLUE,
+    EDGE,
+    EDGE_BLUE,
+    EDGE_OUT,
+    OUTSIDE_SUBNET,
+    environments,
+    gateway_port,
+    subnet,
+)
 
 FIRST, SECOND = ip_network("2001:db8:1::/64"), ip_network("2001:db8:2::/64")
 DELEGATED = subnet(
@@ -180,6 +191,21 @@ def test_a_host_that_is_no_longer_active_does_not_defend_its_prefix(found):
         found.source.request(SetPrefix(router=EDGE.id, subnet=DELEGATED.id, prefix=prefix))
         found.ready()
     assert asked(found) == [FIRST, SECOND, None]
+
+
+@pytest.mark.spec("L3-33")
+def test_the_prefix_of_another_gateway_is_not_defended(found):
+    delegate(found, FIRST)
+    found.until(lambda status: len(interface(found).addresses) == 2)
+    found.source.remove(ref(EDGE_OUT))
+    found.source.put(evolve(gateway_port(EDGE, OUTSIDE_SUBNET, 77), id=PortId(UUID(int=77))))
+    found.ready()
+    found.source.request(SetPrefix(router=EDGE.id, subnet=DELEGATED.id, prefix=None))
+    found.ready()
+    assert asked(found) == [FIRST, None]
+    delegate(found, SECOND)
+    found.until(lambda status: len(interface(found).addresses) == 2)
+    assert asked(found) == [FIRST, None, SECOND]
 
 
 def test_the_prefix_of_a_subnet_that_is_gone_is_not_reported(found):
