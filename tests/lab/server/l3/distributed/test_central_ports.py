@@ -17,6 +17,7 @@ from tests.lab.server.l3.distributed.samples import (
 )
 from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
 from tests.lab.server.l3.ha_samples import l3_agent, record
+from tests.server.core.agent_samples import grow_old
 
 pytestmark = pytest.mark.spec("API-19", "L3-63")
 
@@ -202,3 +203,22 @@ def test_they_are_bound_with_the_gateway_and_follow_the_router(core: Layer3) -> 
     l3_agent(core, "two", mode="dvr_snat")
     core.delete("agent", agent["id"], ADMIN)
     assert central_hosts(core, router) == {("two", frozenset())}
+
+
+@pytest.mark.spec("ML2-10")
+@pytest.mark.parametrize("wanted", [False, True])
+def test_they_leave_a_dead_agent_only_if_the_operator_wants(
+    file_database: Database, wanted: bool
+) -> None:
+    core = Layer3(file_database, allow_automatic_l3agent_failover=wanted, failover_grace=0.0)
+    outside, _ = core.outside()
+    router = dvr_router(core)
+    core.connect(router, ADMIN, subnet_id=core.inside("10.0.0.0/24")[1])
+    core.lead_out(router, outside, ADMIN)
+    l3_agent(core, "one", mode="dvr_snat")
+    l3_agent(core, "compute", mode="dvr")
+    l3_agent(core, "two", mode="dvr_snat")
+    assert central_hosts(core, router) == {("one", frozenset())}
+    grow_old(core.context, "one", 600)
+    core.core.agent_services.rescheduler.reconcile()
+    assert central_hosts(core, router) == {("two" if wanted else "one", frozenset())}
