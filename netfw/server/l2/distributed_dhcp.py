@@ -41,8 +41,10 @@ class DistributedDhcpPorts:
         """Follow subnets, inside their transactions; deleted ones take their addresses along."""
         if not isinstance(change.after, Subnet):
             return
+        has_dhcp = change.after.enable_dhcp
         had_dhcp = isinstance(change.before, Subnet) and change.before.enable_dhcp
-        if change.after.enable_dhcp is not had_dhcp:
+        may_grow = self.context.settings.distributed_dhcp
+        if has_dhcp is not had_dhcp and (may_grow or had_dhcp):
             self._update(unit, change.after.network_id)
 
     def reconcile(self) -> int:

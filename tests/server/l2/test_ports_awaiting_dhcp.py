@@ -201,5 +201,5 @@ def test_reconciling_a_consistent_state_costs_few_statements(cloud: Waiting) -> 
     port = cloud.wired(networks[0])
     with statements(cloud.database) as said:
         assert cloud.rescheduler.reconcile() == 0
-    assert len(said) <= 25, said
+    assert len(said) <= 26, said
     assert cloud.status(port) == "DOWN"
