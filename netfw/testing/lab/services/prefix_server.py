@@ -24,6 +24,7 @@ class PrefixServer:
     def start(self, pool: str, *, valid: int = 3600, renew: int = 2) -> None:
         """Start it anew: it delegates prefixes of *pool*, which has 48 bits, from now on."""
         self.stop()
+        wait_until(self._has_link_local_address, "the address of the link is tentative")
         file = self._directory / "kea.json"
         file.write_text(json.dumps({"Dhcp6": self._config(pool, valid, renew)}))
         log = self._directory / "kea.log"
@@ -44,6 +45,22 @@ class PrefixServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def _has_link_local_address(self) -> bool:
+        """Return whether kea can open its socket: it tries once, and starts all the same."""
+        command = [
+            "ip",
+            "-6",
+            "-o",
+            "address",
+            "show",
+            "dev",
+            "eth0",
+            "scope",
+            "link",
+            "-tentative",
+        ]
+        return bool(self._instance.run(command).strip())
 
     def _config(self, pool: str, valid: int, renew: int) -> dict[str, Any]:
         prefix, _, length = pool.partition("/")
