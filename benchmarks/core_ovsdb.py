@@ -15,7 +15,7 @@ from uuid import UUID
 
 from benchmarks.figure import Figure, ratio
 from netfw.drivers.interface import Attachment
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw.testing.lab import sandbox

@@ -23,10 +23,10 @@ from benchmarks.l2_rig import run_alone
 from netfw.drivers.dhcp import DhcpPort
 from netfw.drivers.values.keys import PortKey
 from netfw.linux.netns import run_in
-from netfw.model.address import Mac
-from netfw.model.device_names import dhcp_namespace
-from netfw.model.ids import PortId
 from netfw.model.port import FixedIp
+from netfw.model.values.address import Mac
+from netfw.model.values.device_names import dhcp_namespace
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import Net, a_subnet, make_network

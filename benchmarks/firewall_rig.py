@@ -22,11 +22,11 @@ from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.model.binding import Binding
-from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.security_group import Direction, Ethertype, SecurityGroup, SecurityGroupRule
 from netfw.model.segment import NetworkType, Provider
+from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId, SubnetId
 from netfw.state.memory_source import MemorySource
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.lab import Lab

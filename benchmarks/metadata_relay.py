@@ -24,7 +24,7 @@ from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey
 from netfw.linux.netns import run_in
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Update
 from netfw.testing.conformance.metadata.lab_environment import ClientNetns
 from netfw.testing.lab.ini import ini

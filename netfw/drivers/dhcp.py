@@ -11,11 +11,11 @@ from attrs import field, frozen
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.values.keys import NetworkKey, PortKey
-from netfw.model.address import IpAddress, IpInterface, Mac, as_interface, no_scope
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, IpInterface, Mac, as_interface, no_scope
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.ids import NetworkId, PortId, SubnetId
 
 METADATA_ADDRESSES: Final[Mapping[int, IpInterface]] = {
     4: as_interface("169.254.169.254/32"),

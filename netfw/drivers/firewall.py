@@ -11,9 +11,9 @@ from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
-from netfw.model.address import IpNetwork, Mac, no_scope
-from netfw.model.ids import NetworkId, SecurityGroupId
 from netfw.model.security_group import SecurityGroupRule
+from netfw.model.values.address import IpNetwork, Mac, no_scope
+from netfw.model.values.ids import NetworkId, SecurityGroupId
 
 
 @frozen(kw_only=True)

@@ -11,9 +11,9 @@ from attrs import field, frozen
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.values.subscription import Service
-from netfw.model.address import NO_MAC, Mac
-from netfw.model.device_names import check_device_name, check_namespace_name, device_name
-from netfw.model.ids import PortId
+from netfw.model.values.address import NO_MAC, Mac
+from netfw.model.values.device_names import check_device_name, check_namespace_name, device_name
+from netfw.model.values.ids import PortId
 
 MTU = (68, 65535)
 

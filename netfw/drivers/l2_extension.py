@@ -9,10 +9,10 @@ from attrs import frozen
 from netfw.drivers.agent_extension import AgentExtension
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import SwitchDevice
-from netfw.model.ids import PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Resource
+from netfw.model.values.ids import PortId
 
 
 @frozen(kw_only=True)

@@ -9,9 +9,9 @@ from attrs import frozen
 from netfw.drivers.agent_extension import AgentExtension
 from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.router_values import RouterState
-from netfw.model.ids import RouterId
 from netfw.model.resource import Resource
 from netfw.model.router import HaRole, Router
+from netfw.model.values.ids import RouterId
 
 
 @frozen(kw_only=True)

@@ -10,8 +10,8 @@ from attrs import field, frozen
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.values.keys import NetworkKey, RouterKey
-from netfw.model.address import IpAddress, no_scope
-from netfw.model.device_names import check_device_name, check_namespace_name
+from netfw.model.values.address import IpAddress, no_scope
+from netfw.model.values.device_names import check_device_name, check_namespace_name
 
 
 @frozen(kw_only=True)

@@ -14,7 +14,7 @@ from netfw.drivers.values.router_values import (
     RouterPart,
     RouterStatus,
 )
-from netfw.model.ids import PortId, RouterId
+from netfw.model.values.ids import PortId, RouterId
 
 
 class RouterCapability(Capability):

@@ -10,7 +10,7 @@ from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.values.switch_values import SwitchDevice, SwitchFacts, SwitchKey, SwitchValue
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 
 
 class SwitchCapability(Capability):

@@ -22,7 +22,7 @@ from netfw.flows.port import (
     check_out_port,
 )
 from netfw.flows.register import BitSource, bits_of
-from netfw.model.address import IpAddress, as_address, unscoped
+from netfw.model.values.address import IpAddress, as_address, unscoped
 
 __all__ = [
     "Conjunction",

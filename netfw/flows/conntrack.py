@@ -9,7 +9,7 @@ from attrs import field, frozen
 from netfw.flows.action import NO_TABLE, TABLES, Load, Move, SetField
 from netfw.flows.field import Bits
 from netfw.flows.register import BitSource, bits_of
-from netfw.model.address import IpAddress, maybe_address, no_scope
+from netfw.model.values.address import IpAddress, maybe_address, no_scope
 
 __all__ = ["Ct", "Nat", "Side", "ct", "nat"]
 

@@ -27,7 +27,7 @@ from netfw.flows.field import (
 )
 from netfw.flows.match import Match, matching
 from netfw.flows.port import check_in_port, wide
-from netfw.model.address import IpAddress, IpNetwork, unscoped
+from netfw.model.values.address import IpAddress, IpNetwork, unscoped
 
 __all__ = [
     "arp",

@@ -22,7 +22,7 @@ from netfw.errors import BackendUnavailable, Conflict, NotFound
 from netfw.linux import syscalls
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netns_thread import NetnsThread, run_in_thread
-from netfw.model.device_names import check_namespace_name
+from netfw.model.values.device_names import check_namespace_name
 
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914

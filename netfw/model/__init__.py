@@ -1,11 +1,5 @@
 """The resources of netfw, such as networks and ports, as frozen values.  No I/O."""
 
-from netfw.model.address import (
-    IpAddress,
-    IpInterface,
-    IpNetwork,
-    Mac,
-)
 from netfw.model.agent import Agent
 from netfw.model.binding import (
     Binding,
@@ -14,10 +8,52 @@ from netfw.model.binding import (
     VifType,
     VnicType,
 )
-from netfw.model.common_fields import Status
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
-from netfw.model.ids import (
+from netfw.model.network import Network
+from netfw.model.port import (
+    AddressPair,
+    DnsAssignment,
+    FixedIp,
+    IpAllocation,
+    Port,
+)
+from netfw.model.qos import (
+    AnyDirection,
+    BandwidthLimit,
+    DscpMarking,
+    MinimumBandwidth,
+    MinimumPacketRate,
+    PacketRateLimit,
+    QosPolicy,
+    QosRule,
+)
+from netfw.model.resource import (
+    Kind,
+    Ref,
+    Resource,
+    kind_of,
+    ref,
+)
+from netfw.model.router import ExternalGateway, Router
+from netfw.model.security_group import (
+    AddressGroup,
+    Direction,
+    Ethertype,
+    SecurityGroup,
+    SecurityGroupRule,
+)
+from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.subnet import AllocationPool, Ipv6Mode, Subnet
+from netfw.model.trunk import SegmentationType, SubPort, Trunk
+from netfw.model.values.address import (
+    IpAddress,
+    IpInterface,
+    IpNetwork,
+    Mac,
+)
+from netfw.model.values.common_fields import Status
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.ids import (
     AddressGroupId,
     AddressScopeId,
     AgentId,
@@ -36,46 +72,10 @@ from netfw.model.ids import (
     SubnetPoolId,
     TrunkId,
 )
-from netfw.model.json_document import JsonDocument
-from netfw.model.network import Network
-from netfw.model.port import (
-    AddressPair,
-    DnsAssignment,
-    FixedIp,
-    IpAllocation,
-    Port,
-)
-from netfw.model.port_range import PortRange
-from netfw.model.qos import (
-    AnyDirection,
-    BandwidthLimit,
-    DscpMarking,
-    MinimumBandwidth,
-    MinimumPacketRate,
-    PacketRateLimit,
-    QosPolicy,
-    QosRule,
-)
-from netfw.model.resource import (
-    Kind,
-    Ref,
-    Resource,
-    kind_of,
-    ref,
-)
-from netfw.model.route import Route
-from netfw.model.router import ExternalGateway, Router
-from netfw.model.security_group import (
-    AddressGroup,
-    Direction,
-    Ethertype,
-    SecurityGroup,
-    SecurityGroupRule,
-)
-from netfw.model.segment import NetworkType, Provider, Segment
-from netfw.model.subnet import AllocationPool, Ipv6Mode, Subnet
-from netfw.model.trunk import SegmentationType, SubPort, Trunk
-from netfw.model.validation import InvalidValue
+from netfw.model.values.json_document import JsonDocument
+from netfw.model.values.port_range import PortRange
+from netfw.model.values.route import Route
+from netfw.model.values.validation import InvalidValue
 
 __all__ = [
     "AddressGroup",

@@ -8,11 +8,11 @@ from ipaddress import IPv4Address, IPv6Address
 from attrs import field, frozen
 from attrs.validators import optional
 
-from netfw.model.address import IpAddress, Mac, as_address
-from netfw.model.ids import AgentId
-from netfw.model.json_document import JsonDocument
-from netfw.model.text_validation import check_host, check_text, check_token
-from netfw.model.validation import Validated, checked_by
+from netfw.model.values.address import IpAddress, Mac, as_address
+from netfw.model.values.ids import AgentId
+from netfw.model.values.json_document import JsonDocument
+from netfw.model.values.text_validation import check_host, check_text, check_token
+from netfw.model.values.validation import Validated, checked_by
 
 _BROADCAST = IPv4Address("255.255.255.255")
 

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator
 from attrs import field, fields, frozen
 from attrs.validators import optional
 
-from netfw.model.device_names import check_device_name
-from netfw.model.json_document import JsonDocument
 from netfw.model.segment import VLAN_IDS
-from netfw.model.text_validation import (
+from netfw.model.values.device_names import check_device_name
+from netfw.model.values.json_document import JsonDocument
+from netfw.model.values.text_validation import (
     check_host,
     check_physical_network,
     check_socket_path,
     check_token,
 )
-from netfw.model.validation import Problem, Validated, checked_by, each, outside
+from netfw.model.values.validation import Problem, Validated, checked_by, each, outside
 
 
 class VnicType(enum.StrEnum):

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from attrs import field, frozen
 from attrs.validators import optional
 
-from netfw.model.address import IpAddress, as_address, maybe_address
-from netfw.model.common_fields import Owned, Status
-from netfw.model.ids import (
+from netfw.model.values.address import IpAddress, as_address, maybe_address
+from netfw.model.values.common_fields import Owned, Status
+from netfw.model.values.ids import (
     FloatingIpId,
     NetworkId,
     PortForwardingId,
@@ -18,9 +18,9 @@ from netfw.model.ids import (
     QosPolicyId,
     RouterId,
 )
-from netfw.model.port_range import PortRange
-from netfw.model.text_validation import check_dns_name, check_host
-from netfw.model.validation import Problem, checked_by
+from netfw.model.values.port_range import PortRange
+from netfw.model.values.text_validation import check_dns_name, check_host
+from netfw.model.values.validation import Problem, checked_by
 
 
 @frozen(kw_only=True)

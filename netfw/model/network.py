@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from attrs import field, frozen
 
-from netfw.model.common_fields import Named, Status
-from netfw.model.dhcp_option import DhcpOption, repeated_options
-from netfw.model.ids import AddressScopeId, NetworkId, QosPolicyId, SubnetId
 from netfw.model.segment import Provider
-from netfw.model.text_validation import check_dns_name, check_host
-from netfw.model.validation import Problem, checked_by, each, outside
+from netfw.model.values.common_fields import Named, Status
+from netfw.model.values.dhcp_option import DhcpOption, repeated_options
+from netfw.model.values.ids import AddressScopeId, NetworkId, QosPolicyId, SubnetId
+from netfw.model.values.text_validation import check_dns_name, check_host
+from netfw.model.values.validation import Problem, checked_by, each, outside
 
 MTUS = range(68, 65536)
 """From the least an IPv4 host must accept to the largest IP packet; 0 is not decided yet."""

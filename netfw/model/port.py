@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from attrs import field, frozen
 
-from netfw.model.address import (
+from netfw.model.binding import Binding
+from netfw.model.values.address import (
     NO_MAC,
     IpAddress,
     IpNetwork,
@@ -16,12 +17,11 @@ from netfw.model.address import (
     as_network,
     maybe_mac,
 )
-from netfw.model.binding import Binding
-from netfw.model.common_fields import Named, Status
-from netfw.model.dhcp_option import DhcpOption, repeated_options
-from netfw.model.ids import NetworkId, PortId, QosPolicyId, SecurityGroupId, SubnetId
-from netfw.model.text_validation import check_dns_name, check_token
-from netfw.model.validation import Problem, checked_by, repeated
+from netfw.model.values.common_fields import Named, Status
+from netfw.model.values.dhcp_option import DhcpOption, repeated_options
+from netfw.model.values.ids import NetworkId, PortId, QosPolicyId, SecurityGroupId, SubnetId
+from netfw.model.values.text_validation import check_dns_name, check_token
+from netfw.model.values.validation import Problem, checked_by, repeated
 
 
 class IpAllocation(enum.StrEnum):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.common_fields import Named
-from netfw.model.ids import QosPolicyId, QosRuleId
 from netfw.model.security_group import Direction
-from netfw.model.validation import Problem, Validated, outside, repeated
+from netfw.model.values.common_fields import Named
+from netfw.model.values.ids import QosPolicyId, QosRuleId
+from netfw.model.values.validation import Problem, Validated, outside, repeated
 
 RATES = range(2**31)
 DSCP_MARKS = frozenset({0, *range(8, 41, 2), 46, 48, 56})

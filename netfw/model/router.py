@@ -8,13 +8,13 @@ from ipaddress import IPv4Network
 
 from attrs import field, frozen
 
-from netfw.model.address import IpNetwork
-from netfw.model.common_fields import Named, Status
-from netfw.model.ids import FlavorId, NetworkId, QosPolicyId, RouterId
 from netfw.model.port import FixedIp
-from netfw.model.route import Route
-from netfw.model.text_validation import check_host
-from netfw.model.validation import Problem, Validated, each, outside, repeated
+from netfw.model.values.address import IpNetwork
+from netfw.model.values.common_fields import Named, Status
+from netfw.model.values.ids import FlavorId, NetworkId, QosPolicyId, RouterId
+from netfw.model.values.route import Route
+from netfw.model.values.text_validation import check_host
+from netfw.model.values.validation import Problem, Validated, each, outside, repeated
 
 VRIDS = range(1, 256)
 """Virtual router ids of VRRP: unique among the routers of one HA network."""

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from attrs import field, frozen
 
-from netfw.model.address import IpNetwork, as_network, maybe_network
-from netfw.model.common_fields import Named, Owned
-from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
-from netfw.model.port_range import PORTS, PortRange
-from netfw.model.protocol import ICMP, ICMPV6, PORTED
-from netfw.model.validation import Problem, outside
+from netfw.model.values.address import IpNetwork, as_network, maybe_network
+from netfw.model.values.common_fields import Named, Owned
+from netfw.model.values.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
+from netfw.model.values.port_range import PORTS, PortRange
+from netfw.model.values.protocol import ICMP, ICMPV6, PORTED
+from netfw.model.values.validation import Problem, outside
 
 
 class Direction(enum.StrEnum):

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from attrs import field, frozen
 from attrs.validators import optional
 
-from netfw.model.common_fields import CommonFields
-from netfw.model.ids import NetworkId, SegmentId
-from netfw.model.text_validation import check_physical_network, check_text
-from netfw.model.validation import Problem, Validated, checked_by, outside
+from netfw.model.values.common_fields import CommonFields
+from netfw.model.values.ids import NetworkId, SegmentId
+from netfw.model.values.text_validation import check_physical_network, check_text
+from netfw.model.values.validation import Problem, Validated, checked_by, outside
 
 VLAN_IDS = range(1, 4095)
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from attrs import field, frozen
 
-from netfw.model.address import (
+from netfw.model.values.address import (
     IpAddress,
     IpNetwork,
     all_addresses,
@@ -17,11 +17,11 @@ from netfw.model.address import (
     as_network,
     maybe_address,
 )
-from netfw.model.common_fields import Named
-from netfw.model.ids import NetworkId, SegmentId, SubnetId, SubnetPoolId
-from netfw.model.route import Route
-from netfw.model.text_validation import check_token
-from netfw.model.validation import Problem, Validated, each, repeated
+from netfw.model.values.common_fields import Named
+from netfw.model.values.ids import NetworkId, SegmentId, SubnetId, SubnetPoolId
+from netfw.model.values.route import Route
+from netfw.model.values.text_validation import check_token
+from netfw.model.values.validation import Problem, Validated, each, repeated
 
 
 class Ipv6Mode(enum.StrEnum):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.common_fields import Named, Status
-from netfw.model.ids import PortId, TrunkId
 from netfw.model.segment import VLAN_IDS
-from netfw.model.validation import Problem, Validated, outside, repeated
+from netfw.model.values.common_fields import Named, Status
+from netfw.model.values.ids import PortId, TrunkId
+from netfw.model.values.validation import Problem, Validated, outside, repeated
 
 
 class SegmentationType(enum.StrEnum):

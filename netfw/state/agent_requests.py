@@ -11,14 +11,14 @@ from attrs import evolve
 
 from netfw.drivers.values.agent_requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
 from netfw.errors import Conflict, NotFound
-from netfw.model.address import IpAddress, Mac, eui64, link_local_mac
 from netfw.model.binding import Binding
-from netfw.model.device_owner import DeviceOwner, is_dhcp, is_router_port
-from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Resource
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, Mac, eui64, link_local_mac
+from netfw.model.values.device_owner import DeviceOwner, is_dhcp, is_router_port
+from netfw.model.values.ids import NetworkId, PortId, SubnetId
 
 RESERVED_DHCP_DEVICE = "reserved_dhcp_port"
 DESCRIBED_SERVICES: Final = frozenset({"port_forwarding", "router", "security_groups"})

@@ -48,13 +48,6 @@ from attrs import frozen
 
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.agent import Agent
-from netfw.model.device_owner import (
-    DeviceOwner,
-    is_distributed,
-    is_distributed_dhcp,
-    is_l3_agent_port,
-    is_router_port,
-)
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -65,6 +58,13 @@ from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGrou
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.model.trunk import Trunk
+from netfw.model.values.device_owner import (
+    DeviceOwner,
+    is_distributed,
+    is_distributed_dhcp,
+    is_l3_agent_port,
+    is_router_port,
+)
 
 EVERYWHERE: Final = ""
 """The host of roots that every agent of a service shares."""

@@ -11,17 +11,17 @@ from attrs import evolve
 from netfw.drivers.values.agent_requests import EnsureGatewayPort, ReleaseGatewayPort
 from netfw.drivers.values.subscription import AGENT_TYPES, Service
 from netfw.errors import Conflict, NotFound
-from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import AgentId, PortId
-from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Resource
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import Mac
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import AgentId, PortId
+from netfw.model.values.json_document import JsonDocument
 from netfw.state.agent_requests import free_addresses, taken_addresses
 
 AGENT_TYPE: Final = "Open vSwitch agent"

@@ -7,9 +7,9 @@ from typing import Final
 
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import Resource
+from netfw.model.values.common_fields import Status
 
 PRECEDENCE: Final = (Status.ACTIVE, Status.DEGRADED, Status.ERROR, Status.DOWN)
 """The first of these that a host reports is the status."""

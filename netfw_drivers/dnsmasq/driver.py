@@ -36,7 +36,7 @@ from netfw.linux.fs.permissions import exposure_problem
 from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor, why_missing
 from netfw.linux.process import ProcessDied as Died
 from netfw.linux.service_netns import ServiceNetnsExecutor
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.dnsmasq.config.dhcp_opts import option_problem
 from netfw_drivers.dnsmasq.config.settings import COMMAND, OPTIONS, Settings, settings_from

@@ -15,11 +15,11 @@ from netfw.drivers.server.extension_driver import ExtensionDriver
 from netfw.drivers.server.query import Body
 from netfw.drivers.support import dhcp_option_text
 from netfw.errors import ConfigError, InvalidInput
-from netfw.model.address import IpAddress
 from netfw.model.network import Network
 from netfw.model.port import DnsAssignment, Port
 from netfw.model.resource import Kind, Resource
-from netfw.model.text_validation import TEXT_LENGTH, is_autodiscovery_name
+from netfw.model.values.address import IpAddress
+from netfw.model.values.text_validation import TEXT_LENGTH, is_autodiscovery_name
 
 NAME, DOMAIN = "dns_name", "dns_domain"
 LABEL_LENGTH = 63

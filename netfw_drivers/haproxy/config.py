@@ -18,7 +18,7 @@ from netfw.drivers.dhcp import METADATA_ADDRESSES
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
 from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import InvalidInput
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 from netfw_drivers.haproxy.settings import Settings
 
 EVERYWHERE = IPv4Address("0.0.0.0")

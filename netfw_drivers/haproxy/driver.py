@@ -26,7 +26,7 @@ from netfw.linux.fs.directory_lock import DirectoryLock
 from netfw.linux.process import OnDeath, ProcessKey, RespawnFailed, Supervisor
 from netfw.linux.process import ProcessDied as SupervisedDied
 from netfw.linux.sockets.tcp_listeners import listeners, listeners_of, sockets_of
-from netfw.model.ids import NetworkId, RouterId
+from netfw.model.values.ids import NetworkId, RouterId
 from netfw.plan import Operation, Outcome, Plan, Update
 from netfw_drivers.haproxy.plan import (
     Found,

@@ -17,10 +17,10 @@ from netfw.drivers.server.ipam import (
     ThisAddress,
 )
 from netfw.errors import Conflict, InvalidInput
-from netfw.model.address import IpAddress, eui64
-from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, eui64
+from netfw.model.values.ids import SubnetId
 from netfw_drivers.ipam.validation import address_problems, subnet_problems
 
 

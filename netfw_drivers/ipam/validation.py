@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netfw.model.address import IpAddress, IpNetwork
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, IpNetwork
 
 
 def reserved_addresses(block: IpNetwork) -> dict[IpAddress, str]:

@@ -43,7 +43,7 @@ from netfw.linux.iptables.operations import Operation as TableOperation
 from netfw.linux.iptables.refusal import RulesRefused
 from netfw.linux.iptables.rule import Rule
 from netfw.linux.netns import Namespace
-from netfw.model.address import IpNetwork
+from netfw.model.values.address import IpNetwork
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.iptables.hybrid import HybridPlug
 from netfw_drivers.iptables.plan.conntrack_eval import ConnectionEvaluator

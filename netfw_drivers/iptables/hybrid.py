@@ -27,7 +27,7 @@ from netfw.linux.ip.operations import (
 )
 from netfw.linux.ip.sysctl_names import device_parameter
 from netfw.linux.ip.values import Link
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 
 _SWITCH_END, _BRIDGE_END, _BRIDGE, _TAP = "qvo", "qvb", "qbr", "tap"
 _NAME_LENGTH = 14

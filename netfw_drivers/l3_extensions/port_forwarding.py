@@ -11,9 +11,9 @@ from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.model.floating_ip import FloatingIp, PortForwarding
-from netfw.model.ids import FloatingIpId, RouterId
-from netfw.model.port_range import PortRange
 from netfw.model.resource import Resource
+from netfw.model.values.ids import FloatingIpId, RouterId
+from netfw.model.values.port_range import PortRange
 
 NAME = "port_forwarding"
 

@@ -17,9 +17,9 @@ from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.notifier import Notifier
 from netfw.errors import BackendUnavailable, ConfigError
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import is_compute
 from netfw.model.port import Port
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import is_compute
 from netfw_drivers.notifiers.http_client import HttpPoster
 
 LOG = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotSupported
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.plan import Outcome, Update
 
 

@@ -11,7 +11,7 @@ from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors import ConfigError, Conflict, InvalidInput, nearest
 from netfw.model.segment import NetworkType, Provider
-from netfw.model.text_validation import check_physical_network
+from netfw.model.values.text_validation import check_physical_network
 from netfw_drivers.type_drivers.mtu import GLOBAL_MTU, PHYSICAL_MTUS, PhysicalMtus, physical_mtus
 from netfw_drivers.type_drivers.ranges import check_type
 

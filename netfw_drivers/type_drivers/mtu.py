@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from netfw.errors import ConfigError
 from netfw.model.network import MTUS
-from netfw.model.validation import outside
+from netfw.model.values.validation import outside
 
 IP_HEADER = {4: 20, 6: 40}
 ETHERNET_HEADER = 14

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.segment import VLAN_IDS, NetworkType, Provider
-from netfw.model.text_validation import check_physical_network
-from netfw.model.validation import outside
+from netfw.model.values.text_validation import check_physical_network
+from netfw.model.values.validation import outside
 
 
 def check_type(own: NetworkType, request: Provider) -> None:

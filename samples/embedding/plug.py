@@ -12,7 +12,7 @@ from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.plan import Update
 
 WEB = PortId(UUID("5d0e6a31-7b8f-4f8e-9d1c-000000000001"))

@@ -22,10 +22,10 @@ from netfw.drivers.values.reports import Heartbeat, Report, StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, RequestError
 from netfw.model.agent import Agent
-from netfw.model.common_fields import Status
-from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
 from netfw.model.subnet import Subnet
+from netfw.model.values.common_fields import Status
+from netfw.model.values.json_document import JsonDocument
 from netfw.state.rpc import RemoteSource
 from netfw_drivers.transports.sockets.transport import SocketTransport
 

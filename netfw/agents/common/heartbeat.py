@@ -8,8 +8,8 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from netfw.drivers.values.reports import Heartbeat
 from netfw.model.agent import Agent
-from netfw.model.ids import AgentId
-from netfw.model.json_document import JsonDocument
+from netfw.model.values.ids import AgentId
+from netfw.model.values.json_document import JsonDocument
 
 
 class AgentIdentity(Protocol):

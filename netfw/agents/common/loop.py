@@ -32,7 +32,7 @@ from netfw.agents.common.status_publisher import StatusPublisher
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.events import Event, FeedLost
 from netfw.errors import AgentMustEnd, BackendUnavailable, DriverCrashed, NetfwError
-from netfw.model.text_validation import render_names
+from netfw.model.values.text_validation import render_names
 from netfw.plan import Outcome
 
 LOG = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
 from netfw.agents.common.agent import UNDER_WAY, ConvergeResult
-from netfw.model.text_validation import render_names
+from netfw.model.values.text_validation import render_names
 
 LOG = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)

@@ -7,10 +7,10 @@ from typing import Generic, TypeVar, cast
 
 from attrs import frozen
 
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import KINDS, Kind, Ref, Resource
+from netfw.model.values.ids import NetworkId, PortId
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R", bound=Resource)

@@ -11,8 +11,8 @@ from netfw.agents.common.job_tracker import JobResults
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.errors import NetfwError
-from netfw.model.common_fields import Status
 from netfw.model.resource import Resource, ref
+from netfw.model.values.common_fields import Status
 
 K = TypeVar("K", bound=Hashable)
 

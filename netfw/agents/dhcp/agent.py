@@ -26,8 +26,8 @@ from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.values.reports import Heartbeat
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import PartlyInvalid
-from netfw.model.common_fields import Status
-from netfw.model.ids import NetworkId
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import NetworkId
 
 
 class DhcpAgent(JobAgent[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):

@@ -21,13 +21,13 @@ from netfw.agents.dhcp.resource_index import DhcpResourceIndex, is_service_port
 from netfw.drivers.dhcp import DhcpKey, DhcpPort, ServerPort
 from netfw.drivers.values.agent_requests import EnsureDhcpPort
 from netfw.drivers.values.keys import NetworkKey, PortKey
-from netfw.model.address import IpInterface
-from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE, is_dhcp
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind
 from netfw.model.subnet import PROVISIONAL_PREFIX, Subnet
+from netfw.model.values.address import IpInterface
+from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE, is_dhcp
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 
 

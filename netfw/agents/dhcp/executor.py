@@ -30,7 +30,7 @@ from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.drivers.values.agent_requests import ReleaseDhcpPort
 from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
 from netfw.errors import Conflict, NetfwError, NotFound, NotSupported
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.plan import Outcome, Update
 
 

@@ -11,11 +11,11 @@ from netfw.agents.common.jobs import Job
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort, ServerPort
 from netfw.drivers.values.agent_requests import EnsureDhcpPort
-from netfw.model.address import IpInterface
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.ids import NetworkId
 from netfw.model.port import FixedIp, Port
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpInterface
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.ids import NetworkId
 
 
 @frozen(kw_only=True)

@@ -12,10 +12,10 @@ from attrs import frozen
 from netfw.drivers.dhcp import METADATA_ADDRESSES, DhcpLocation
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
 from netfw.drivers.values.keys import NetworkKey, RouterKey
-from netfw.model.device_owner import is_router_interface
-from netfw.model.ids import NetworkId, RouterId, SubnetId
 from netfw.model.port import Port
 from netfw.model.subnet import Subnet
+from netfw.model.values.device_owner import is_router_interface
+from netfw.model.values.ids import NetworkId, RouterId, SubnetId
 
 METADATA_NETWORK: Final = IPv4Network("169.254.0.0/16")
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.port import Port
-from netfw.model.text_validation import is_autodiscovery_name
+from netfw.model.values.ids import NetworkId
+from netfw.model.values.text_validation import is_autodiscovery_name
 
 _DEFAULT_NAME = re.compile(r"host(-[0-9]{1,3}){4}|host(-[0-9a-f]{4}){8}")
 """The default name of an address, by which no port may name another address."""

@@ -7,10 +7,10 @@ from typing import cast
 
 from netfw.agents.common.resource_index import ResourceIndex
 from netfw.agents.dhcp.port_names import HostnameKey, hostname_keys
-from netfw.model.device_owner import is_dhcp, is_router_port
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
 from netfw.model.subnet import Subnet
+from netfw.model.values.device_owner import is_dhcp, is_router_port
+from netfw.model.values.ids import NetworkId, PortId
 
 
 def is_service_port(port: Port) -> bool:

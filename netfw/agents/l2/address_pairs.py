@@ -12,9 +12,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
 from attrs import frozen
 
-from netfw.model.address import IpAddress, IpNetwork
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
+from netfw.model.values.address import IpAddress, IpNetwork
+from netfw.model.values.ids import NetworkId, PortId
 
 Prefix = tuple[NetworkId, IpNetwork]
 

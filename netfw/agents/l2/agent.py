@@ -46,8 +46,8 @@ from netfw.drivers.values.reports import Heartbeat, Report
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.drivers.values.switch_values import Admission
 from netfw.errors import ConfigError, NotSupported
-from netfw.model.address import IpAddress
-from netfw.model.ids import PortId
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import PortId
 from netfw.plan import Outcome, Update
 
 

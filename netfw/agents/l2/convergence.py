@@ -36,7 +36,7 @@ from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.switch_values import Admission, SwitchKey, SwitchValue, Wiring
 from netfw.errors import BackendLocked, NetfwError, NotFound
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.plan import Outcome, Update
 
 K = TypeVar("K", bound=Hashable)

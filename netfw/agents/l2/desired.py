@@ -18,8 +18,8 @@ from netfw.drivers.firewall import FirewallKey
 from netfw.drivers.values.keys import ExtensionKey, PortKey
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import SwitchKey, SwitchValue, Wiring
-from netfw.model.address import Mac
-from netfw.model.ids import PortId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import PortId
 
 L2Key = SwitchKey | FirewallKey | ExtensionCallKey[PortId]
 """What the L2 agent retries, each on its own."""

@@ -24,11 +24,11 @@ from netfw.drivers.firewall import (
 )
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.values.switch_values import SwitchDevice
-from netfw.model.address import IpNetwork, Mac
-from netfw.model.ids import AddressGroupId, PortId, SecurityGroupId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
+from netfw.model.values.address import IpNetwork, Mac
+from netfw.model.values.ids import AddressGroupId, PortId, SecurityGroupId
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -36,16 +36,16 @@ from netfw.drivers.values.switch_values import (
     SwitchKey,
     SwitchValue,
 )
-from netfw.model.address import IpAddress, Mac
 from netfw.model.agent import Agent
-from netfw.model.device_owner import is_distributed_dhcp
-from netfw.model.ids import AgentId, NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.model.trunk import Trunk
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.device_owner import is_distributed_dhcp
+from netfw.model.values.ids import AgentId, NetworkId, PortId
 
 NOT_DISTRIBUTED: Final = (
     "it is an interface of a distributed router, and this host takes no part in distributed "

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from netfw.agents.l2.tunnel_peers import discard_from
 from netfw.drivers.values.switch_values import RouterInterface
-from netfw.model.address import as_interface
-from netfw.model.device_owner import is_distributed, is_l3_agent_port
-from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.port import Port
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import as_interface
+from netfw.model.values.device_owner import is_distributed, is_l3_agent_port
+from netfw.model.values.ids import NetworkId, PortId, SubnetId
 
 
 def is_interface(port: Port) -> bool:

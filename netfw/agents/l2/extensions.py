@@ -6,8 +6,8 @@ from netfw.agents.common.extension_calls import ExtensionCalls, validate_contrib
 from netfw.drivers.l2_extension import ExtendedPort
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.flows.flow import Flow
-from netfw.model.ids import PortId
 from netfw.model.qos import QosRule
+from netfw.model.values.ids import PortId
 
 
 class PortExtensions(ExtensionCalls[PortId, ExtendedPort, SwitchContribution]):

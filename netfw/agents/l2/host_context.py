@@ -8,9 +8,9 @@ from uuid import uuid5
 from attrs import frozen
 
 from netfw.drivers.values.switch_values import Endpoint, SwitchFacts
-from netfw.model.ids import SegmentId
 from netfw.model.network import Network
 from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Segment
+from netfw.model.values.ids import SegmentId
 
 
 @frozen(kw_only=True)

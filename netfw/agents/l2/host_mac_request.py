@@ -8,7 +8,7 @@ from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.agent_requests import EnsureHostMac
 from netfw.drivers.values.keys import HostKey
 from netfw.errors import BackendUnavailable, NetfwError
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw.plan import Outcome
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from netfw.agents.l2.tunnel_peers import Drop, Put, discard_from
 from netfw.drivers.values.keys import HostKey
 from netfw.drivers.values.switch_values import Endpoint, HostMac
-from netfw.model.address import Mac
 from netfw.model.agent import Agent
-from netfw.model.ids import AgentId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import AgentId
 
 EndpointsOf = Callable[[str], frozenset[Endpoint]]
 """Returns the endpoints of a host to which this host has tunnels."""

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Set
 
 from netfw.agents.l2.port_wiring import is_unfiltered
-from netfw.model.device_owner import is_trusted
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
+from netfw.model.values.device_owner import is_trusted
+from netfw.model.values.ids import NetworkId, PortId
 
 _Entry = tuple[NetworkId, bool, str]
 """The network of a port, whether it is filtered, and its project."""

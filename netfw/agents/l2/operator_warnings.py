@@ -8,8 +8,8 @@ from heapq import nsmallest
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import FirewallCapability
-from netfw.model.address import IpAddress
-from netfw.model.text_validation import render_names
+from netfw.model.values.address import IpAddress
+from netfw.model.values.text_validation import render_names
 
 _MAX_NAMED = 20
 

@@ -10,14 +10,14 @@ from attrs import frozen
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.switch_values import Admission, Wiring
-from netfw.model.address import IpAddress, IpNetwork, link_local
 from netfw.model.binding import VifType
-from netfw.model.device_owner import is_trusted
-from netfw.model.ids import SegmentId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, IpNetwork, link_local
+from netfw.model.values.device_owner import is_trusted
+from netfw.model.values.ids import SegmentId, SubnetId
 
 
 @frozen

@@ -8,8 +8,6 @@ from typing import cast
 from netfw.agents.common.resource_index import ResourceIndex
 from netfw.agents.l2.distributed_routers import is_interface
 from netfw.agents.l2.host_context import segments_of
-from netfw.model.device_owner import is_distributed_dhcp
-from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
@@ -17,6 +15,8 @@ from netfw.model.security_group import SecurityGroupRule
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.model.trunk import Trunk
+from netfw.model.values.device_owner import is_distributed_dhcp
+from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SubnetId
 
 
 class L2ResourceIndex(ResourceIndex):

@@ -13,7 +13,7 @@ from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.switch import SwitchCapability
 from netfw.drivers.values.reports import Heartbeat
 from netfw.errors import ConfigError
-from netfw.model.address import IpAddress, Mac
+from netfw.model.values.address import IpAddress, Mac
 
 RESOURCE_VERSIONS: Mapping[str, int] = {}
 

@@ -11,11 +11,11 @@ from netfw.drivers.values.keys import PortKey
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.drivers.values.switch_values import Admission
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import is_distributed
-from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import ref
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import is_distributed
+from netfw.model.values.ids import PortId
 from netfw.plan import Outcome
 
 

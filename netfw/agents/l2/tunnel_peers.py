@@ -30,12 +30,12 @@ from netfw.drivers.values.switch_values import (
     Tunnel,
     endpoints_problem,
 )
-from netfw.model.address import IpAddress
 from netfw.model.agent import Agent
-from netfw.model.device_owner import DeviceOwner, is_distributed
-from netfw.model.ids import AgentId, NetworkId, PortId
 from netfw.model.port import Port
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import IpAddress
+from netfw.model.values.device_owner import DeviceOwner, is_distributed
+from netfw.model.values.ids import AgentId, NetworkId, PortId
 
 K = TypeVar("K")
 V = TypeVar("V")

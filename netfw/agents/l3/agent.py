@@ -56,9 +56,9 @@ from netfw.errors import (
     NotSupported,
     PartlyInvalid,
 )
-from netfw.model.common_fields import Status
-from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import RouterId
 from netfw.plan import Outcome
 
 ROUTER_SERVICE = "router"

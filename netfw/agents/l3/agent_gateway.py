@@ -21,9 +21,9 @@ from netfw.agents.l3.router_parts import (
 from netfw.drivers.values.agent_requests import EnsureGatewayPort
 from netfw.drivers.values.router_values import AgentGateway, RouterPort
 from netfw.errors import Conflict
-from netfw.model.ids import AddressScopeId, NetworkId, PortId
 from netfw.model.port import Port
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import AddressScopeId, NetworkId, PortId
 
 
 @frozen(kw_only=True)

@@ -20,7 +20,7 @@ from netfw.drivers.values.events import Event, KeysChanged, Sink
 from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverValue, RouterPart
 from netfw.errors import NetfwError
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Outcome, Update
 
 IN_USE = "the removal of its floating IPs"

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from netfw.drivers.values.keys import FloatingIpKey
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 
 
 class AgentGatewayUsers:

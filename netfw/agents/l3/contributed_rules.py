@@ -13,7 +13,7 @@ from netfw.agents.l3.router_state import gateway_port_of
 from netfw.drivers.values.contribution import RouterRule
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import RouterState
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 
 
 @frozen

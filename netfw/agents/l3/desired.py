@@ -44,14 +44,14 @@ from netfw.drivers.values.router_values import (
     RouterPart,
     RouterState,
 )
-from netfw.model.address import IpAddress
 from netfw.model.floating_ip import FloatingIp, PortForwarding
-from netfw.model.ids import FloatingIpId, NetworkId, RouterId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Resource
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import FloatingIpId, NetworkId, RouterId
 
 L3Key = RouterDriverKey
 L3Value = RouterDriverValue | ContributedFloatingIp | AgentGatewaySpec | UnusedAgentGateway | Absent

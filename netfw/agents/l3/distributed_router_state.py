@@ -30,12 +30,12 @@ from netfw.drivers.values.router_values import (
     RouterPort,
     RouterState,
 )
-from netfw.model.address import IpAddress
-from netfw.model.device_owner import DeviceOwner
-from netfw.model.ids import SubnetId
 from netfw.model.port import Port
 from netfw.model.router import Router
 from netfw.model.subnet import PROVISIONAL_PREFIX
+from netfw.model.values.address import IpAddress
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import SubnetId
 
 LEGACY_MODE = "the router is distributed, and agent_mode of this host is legacy"
 

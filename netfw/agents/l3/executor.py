@@ -47,8 +47,8 @@ from netfw.drivers.values.router_values import (
     RouterState,
 )
 from netfw.errors import NetfwError, NotFound, NotSupported, OperationRefused, PartlyInvalid
-from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
+from netfw.model.values.ids import RouterId
 from netfw.plan import Outcome, Update
 
 ALL_ADDRESSES: Final = (IPv4Address("0.0.0.0"), IPv6Address("::"))

@@ -12,8 +12,8 @@ from netfw.agents.common.extension_calls import (
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.support.router_directory import RouterDirectory
 from netfw.drivers.values.contribution import AddressQos, RouterContribution, RouterRule
-from netfw.model.address import IpInterface
-from netfw.model.ids import RouterId
+from netfw.model.values.address import IpInterface
+from netfw.model.values.ids import RouterId
 
 
 class RouterExtensions(ExtensionCalls[RouterId, ExtendedRouter, RouterContribution]):

@@ -17,8 +17,8 @@ from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.drivers.values.router_values import PrefixDelegated, RouterPort, RouterState
 from netfw.errors import NetfwError, NotFound
-from netfw.model.address import IpNetwork
-from netfw.model.ids import PortId, RouterId, SubnetId
+from netfw.model.values.address import IpNetwork
+from netfw.model.values.ids import PortId, RouterId, SubnetId
 from netfw.plan import Outcome
 
 

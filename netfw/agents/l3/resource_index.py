@@ -7,13 +7,13 @@ from typing import cast
 from uuid import UUID
 
 from netfw.agents.common.resource_index import ResourceIndex
-from netfw.model.device_owner import DeviceOwner, is_router_port
 from netfw.model.floating_ip import FloatingIp, PortForwarding
-from netfw.model.ids import FloatingIpId, NetworkId, RouterId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
+from netfw.model.values.device_owner import DeviceOwner, is_router_port
+from netfw.model.values.ids import FloatingIpId, NetworkId, RouterId
 
 
 def router_of(port: Port) -> RouterId | None:

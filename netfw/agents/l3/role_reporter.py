@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
 from netfw.drivers.values.reports import RoleReport
-from netfw.model.ids import RouterId
 from netfw.model.resource import ref
 from netfw.model.router import HaRole, Router
-from netfw.model.text_validation import render_names
+from netfw.model.values.ids import RouterId
+from netfw.model.values.text_validation import render_names
 
 LOG = logging.getLogger(__name__)
 

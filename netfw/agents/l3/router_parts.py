@@ -17,13 +17,13 @@ from netfw.drivers.values.router_values import (
     HighAvailability,
     RouterPort,
 )
-from netfw.model.address import IpAddress
-from netfw.model.device_owner import DeviceOwner, is_router_interface
-from netfw.model.ids import AddressScopeId, NetworkId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress
+from netfw.model.values.device_owner import DeviceOwner, is_router_interface
+from netfw.model.values.ids import AddressScopeId, NetworkId
 
 ADMIN_DOWN = "the router is administratively down"
 NO_HA = "the router is highly available, which the router driver of this host does not have"

@@ -26,10 +26,10 @@ from netfw.drivers.values.router_values import (
     RouterPart,
     RouterState,
 )
-from netfw.model.address import IpAddress
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import PortId, RouterId
 from netfw.model.router import Router
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import PortId, RouterId
 
 NOT_CONTRIBUTED = "it stands for no port, and no extension of this host uses it"
 

@@ -16,7 +16,7 @@ from netfw.drivers.router import RouterCapability
 from netfw.drivers.values.reports import Heartbeat
 from netfw.drivers.values.router_values import HA_PRIORITY, METADATA_PORT
 from netfw.errors import ConfigError
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 
 ROLE_REPORT_INTERVAL = 2.0
 """Seconds in which roles are collected, where the driver has no advertisement interval."""

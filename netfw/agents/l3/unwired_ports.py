@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Set
 
 from netfw.drivers.values.router_values import FloatingIpNat, RouterPart, RouterPort, RouterState
-from netfw.model.ids import PortId
-from netfw.model.text_validation import render_names
+from netfw.model.values.ids import PortId
+from netfw.model.values.text_validation import render_names
 
 DISTRIBUTED_ADVICE = (
     "interfaces of a distributed router need enable_distributed_routing = true in [agent] of the "

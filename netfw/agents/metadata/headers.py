@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import frozen
 
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 
 Headers = tuple[tuple[str, str], ...]
 

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from netfw.drivers.values.agent_requests import FindPorts
 from netfw.http.http_error import HttpError, malformed
-from netfw.model.address import IpAddress
-from netfw.model.ids import NetworkId, RouterId
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import NetworkId, RouterId
 
 FROM: Final = "X-Forwarded-For"
 NETWORK: Final = "X-Neutron-Network-Id"

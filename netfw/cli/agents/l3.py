@@ -25,7 +25,7 @@ from netfw.drivers.router import RouterDriver
 from netfw.drivers.support.router_directory import router_directory
 from netfw.errors import ConfigError
 from netfw.linux.process.identity import boot
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 
 if TYPE_CHECKING:
     from oslo_config.cfg import Opt

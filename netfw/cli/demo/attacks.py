@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 from netfw.cli.demo.agents import VMS
 from netfw.cli.demo.report import DemoReport
 from netfw.linux.sockets.arp_nd_frames import announcement
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw.testing.conformance.common.raw_socket import drain, open_wire
 from netfw.testing.lab.instance import Instance
 

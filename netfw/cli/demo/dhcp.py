@@ -11,7 +11,7 @@ from typing import Any
 from netfw.cli.demo.agents import becomes_true, files_named, reached
 from netfw.cli.demo.report import DemoReport
 from netfw.cli.demo.server import Cloud
-from netfw.model.device_names import DHCP_NAMESPACE
+from netfw.model.values.device_names import DHCP_NAMESPACE
 from netfw.testing.lab.dhcp_client import Udhcpc
 from netfw.testing.lab.dhcp_lease import Lease
 from netfw.testing.lab.instance import Instance

@@ -16,8 +16,8 @@ from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.model.address import Mac
-from netfw.model.ids import PortId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import PortId
 from netfw.ovs.openflow import FlowMirror, FlowPlan, OpenFlow, group_of
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.ovs.ovsdb.operations import AddBridge, SetColumns, Table, tunnel_port

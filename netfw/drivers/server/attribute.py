@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from netfw.model.json_document import JsonDocument
+from netfw.model.values.json_document import JsonDocument
 from netfw.model.wire import Json
 
 Value = str | int | bool | None | JsonDocument | tuple[str, ...] | tuple[JsonDocument, ...]

@@ -8,10 +8,10 @@ from typing import ClassVar, Protocol
 from attrs import field, frozen
 
 from netfw.drivers.base import Capability, Driver, DriverInfo
-from netfw.model.address import IpAddress, Mac, no_scope
-from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, Mac, no_scope
+from netfw.model.values.ids import SubnetId
 
 
 @frozen(kw_only=True)

@@ -11,10 +11,10 @@ from netfw.drivers.base import Capability, Driver, DriverInfo
 from netfw.drivers.server.change import Change
 from netfw.model.agent import Agent
 from netfw.model.binding import VifDetails
-from netfw.model.ids import SegmentId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.segment import Provider, Segment
+from netfw.model.values.ids import SegmentId
 
 
 @frozen(kw_only=True)

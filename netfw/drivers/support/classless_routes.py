@@ -8,9 +8,9 @@ from itertools import accumulate
 from typing import Final
 
 from netfw.drivers.dhcp import METADATA_ADDRESSES, DhcpNetwork
-from netfw.model.address import IpAddress
-from netfw.model.route import Route
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress
+from netfw.model.values.route import Route
 
 ON_LINK: Final = IPv4Address("0.0.0.0")
 """Next hop of an on-link destination."""

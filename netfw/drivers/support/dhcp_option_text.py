@@ -22,9 +22,9 @@ from netfw.drivers.support.dhcp_options import (
     parse_seconds,
 )
 from netfw.errors import InvalidInput
-from netfw.model.address import IpAddress, as_address, as_network
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.text_validation import check_dns_name, quote
+from netfw.model.values.address import IpAddress, as_address, as_network
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.text_validation import check_dns_name, quote
 
 LENGTH = {4: 255, 6: 800}
 """Limit of an option's value in bytes; DHCPv6 allows more, but dnsmasq reads the rest of a line

@@ -16,9 +16,9 @@ from typing import Final
 from attrs import frozen
 
 from netfw.errors import InvalidInput
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.route import Route
-from netfw.model.text_validation import (
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.route import Route
+from netfw.model.values.text_validation import (
     check_dhcp_option_name,
     check_dhcp_option_value,
     check_dns_name,

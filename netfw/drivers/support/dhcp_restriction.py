@@ -16,9 +16,9 @@ from netfw.drivers.support.dhcp_option_text import check_domain
 from netfw.drivers.support.dhcp_options import check_options
 from netfw.drivers.support.host_addresses import gateway_problem, prefix_problem
 from netfw.errors import InvalidInput, PartlyInvalid
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Subnet
-from netfw.model.text_validation import (
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.text_validation import (
     check_dhcp_option_name,
     check_dhcp_option_value,
     check_dns_name,

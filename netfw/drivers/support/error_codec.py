@@ -13,7 +13,7 @@ from typing import Any
 from netfw import errors
 from netfw.drivers.support.message_limits import REQUEST_SIZE, REQUEST_VALUES
 from netfw.errors import BackendBroken, InvalidInput, NetfwError, OperationRefused
-from netfw.model.bounded_json import load_bounded
+from netfw.model.values.bounded_json import load_bounded
 
 _CLASSES: Mapping[str, type[NetfwError]] = {
     name: found

@@ -17,9 +17,9 @@ from netfw.drivers.support.entry_validation import entry_error
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.errors import InvalidInput
-from netfw.model.address import Mac, unscoped
-from netfw.model.device_names import check_device_name
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
+from netfw.model.values.address import Mac, unscoped
+from netfw.model.values.device_names import check_device_name
 
 Problem = tuple[str, str]
 """A field and its error."""

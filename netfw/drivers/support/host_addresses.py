@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ipaddress import IPv6Network
 
-from netfw.model.address import IpAddress, IpNetwork
+from netfw.model.values.address import IpAddress, IpNetwork
 
 _MAPPED = IPv6Network("::ffff:0:0/96")
 """IPv4 addresses in the form of IPv6 ones."""

@@ -14,7 +14,7 @@ from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.router_values import RouterStatus
 from netfw.errors import NotFound
-from netfw.model.ids import RouterId
+from netfw.model.values.ids import RouterId
 
 LOG = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from attrs import evolve, field, frozen
 from netfw.drivers.base import Capability
 from netfw.drivers.firewall import FirewallCapability, Rules
 from netfw.errors import PartlyInvalid
-from netfw.model.protocol import DCCP, UDPLITE
 from netfw.model.security_group import SecurityGroupRule
+from netfw.model.values.protocol import DCCP, UDPLITE
 
 PORT_CAPABILITIES: Mapping[int, FirewallCapability] = {
     DCCP: FirewallCapability.DCCP_PORTS,

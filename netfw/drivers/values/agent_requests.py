@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 
 from attrs import field, frozen
 
-from netfw.model.address import IpAddress, IpNetwork, Mac, no_scope
-from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.port import Port
+from netfw.model.values.address import IpAddress, IpNetwork, Mac, no_scope
+from netfw.model.values.ids import NetworkId, PortId, RouterId, SubnetId
 
 R_co = TypeVar("R_co", covariant=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from netfw.model.address import IpNetwork, Mac, no_scope
+from netfw.model.values.address import IpNetwork, Mac, no_scope
 
 
 @frozen

@@ -6,9 +6,9 @@ import enum
 
 from attrs import field, frozen
 
-from netfw.model.address import IpAddress, IpInterface, no_scope
-from netfw.model.ids import FloatingIpId
 from netfw.model.qos import QosRule
+from netfw.model.values.address import IpAddress, IpInterface, no_scope
+from netfw.model.values.ids import FloatingIpId
 
 
 class RuleTable(enum.StrEnum):

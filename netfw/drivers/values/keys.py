@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from netfw.model.ids import (
+from netfw.model.values.ids import (
     AddressGroupId,
     FloatingIpId,
     NetworkId,

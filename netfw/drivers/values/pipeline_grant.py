@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from netfw.model.device_names import check_device_name
+from netfw.model.values.device_names import check_device_name
 
 
 class PipelineHook(enum.StrEnum):

@@ -9,9 +9,9 @@ from attrs import field, frozen
 
 from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
-from netfw.model.common_fields import Status
 from netfw.model.resource import Ref
 from netfw.model.router import HaRole
+from netfw.model.values.common_fields import Status
 
 
 @frozen(kw_only=True)

@@ -21,11 +21,11 @@ from attrs import Attribute, field, frozen
 from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.events import Event
 from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
-from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac, no_scope
-from netfw.model.ids import AddressScopeId, NetworkId, PortId, RouterId, SubnetId
-from netfw.model.route import Route
 from netfw.model.router import HaRole
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, IpInterface, IpNetwork, Mac, no_scope
+from netfw.model.values.ids import AddressScopeId, NetworkId, PortId, RouterId, SubnetId
+from netfw.model.values.route import Route
 
 HA_PRIORITY = 200
 """Default priority of a host in the election of the active one.  A host takes over after a clean

@@ -9,8 +9,8 @@ from typing import Final
 
 from attrs import field, frozen
 
-from netfw.model.text_validation import check_host
-from netfw.model.validation import checked_by
+from netfw.model.values.text_validation import check_host
+from netfw.model.values.validation import checked_by
 
 
 class Service(enum.StrEnum):

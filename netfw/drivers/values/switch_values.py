@@ -24,9 +24,9 @@ from attrs import field, frozen
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import ExtensionKey, HostKey, NetworkKey, PortKey
 from netfw.drivers.values.switch_contribution import SwitchContribution
-from netfw.model.address import IpAddress, IpInterface, Mac, no_scope
-from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Segment
+from netfw.model.values.address import IpAddress, IpInterface, Mac, no_scope
+from netfw.model.values.ids import NetworkId, PortId, SegmentId
 
 
 class Admission(enum.Enum):

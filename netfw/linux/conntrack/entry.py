@@ -7,8 +7,8 @@ from ipaddress import IPv4Network, IPv6Network
 
 from attrs import field, frozen
 
-from netfw.model.address import IpAddress, IpNetwork
-from netfw.model.port_range import PortRange
+from netfw.model.values.address import IpAddress, IpNetwork
+from netfw.model.values.port_range import PortRange
 
 PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "gre": 47, "ipv6-icmp": 58, "sctp": 132}
 

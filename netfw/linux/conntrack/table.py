@@ -16,7 +16,7 @@ from netfw.linux.conntrack.entry import Connection, Entry, Filter
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netlink.raw_socket import NETLINK_NETFILTER, RawNetlinkSocket
 from netfw.linux.netns import Namespace, run_in
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 
 _RECEIVE_BUFFER = 1 << 20
 _BATCH = 64

@@ -13,7 +13,7 @@ from ipaddress import IPv4Network
 from attrs import field, frozen
 
 from netfw.errors import InvalidInput
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 
 NAME_LENGTH = 31
 

@@ -33,7 +33,7 @@ from netfw.linux.ip.values import (
     Scope,
 )
 from netfw.linux.netlink.messages import parse_attributes, render_attribute
-from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac
+from netfw.model.values.address import IpAddress, IpInterface, IpNetwork, Mac
 
 _ROUTE_PROTOCOL = 5
 """Offset of the byte in the header."""

@@ -36,7 +36,7 @@ from netfw.linux.ip.operations import (
 )
 from netfw.linux.ip.values import Address, Neighbour, NextHop, Route, RouteKind, Rule, Scope
 from netfw.linux.netlink.messages import render_attribute
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 
 _COMPATIBLE_TABLE = 252
 _NEW = rt.NLM_F_CREATE | rt.NLM_F_EXCL

@@ -16,8 +16,8 @@ from attrs import Attribute, field, frozen
 from netfw.linux.ip.sysctl_names import path_of
 from netfw.linux.ip.text import address_text, neighbour_text, route_text, rule_text
 from netfw.linux.ip.values import Address, Neighbour, Route, Rule
-from netfw.model.address import Mac
-from netfw.model.device_names import check_device_name, check_namespace_name
+from netfw.model.values.address import Mac
+from netfw.model.values.device_names import check_device_name, check_namespace_name
 
 _KIND = re.compile(r"[a-z0-9_-]+")
 _About = Address | Route | Rule | Neighbour

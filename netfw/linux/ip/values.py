@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from netfw.model.address import (
+from netfw.model.values.address import (
     IpAddress,
     IpInterface,
     IpNetwork,

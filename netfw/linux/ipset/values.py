@@ -10,7 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from attrs import field, frozen
 
 from netfw.errors import InvalidInput
-from netfw.model.address import IpAddress, IpNetwork, unscoped
+from netfw.model.values.address import IpAddress, IpNetwork, unscoped
 
 NAME_LENGTH = 31
 MIN_CAPACITY = 65536

@@ -6,7 +6,7 @@ from attrs import field, frozen
 
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import Family
-from netfw.model.text_validation import counted
+from netfw.model.values.text_validation import counted
 
 _MAX_QUOTED = 8
 """Limit of foreign rules that the text of an operation quotes."""

@@ -25,7 +25,7 @@ from netfw.linux.iptables.quoting import (
     render_options,
     render_text,
 )
-from netfw.model.address import IpAddress, IpNetwork, unscoped
+from netfw.model.values.address import IpAddress, IpNetwork, unscoped
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from netfw.errors import InvalidInput
-from netfw.model.device_names import check_namespace_name
+from netfw.model.values.device_names import check_namespace_name
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}")
 

@@ -12,7 +12,7 @@ from netfw.linux.ip.values import Address, FoundAddress
 from netfw.linux.router_netns.values import NetnsDevice, NetnsLink, NetnsPort, RouterNetns
 from netfw.linux.service_netns.device_plan import LOOPBACK, MAKES_LINK_LOCAL, is_to_be_plugged
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
-from netfw.model.address import IpAddress, IpInterface
+from netfw.model.values.address import IpAddress, IpInterface
 
 
 @frozen(kw_only=True)

@@ -65,8 +65,8 @@ from netfw.linux.service_netns.steps import (
     Step,
 )
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
-from netfw.model.address import IpAddress
-from netfw.model.ids import PortId
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import PortId
 from netfw.plan import Operation, Stage, Update
 
 SETTINGS = {"net.ipv4.conf.all.promote_secondaries": "1"}

@@ -10,9 +10,9 @@ from netfw.drivers.interface import Attachment
 from netfw.linux.ip.sysctl_names import device_parameter
 from netfw.linux.ip.values import Route, Rule
 from netfw.linux.iptables.chain import Chain, ChainKey
-from netfw.model.address import IpAddress, IpInterface, Mac, no_scope
-from netfw.model.device_names import check_namespace_name
-from netfw.model.ids import PortId
+from netfw.model.values.address import IpAddress, IpInterface, Mac, no_scope
+from netfw.model.values.device_names import check_namespace_name
+from netfw.model.values.ids import PortId
 
 
 @frozen(kw_only=True)

@@ -17,8 +17,8 @@ from netfw.linux.service_netns.values import (
     SizedDevice,
     why_without_ipv6,
 )
-from netfw.model.address import IpAddress
-from netfw.model.ids import PortId
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import PortId
 from netfw.plan import Operation, Stage
 
 LOOPBACK = "lo"

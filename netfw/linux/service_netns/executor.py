@@ -22,7 +22,7 @@ from netfw.linux.service_netns.plan import (
 )
 from netfw.linux.service_netns.steps import Step
 from netfw.linux.service_netns.values import ObservedNetns, ServiceNetns
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.plan import Stage
 
 

@@ -34,9 +34,9 @@ from netfw.linux.service_netns.steps import (
 )
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.linux.service_netns.veth_tracker import VethTracker
-from netfw.model.address import IpAddress
-from netfw.model.device_names import device_name
-from netfw.model.ids import PortId
+from netfw.model.values.address import IpAddress
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import PortId
 from netfw.plan import Operation, Stage, Update
 
 

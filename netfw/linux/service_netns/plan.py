@@ -44,8 +44,8 @@ from netfw.linux.service_netns.steps import (
     Step,
 )
 from netfw.linux.service_netns.values import ObservedNetns, ServiceNetns, why_without_ipv6
-from netfw.model.address import IpAddress
-from netfw.model.ids import PortId
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import PortId
 from netfw.plan import Stage, Update
 
 CHAIN_OWNER = "station"

@@ -9,9 +9,9 @@ from attrs import frozen
 from netfw.drivers.interface import Attachment
 from netfw.linux.ip.operations import NetworkOperation
 from netfw.linux.iptables.operations import TableChange
-from netfw.model.address import IpAddress, Mac
-from netfw.model.ids import PortId
-from netfw.model.port_range import PortRange
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.ids import PortId
+from netfw.model.values.port_range import PortRange
 
 
 @frozen

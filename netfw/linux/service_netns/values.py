@@ -11,8 +11,8 @@ from netfw.drivers.interface import Attachment
 from netfw.linux.ip.values import FoundAddress, Link, Route, Rule
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.plan import Spelling
-from netfw.model.address import IpAddress, IpInterface, Mac, no_scope
-from netfw.model.ids import PortId
+from netfw.model.values.address import IpAddress, IpInterface, Mac, no_scope
+from netfw.model.values.ids import PortId
 
 IPV6_MTU = 1280
 """Minimum MTU for IPv6; below it the kernel disables IPv6 on the device."""

@@ -13,7 +13,7 @@ from uuid import UUID
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged
 from netfw.linux.ip.values import Link
 from netfw.linux.service_netns.values import PAIR
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 
 
 class VethTracker:

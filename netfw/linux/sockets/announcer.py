@@ -13,8 +13,8 @@ from attrs import evolve, frozen
 
 from netfw.errors import NetfwError
 from netfw.linux.sockets.arp_nd import announce_addresses
-from netfw.model.address import IpAddress, Mac
-from netfw.model.device_names import check_device_name
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.device_names import check_device_name
 
 LOG = logging.getLogger(__name__)
 

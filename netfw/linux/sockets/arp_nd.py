@@ -9,8 +9,8 @@ from netfw.linux import netns
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netns import Namespace
 from netfw.linux.sockets.arp_nd_frames import announcement
-from netfw.model.address import IpAddress, Mac
-from netfw.model.device_names import check_device_name
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.device_names import check_device_name
 
 
 def announce_addresses(

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
-from netfw.model.address import IpAddress, Mac
+from netfw.model.values.address import IpAddress, Mac
 
 _BROADCAST = b"\xff" * 6
 _ALL_NODES = IPv6Address("ff02::1")

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from netfw.errors import NetfwError
 from netfw.linux import netns
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 
 K = TypeVar("K", bound=Hashable)
 

@@ -7,7 +7,7 @@ import socket
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 
 _SIX = Path("/proc/thread-self/net/if_inet6")
 """One address a line, including tentative ones, which cannot be bound to."""

@@ -10,7 +10,7 @@ from netfw.linux import netns
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netns import Namespace
 from netfw.linux.sockets.arp_nd_frames import withdrawal
-from netfw.model.device_names import check_device_name
+from netfw.model.values.device_names import check_device_name
 
 _ALL_NODES, _HOP_LIMIT = "ff02::1", 255
 

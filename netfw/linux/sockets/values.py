@@ -8,7 +8,7 @@ from sys import byteorder
 
 from attrs import frozen
 
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 
 _LISTENING = "0A"
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from attrs import field, frozen
 
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 
 T = TypeVar("T")
 

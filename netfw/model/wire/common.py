@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from netfw.model.common_fields import Status
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.port import FixedIp
-from netfw.model.route import Route
 from netfw.model.security_group import Direction
+from netfw.model.values.common_fields import Status
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.route import Route
 from netfw.model.wire.codec import Listed, Nullable
 from netfw.model.wire.object_codec import Attribute, ObjectCodec
 from netfw.model.wire.scalars import (

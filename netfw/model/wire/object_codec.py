@@ -20,7 +20,7 @@ import attrs
 from attrs import field, frozen
 
 from netfw.errors import nearest
-from netfw.model.validation import InvalidValue
+from netfw.model.values.validation import InvalidValue
 from netfw.model.wire.codec import ABSENT, Absent, Codec, CodecError, Json, describe
 from netfw.model.wire.scalars import DOCUMENT
 

@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from netfw.errors import nearest
-from netfw.model.address import IpAddress, IpNetwork, Mac, as_address, as_network
 from netfw.model.binding import check_vif_type
-from netfw.model.device_names import check_device_name
-from netfw.model.json_document import JsonDocument
-from netfw.model.port_range import PortRange
-from netfw.model.protocol import NAMES, NUMBERS
 from netfw.model.router import VRIDS
 from netfw.model.subnet import PREFIX_DELEGATION
-from netfw.model.text_validation import (
+from netfw.model.values.address import IpAddress, IpNetwork, Mac, as_address, as_network
+from netfw.model.values.device_names import check_device_name
+from netfw.model.values.json_document import JsonDocument
+from netfw.model.values.port_range import PortRange
+from netfw.model.values.protocol import NAMES, NUMBERS
+from netfw.model.values.text_validation import (
     check_dhcp_option_name,
     check_dhcp_option_value,
     check_dns_name,
@@ -30,7 +30,7 @@ from netfw.model.text_validation import (
     check_token,
     quote,
 )
-from netfw.model.validation import InvalidValue
+from netfw.model.values.validation import InvalidValue
 from netfw.model.wire.codec import ABSENT, Absent, CodecError, Json, Scalar, describe
 
 E = TypeVar("E", bound=enum.Enum)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 
 Value = str | int | bool | tuple[str | int, ...] | None
 """A column's new content; ``None`` empties it."""

@@ -17,9 +17,9 @@ from netfw.drivers.values.reports import Heartbeat, Report, ReportResult
 from netfw.drivers.values.subscription import AGENT_TYPES, Service
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.agent import Agent
-from netfw.model.ids import AgentId
-from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.ids import AgentId
+from netfw.model.values.json_document import JsonDocument
 from netfw.server.agents.routing_mac_claims import claim_routing_mac
 from netfw.server.agents.tunnel_claims import claim_tunnel_address, release_tunnel_addresses
 from netfw.server.core.context import SERVER, ServerContext

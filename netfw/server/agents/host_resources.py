@@ -7,10 +7,10 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.subscription import AGENT_TYPES, Service
-from netfw.model.address import Mac
 from netfw.model.agent import Agent
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import Kind
+from netfw.model.values.address import Mac
+from netfw.model.values.device_owner import DeviceOwner
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.pools import HostMacs

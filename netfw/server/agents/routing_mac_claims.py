@@ -6,8 +6,8 @@ import logging
 
 from netfw.drivers.support.log_limit import SenderLimit
 from netfw.errors import InvalidInput
-from netfw.model.address import Mac
 from netfw.model.agent import Agent
+from netfw.model.values.address import Mac
 from netfw.server.agents.host_resources import is_mac_of_port
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.pools import HostMacs

@@ -24,11 +24,11 @@ from netfw.drivers.values.agent_requests import (
 )
 from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict, Exhausted, NotFound, NotSupported
-from netfw.model.address import Mac, derives, link_local_mac
-from netfw.model.device_owner import DeviceOwner, is_router_port
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.address import Mac, derives, link_local_mac
+from netfw.model.values.device_owner import DeviceOwner, is_router_port
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.server.agents.host_resources import (
     gateway_device_id,
     is_mac_of_port,

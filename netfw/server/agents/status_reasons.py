@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from netfw.drivers.values.reports import StatusReport
-from netfw.model.common_fields import Status
+from netfw.model.values.common_fields import Status
 
 MAX_REASONS: Final = 8
 

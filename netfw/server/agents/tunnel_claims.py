@@ -6,8 +6,8 @@ import logging
 
 from netfw.drivers.support.log_limit import SenderLimit
 from netfw.errors import InvalidInput
-from netfw.model.address import IpAddress
 from netfw.model.agent import Agent
+from netfw.model.values.address import IpAddress
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.heartbeats import agents_on
 from netfw.server.db.agents.tunnel_addresses import TunnelAddresses

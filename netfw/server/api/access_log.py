@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from netfw.drivers.server.query import RequestContext
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 
 LOG = logging.getLogger(__name__)
 

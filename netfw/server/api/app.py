@@ -16,7 +16,7 @@ from netfw.drivers.server.api_event import ApiEventSubscriber
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import NetfwError
 from netfw.http.http_error import HttpError
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 from netfw.server.api import discovery
 from netfw.server.api.access_log import REQUESTER, log_request
 from netfw.server.api.auth_protocols import Identity, Policy

@@ -7,7 +7,7 @@ from typing import Any
 
 from netfw.drivers.server.api_extension import ExtensionInfo
 from netfw.errors import NotFound
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 from netfw.server.api.error_responses import wrong_method
 from netfw.server.api.request import ApiResponse, base_url
 from netfw.server.api.resource_registry import ResourceRegistry

@@ -14,7 +14,7 @@ from netfw.drivers.server.attribute import Value
 from netfw.drivers.server.query import Query
 from netfw.errors import InvalidInput, nearest
 from netfw.http.http_error import malformed
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 from netfw.model.wire.codec import Absent, Codec, Listed, Nullable
 from netfw.server.api.request_body import RequestLimits
 from netfw.server.api.schema.request_codecs import (

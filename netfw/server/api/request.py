@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from netfw.drivers.server.query import RequestContext
 from netfw.errors import InvalidInput
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 from netfw.server.api.query_params import Parameters
 from netfw.server.api.request_body import RequestLimits, read_object
 from netfw.server.api.routing import Route

@@ -10,7 +10,7 @@ from typing import IO, Any
 from attrs import frozen
 
 from netfw.http.http_error import HttpError, malformed
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 
 PLAIN_BRACKETS = 24
 """A body with fewer brackets cannot exceed the depth limit, so the depth is not computed."""

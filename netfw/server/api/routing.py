@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from attrs import frozen
 
 from netfw.http.http_error import HttpError
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 from netfw.server.api.error_responses import no_such_path, wrong_method
 from netfw.server.api.schema.resource_schema import ApiAction, ApiResource, Verb
 

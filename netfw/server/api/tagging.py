@@ -8,7 +8,7 @@ from typing import Any, cast
 from netfw.drivers.server.query import Body
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import TagNotFound
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 from netfw.server.api.auth_protocols import Policy
 from netfw.server.api.controller import Controller
 from netfw.server.api.request import ApiRequest, ApiResponse

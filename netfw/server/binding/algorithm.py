@@ -22,9 +22,9 @@ from netfw.drivers.server.mechanism import (
 from netfw.errors import NetfwError
 from netfw.model.binding import Binding as Placed
 from netfw.model.binding import VifDetails, VifType
-from netfw.model.ids import SegmentId
-from netfw.model.json_document import JsonDocument
 from netfw.model.segment import Provider, Segment
+from netfw.model.values.ids import SegmentId
+from netfw.model.values.json_document import JsonDocument
 from netfw.model.wire.ports import BINDING
 
 MAX_LEVELS = 10

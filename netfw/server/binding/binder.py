@@ -15,14 +15,14 @@ from netfw.drivers.server.query import Body, Query
 from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import is_distributed
-from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
 from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import Subnet
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import is_distributed
+from netfw.model.values.ids import NetworkId, SegmentId
 from netfw.server.binding.algorithm import bind
 from netfw.server.binding.inactive_bindings import (
     LEVELS,

@@ -15,9 +15,9 @@ from attrs import evolve
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.model.binding import Binding, VifType
-from netfw.model.device_owner import COMPUTE_PREFIX, is_compute
 from netfw.model.port import Port
 from netfw.model.resource import Kind
+from netfw.model.values.device_owner import COMPUTE_PREFIX, is_compute
 from netfw.model.wire.ports import BINDING
 from netfw.server.binding.algorithm import FAILURE
 from netfw.server.binding.binder import HOST, PortBinder

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, NotSupported, Outdated, TagNotFound
-from netfw.model.common_fields import MAX_TAGS
 from netfw.model.resource import Kind, Resource
+from netfw.model.values.common_fields import MAX_TAGS
 from netfw.server.db.database import ReadSnapshot, Transaction
 from netfw.server.db.resources.rows import Row, api_body
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from netfw.model.ids import PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.values.ids import PortId
 from netfw.server.core.resource_handler import StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 

@@ -13,12 +13,12 @@ from attrs import evolve, fields_dict
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query, RequestContext
-from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import NetworkId
 from netfw.model.wire import render
 from netfw.server.db.allocation.quotas import UNLIMITED
 from netfw.server.db.database import Transaction

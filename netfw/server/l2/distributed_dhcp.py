@@ -10,12 +10,12 @@ from attrs import frozen
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
-from netfw.model.address import derives
-from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
-from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import derives
+from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
+from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.server.core.context import ServerContext
 from netfw.server.core.service_ports import make_service_port
 from netfw.server.core.unit_of_work import UnitOfWork

@@ -10,12 +10,12 @@ from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
-from netfw.model.device_owner import DeviceOwner
-from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.network import Network
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType, Provider, Segment
-from netfw.model.text_validation import counted
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import NetworkId, SegmentId
+from netfw.model.values.text_validation import counted
 from netfw.model.wire import Json, parse, render
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.core.extension_drivers import ExtensionDrivers

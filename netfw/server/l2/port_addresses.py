@@ -26,11 +26,11 @@ from netfw.errors import (
     IpAddressAlreadyAllocated,
     IpAddressGenerationFailure,
 )
-from netfw.model.address import IpAddress, Mac, as_address, eui64
-from netfw.model.device_owner import is_l3_agent_port, is_trusted
-from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, Mac, as_address, eui64
+from netfw.model.values.device_owner import is_l3_agent_port, is_trusted
+from netfw.model.values.ids import SubnetId
 from netfw.server.db.allocation.pools import Addresses
 
 Entry = Mapping[str, Any]

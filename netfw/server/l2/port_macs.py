@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from netfw.drivers.server.query import Body, Query
 from netfw.errors import Exhausted, InvalidInput, MacAddressInUse
-from netfw.model.address import Mac
 from netfw.model.resource import Kind
+from netfw.model.values.address import Mac
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.pools import HostMacs
 

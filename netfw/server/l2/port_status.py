@@ -17,11 +17,11 @@ from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import Report, ReportResult, StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.model.binding import VifType
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import is_distributed, is_trusted
-from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import is_distributed, is_trusted
+from netfw.model.values.ids import PortId
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.agents.status_reasons import render_reason
 from netfw.server.core.context import SERVER, ServerContext

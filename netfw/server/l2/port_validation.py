@@ -11,13 +11,13 @@ from attrs import evolve
 from netfw.drivers.server.query import Body, Query
 from netfw.drivers.support.dhcp_option_text import check_option
 from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
-from netfw.model.address import Mac
 from netfw.model.binding import VifType
-from netfw.model.device_owner import DeviceOwner, is_l3_reserved
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.ids import SecurityGroupId
 from netfw.model.port import AddressPair, Port
 from netfw.model.resource import Kind
+from netfw.model.values.address import Mac
+from netfw.model.values.device_owner import DeviceOwner, is_l3_reserved
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.ids import SecurityGroupId
 from netfw.model.wire.codec import CodecError, Listed
 from netfw.model.wire.common import DHCP_OPTION
 from netfw.model.wire.ports import ADDRESS_PAIR

@@ -11,13 +11,13 @@ from attrs import evolve
 from netfw.drivers.server.query import Body, RequestContext
 from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict, InvalidInput
-from netfw.model.address import Mac
 from netfw.model.binding import VifType
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import is_trusted
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.resource import Kind, Ref, ref
+from netfw.model.values.address import Mac
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import is_trusted
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.model.wire import parse, render
 from netfw.model.wire.common import DHCP_OPTION, FIXED_IP
 from netfw.server.binding.binder import HOST, Agents, PortBinder

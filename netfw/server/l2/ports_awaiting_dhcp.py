@@ -10,9 +10,9 @@ from uuid import UUID
 from attrs import frozen
 
 from netfw.drivers.server.change import Change
-from netfw.model.ids import PortId
 from netfw.model.resource import Kind, Ref
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import PortId
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.agents.status_reports import waiting_ports

@@ -9,8 +9,8 @@ from typing import Any
 from netfw.drivers.server.query import Body
 from netfw.drivers.support.host_addresses import gateway_problem, prefix_problem
 from netfw.errors import Conflict, InvalidInput
-from netfw.model.address import IpAddress, IpNetwork, as_address
 from netfw.model.subnet import PREFIX_DELEGATION, PROVISIONAL_PREFIX, AllocationPool, Subnet
+from netfw.model.values.address import IpAddress, IpNetwork, as_address
 from netfw.model.wire import Json
 from netfw.model.wire.scalars import CIDR
 from netfw.server.core.settings import Settings

@@ -12,14 +12,14 @@ from attrs import evolve
 from netfw.drivers.server.ipam import DerivedAddress, ThisAddress
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, NotFound
-from netfw.model.device_owner import DeviceOwner, is_dhcp, is_l3_agent_port
-from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, IpAllocation, Port
-from netfw.model.renumbering import readdress, renumber
 from netfw.model.resource import Kind
 from netfw.model.subnet import Subnet
-from netfw.model.text_validation import counted
+from netfw.model.values.device_owner import DeviceOwner, is_dhcp, is_l3_agent_port
+from netfw.model.values.ids import NetworkId
+from netfw.model.values.renumbering import readdress, renumber
+from netfw.model.values.text_validation import counted
 from netfw.model.wire import parse, render
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler

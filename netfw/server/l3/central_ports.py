@@ -14,10 +14,10 @@ from uuid import UUID
 
 from netfw.drivers.server.change import Change
 from netfw.errors import IpAddressGenerationFailure, NotFound
-from netfw.model.device_owner import DeviceOwner, is_distributed
-from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.port import Port
 from netfw.model.router import Router
+from netfw.model.values.device_owner import DeviceOwner, is_distributed
+from netfw.model.values.ids import NetworkId, PortId, SubnetId
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.router_ports import (
     RouterPorts,

@@ -20,15 +20,15 @@ from attrs import evolve
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
-from netfw.model.address import IpAddress, IpNetwork
 from netfw.model.agent import Agent
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import DeviceOwner, is_trusted
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.router import Router
+from netfw.model.values.address import IpAddress, IpNetwork
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import DeviceOwner, is_trusted
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.locked_agents import agents_for_share

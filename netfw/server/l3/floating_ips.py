@@ -14,14 +14,14 @@ from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput
-from netfw.model.address import as_address
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import NetworkId
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import as_address
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import NetworkId
 from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork

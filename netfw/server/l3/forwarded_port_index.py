@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from netfw.errors import InvalidInput
-from netfw.model.address import IpAddress
 from netfw.model.floating_ip import ForwardedProtocol, PortForwarding
-from netfw.model.port_range import PortRange
+from netfw.model.values.address import IpAddress
+from netfw.model.values.port_range import PortRange
 
 
 class PortRangeIndex:

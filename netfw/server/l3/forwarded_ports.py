@@ -9,9 +9,9 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.server.query import Query
-from netfw.model.common_fields import Status
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.resource import Kind, ref
+from netfw.model.values.common_fields import Status
 from netfw.model.wire import render
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork

@@ -15,12 +15,12 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict
 from netfw.model.binding import VifDetails, VifType
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.subnet import Subnet
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import DeviceOwner
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.vrids import VridStore
 from netfw.server.l3.ha_networks import find_ha_ports

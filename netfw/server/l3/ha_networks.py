@@ -13,11 +13,11 @@ from uuid import UUID
 
 from netfw.drivers.server.query import Query
 from netfw.errors import BackendBroken
-from netfw.model.device_owner import DeviceOwner
-from netfw.model.ids import NetworkId
 from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.model.router import Router
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import NetworkId
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.settings import Settings
 from netfw.server.core.type_drivers import PREFIX

@@ -12,13 +12,13 @@ from uuid import UUID
 
 from netfw.drivers.server.change import Change
 from netfw.errors import Conflict
-from netfw.model.address import IpNetwork, as_network
-from netfw.model.device_owner import is_router_attachment
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
-from netfw.model.route import Route
 from netfw.model.router import Router, find_ha_overlap, find_ha_override
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpNetwork, as_network
+from netfw.model.values.device_owner import is_router_attachment
+from netfw.model.values.route import Route
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.vrids import VridStore
 from netfw.server.l3.router_ports import read_router_ports, router_of, subnets_of

@@ -13,13 +13,13 @@ from uuid import UUID
 
 from netfw.drivers.server.query import Query
 from netfw.errors import ExternalGatewayForFloatingIPNotFound, InvalidInput
-from netfw.model.device_owner import ROUTER_INTERFACES, is_trusted
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import PortId, RouterId, SubnetId
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
+from netfw.model.values.device_owner import ROUTER_INTERFACES, is_trusted
+from netfw.model.values.ids import PortId, RouterId, SubnetId
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.router_ports import read_router_ports, router_of
 

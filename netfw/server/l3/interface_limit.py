@@ -11,10 +11,10 @@ from typing import Final
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.errors import Conflict
-from netfw.model.device_owner import DeviceOwner, is_distributed
 from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.model.router import MAX_ROUTER_INTERFACES
+from netfw.model.values.device_owner import DeviceOwner, is_distributed
 from netfw.server.core.unit_of_work import UnitOfWork
 
 MAX_INTERFACES: Final = MAX_ROUTER_INTERFACES - 16

@@ -22,11 +22,11 @@ from netfw.errors import (
     InvalidInput,
     NotFound,
 )
-from netfw.model.common_fields import Status
 from netfw.model.floating_ip import FloatingIp, PortForwarding
-from netfw.model.ids import RouterId, SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.resource import Kind, Ref, ref
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import RouterId, SubnetId
 from netfw.model.wire import parse, render
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin

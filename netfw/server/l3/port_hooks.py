@@ -16,15 +16,15 @@ from attrs import evolve
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, NotFound
-from netfw.model.address import IpAddress
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import DeviceOwner, is_router_attachment, is_trusted
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import FloatingIpId, SubnetId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import DeviceOwner, is_router_attachment, is_trusted
+from netfw.model.values.ids import FloatingIpId, SubnetId
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.forwarded_ports import (
     find_port_forwardings,

@@ -17,14 +17,14 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
-from netfw.model.device_owner import (
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref, ref
+from netfw.model.router import Router
+from netfw.model.values.device_owner import (
     DeviceOwner,
     is_distributed,
     is_router_attachment,
 )
-from netfw.model.port import Port
-from netfw.model.resource import Kind, Ref, ref
-from netfw.model.router import Router
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork

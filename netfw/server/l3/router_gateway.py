@@ -7,10 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from netfw.errors import InvalidInput
-from netfw.model.device_owner import DeviceOwner
-from netfw.model.ids import NetworkId
 from netfw.model.port import Port
 from netfw.model.router import ExternalGateway, Router
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import NetworkId
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.router_interfaces import check_apart
 from netfw.server.l3.router_ports import (

@@ -12,12 +12,12 @@ from uuid import UUID
 
 from netfw.drivers.server.query import Body
 from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
-from netfw.model.ids import PortId, SubnetId
 from netfw.model.port import Port
 from netfw.model.resource import Kind
-from netfw.model.route import Route
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import PortId, SubnetId
+from netfw.model.values.route import Route
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.router_ports import (
     RouterPorts,

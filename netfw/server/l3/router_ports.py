@@ -9,13 +9,13 @@ from uuid import UUID
 from attrs import frozen
 
 from netfw.drivers.server.query import Body, Query
-from netfw.model.address import IpAddress
-from netfw.model.device_owner import ROUTER_ATTACHMENTS, DeviceOwner, is_router_interface
-from netfw.model.ids import PortId, SubnetId
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress
+from netfw.model.values.device_owner import ROUTER_ATTACHMENTS, DeviceOwner, is_router_interface
+from netfw.model.values.ids import PortId, SubnetId
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.ports import PortHandler

@@ -17,11 +17,11 @@ from attrs import frozen
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import Report, ReportResult, RoleReport
-from netfw.model.device_owner import is_distributed
-from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole, Router
+from netfw.model.values.device_owner import is_distributed
+from netfw.model.values.ids import PortId
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader

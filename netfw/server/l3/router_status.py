@@ -15,12 +15,12 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import Report, ReportResult, StatusReport
 from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import is_router_attachment
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import is_router_attachment
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.agents.status_reasons import render_reason
 from netfw.server.core.context import SERVER, ServerContext

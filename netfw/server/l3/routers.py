@@ -13,8 +13,8 @@ from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.resource import Kind, ref
-from netfw.model.route import Route
 from netfw.model.router import Router
+from netfw.model.values.route import Route
 from netfw.model.wire import parse, render
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import ServerContext, server_context

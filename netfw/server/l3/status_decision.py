@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from netfw.model.common_fields import Status
+from netfw.model.values.common_fields import Status
 
 PRECEDENCE = (Status.ACTIVE, Status.DEGRADED, Status.ERROR, Status.DOWN)
 """The first of these that a live host reports is the status."""

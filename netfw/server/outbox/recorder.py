@@ -9,10 +9,10 @@ from typing import Final
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.mechanism import MechanismCapability, MechanismDriver
 from netfw.drivers.server.notifier import Notifier
-from netfw.model.ids import PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import PortId
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.outbox import Lane
 

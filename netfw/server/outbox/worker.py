@@ -13,8 +13,8 @@ from uuid import uuid4
 from attrs import frozen
 
 from netfw.errors import NetfwError
-from netfw.model.ids import PortId
 from netfw.model.resource import Kind
+from netfw.model.values.ids import PortId
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.database import Transaction

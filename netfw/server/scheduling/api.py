@@ -11,9 +11,9 @@ from attrs import evolve
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.agent import Agent
-from netfw.model.ids import NetworkId, RouterId
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
+from netfw.model.values.ids import NetworkId, RouterId
 from netfw.server.core.context import ServerContext
 from netfw.server.core.resource_handler import Reader, ResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork

@@ -13,11 +13,11 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
-from netfw.model.device_owner import DeviceOwner
-from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref
 from netfw.model.subnet import Subnet
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import NetworkId
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork

@@ -13,10 +13,10 @@ from attrs import field, frozen
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.subscription import Service
-from netfw.model.device_owner import is_router_attachment
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
+from netfw.model.values.device_owner import is_router_attachment
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import ServerContext
 from netfw.server.core.resource_handler import Reader

@@ -11,10 +11,10 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import Conflict
-from netfw.model.ids import SecurityGroupId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.security_group import SecurityGroup
+from netfw.model.values.ids import SecurityGroupId
 from netfw.model.wire import parse, render
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin

@@ -15,12 +15,12 @@ from attrs import evolve
 from netfw.drivers.server.attribute import Value
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
-from netfw.model.ids import SecurityGroupId, SecurityGroupRuleId
-from netfw.model.port_range import PORTS
-from netfw.model.protocol import ICMP, ICMPV6, NAMES, NUMBERS, PORTED
 from netfw.model.resource import Kind, ref
 from netfw.model.security_group import Direction, Ethertype, SecurityGroup, SecurityGroupRule
-from netfw.model.validation import Problem
+from netfw.model.values.ids import SecurityGroupId, SecurityGroupRuleId
+from netfw.model.values.port_range import PORTS
+from netfw.model.values.protocol import ICMP, ICMPV6, NAMES, NUMBERS, PORTED
+from netfw.model.values.validation import Problem
 from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork

@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from netfw.model.address import IpAddress, Mac
 from netfw.model.binding import VifType
-from netfw.model.device_owner import DeviceOwner
-from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.segment import NetworkType
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import NetworkId
 from netfw.model.wire.codec import describe
 from netfw.model.wire.scalars import ADDRESS, CIDR
 from netfw.state.file.name_resolution import Body, Found

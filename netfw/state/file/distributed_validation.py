@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Final
 from uuid import UUID
 
-from netfw.model.device_owner import DeviceOwner, is_distributed
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import ExternalGateway, Router
+from netfw.model.values.device_owner import DeviceOwner, is_distributed
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered
 from netfw.state.file.ha_validation import assigned_hosts

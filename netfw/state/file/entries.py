@@ -9,9 +9,9 @@ from uuid import UUID
 from attrs import define, field
 
 from netfw.errors import nearest
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import Kind, Ref
-from netfw.model.text_validation import quote
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.text_validation import quote
 from netfw.model.wire.codec import describe, join
 from netfw.model.wire.resource_codecs import CODECS
 from netfw.state.file.diagnostics import Diagnostic, with_advice

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from netfw.drivers.values.subscription import Service
-from netfw.model.address import IpAddress, IpNetwork
-from netfw.model.device_owner import DeviceOwner, is_router_attachment, is_trusted
-from netfw.model.ids import NetworkId, RouterId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import HA_MARKERS, VRIDS, Router, find_ha_overlap, find_ha_override
 from netfw.model.segment import NetworkType
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, IpNetwork
+from netfw.model.values.device_owner import DeviceOwner, is_router_attachment, is_trusted
+from netfw.model.values.ids import NetworkId, RouterId
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered
 from netfw.state.file.name_resolution import as_id

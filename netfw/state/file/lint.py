@@ -6,12 +6,12 @@ from collections.abc import Hashable, Iterator, Mapping
 from uuid import UUID
 
 from netfw.errors import nearest
-from netfw.model.device_owner import DeviceOwner, is_router_attachment, is_router_port
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import ExternalGateway, Router
 from netfw.model.subnet import Subnet
+from netfw.model.values.device_owner import DeviceOwner, is_router_attachment, is_router_port
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.distributed_validation import distributed_router_warnings
 from netfw.state.file.entries import Entry, Gathered

@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from netfw.errors import nearest
 from netfw.model.resource import Kind, Ref
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 from netfw.model.wire.codec import join
 from netfw.model.wire.scalars import ID
 from netfw.state.file.schema import Reference

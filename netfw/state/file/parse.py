@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from attrs import frozen
 
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 from netfw.state.file.diagnostics import Diagnostic, Refused
 
 if TYPE_CHECKING:

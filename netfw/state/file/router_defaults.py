@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from uuid import UUID
 
-from netfw.model.address import IpAddress, IpNetwork
-from netfw.model.device_owner import DeviceOwner, is_router_interface
-from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.router import Router
+from netfw.model.values.address import IpAddress, IpNetwork
+from netfw.model.values.device_owner import DeviceOwner, is_router_interface
+from netfw.model.values.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.wire.scalars import ADDRESS
 from netfw.state.file.name_resolution import Body, Found, address_scope_id
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import frozen
 
-from netfw.model.address import IpAddress
-from netfw.model.device_owner import DeviceOwner, is_router_attachment
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
-from netfw.model.ids import FloatingIpId, NetworkId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress
+from netfw.model.values.device_owner import DeviceOwner, is_router_attachment
+from netfw.model.values.ids import FloatingIpId, NetworkId, SubnetId
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered
 from netfw.state.file.ha_validation import ha_router_errors

@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml  # type: ignore[import-untyped]
 from attrs import define, field, frozen
 
-from netfw.model.text_validation import quote
+from netfw.model.values.text_validation import quote
 from netfw.state.file.diagnostics import Refused
 
 Located = tuple[str, int, str]

@@ -9,11 +9,11 @@ from typing import Final
 from attrs import field, frozen
 
 from netfw.drivers.values.subscription import Service
-from netfw.model.address import IpAddress, Mac
-from netfw.model.ids import NetworkId, RouterId
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType
-from netfw.model.validation import Problem, Validated
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.ids import NetworkId, RouterId
+from netfw.model.values.validation import Problem, Validated
 from netfw.model.wire.codec import CodecError, Listed, Nullable, Scalar, describe
 from netfw.model.wire.object_codec import Attribute, ObjectCodec
 from netfw.model.wire.scalars import (

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from netfw.drivers.values.agent_requests import EnsureDhcpPort, EnsureGatewayPort
 from netfw.errors import NotFound, NotSupported
-from netfw.model.address import Mac
 from netfw.model.agent import Agent
-from netfw.model.device_owner import DeviceOwner, is_dhcp
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
+from netfw.model.values.address import Mac
+from netfw.model.values.device_owner import DeviceOwner, is_dhcp
 from netfw.state.routing_requests import derive_routing_mac, find_gateway_port, find_routing_mac
 
 Resources = Mapping[Ref, Resource]

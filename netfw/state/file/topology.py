@@ -12,18 +12,18 @@ from attrs import define, evolve, field, frozen
 
 from netfw.drivers.values.subscription import Service
 from netfw.errors import InvalidInput
-from netfw.model.address import Mac
 from netfw.model.agent import Agent
-from netfw.model.device_owner import DeviceOwner
-from netfw.model.ids import AgentId, NetworkId, SegmentId
-from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.router import Router
 from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import Subnet
-from netfw.model.text_validation import check_host
+from netfw.model.values.address import Mac
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import AgentId, NetworkId, SegmentId
+from netfw.model.values.json_document import JsonDocument
+from netfw.model.values.text_validation import check_host
 from netfw.model.wire import parse
 from netfw.model.wire.codec import CodecError
 from netfw.model.wire.object_codec import ObjectCodec

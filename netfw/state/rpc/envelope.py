@@ -17,7 +17,7 @@ from netfw.drivers.support.message_limits import (
     REQUEST_VALUES,
 )
 from netfw.errors import InvalidInput, NotSupported
-from netfw.model.bounded_json import load_bounded
+from netfw.model.values.bounded_json import load_bounded
 
 VERSION: Final = "1.0"
 SERVER: Final = "server"

@@ -14,9 +14,9 @@ from netfw.drivers.interface import MTU, Attachment, InterfaceCapability, Interf
 from netfw.drivers.values.events import Event, KeysChanged
 from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, NotFound, NotSupported
-from netfw.model.address import Mac
-from netfw.model.device_names import check_device_name, device_name
-from netfw.model.ids import PortId
+from netfw.model.values.address import Mac
+from netfw.model.values.device_names import check_device_name, device_name
+from netfw.model.values.ids import PortId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.reconciler import ReconcilerConformance

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from attrs import frozen
 
 from netfw.drivers.server.type_driver import Pool, Range
-from netfw.model.address import IpAddress
-from netfw.model.ids import SubnetId
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import SubnetId
 from netfw.testing.fakes.number_pool import Entries, NumberPool, Span
 
 

@@ -23,8 +23,8 @@ from netfw.drivers.reconciler import Checkpoint
 from netfw.drivers.support.dhcp_restriction import restrict_network, restrict_port
 from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import PartlyInvalid
-from netfw.model.device_names import device_name, dhcp_namespace
-from netfw.model.ids import NetworkId
+from netfw.model.values.device_names import device_name, dhcp_namespace
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Plan, Update
 from netfw.testing.fakes.gated_calls import GatedReconciler
 

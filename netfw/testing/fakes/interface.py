@@ -9,7 +9,7 @@ from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.drivers.values.subscription import Service
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.testing.fakes.backend import FakeReconciler
 
 

@@ -25,8 +25,8 @@ from netfw.drivers.values.router_values import (
     RouterStatus,
 )
 from netfw.errors import NotFound, PartlyInvalid
-from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw.model.router import HaRole
+from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw.plan import Plan, Update
 from netfw.testing.fakes.backend import FakeBackend
 from netfw.testing.fakes.gated_calls import GatedReconciler

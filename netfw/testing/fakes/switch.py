@@ -22,7 +22,7 @@ from netfw.drivers.values.switch_values import (
     SwitchValue,
     Wiring,
 )
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.testing.fakes.backend import FakeBackend, FakeReconciler
 
 

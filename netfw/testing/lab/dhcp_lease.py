@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6
 
 from attrs import field, frozen
 
-from netfw.model.route import Route
+from netfw.model.values.route import Route
 
 _TEXTS = {66: "tftp", 67: "bootfile", 252: "wpad"}
 _ADDRESSES = {42: "ntpsrv"}

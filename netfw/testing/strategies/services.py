@@ -31,9 +31,9 @@ from netfw.model import (
     SecurityGroupRule,
     Status,
 )
-from netfw.model.protocol import ICMP, ICMPV6, NAMES, PORTED
 from netfw.model.qos import DSCP_MARKS
 from netfw.model.router import VRIDS
+from netfw.model.values.protocol import ICMP, ICMPV6, NAMES, PORTED
 from netfw.testing.strategies.basic import (
     addresses,
     booleans,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork
-from netfw.model.ids import NetworkId
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import NetworkId
 from netfw_drivers.dnsmasq.config.dhcp_hosts import network_domain
 from netfw_drivers.dnsmasq.config.dhcp_opts import network_opts
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths

@@ -29,10 +29,10 @@ from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.drivers.support.dhcp_option_text import check_domain, render_client_id
 from netfw.drivers.support.dhcp_options import CLIENT_ID
 from netfw.errors import InvalidInput
-from netfw.model.address import IpAddress, Mac
-from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
-from netfw.model.text_validation import quote
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.ids import SubnetId
+from netfw.model.values.text_validation import quote
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import Mode, served
 

@@ -20,10 +20,10 @@ from netfw.drivers.support.dhcp_options import (
     is_of_other_family,
 )
 from netfw.errors import InvalidInput
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.ids import PortId
 from netfw.model.subnet import Subnet
-from netfw.model.text_validation import check_dhcp_option_name
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.ids import PortId
+from netfw.model.values.text_validation import check_dhcp_option_name
 from netfw_drivers.dnsmasq.config.dhcp_hosts import network_domain
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import served, subnet_tag

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 from attrs import frozen
 
-from netfw.model.address import IpAddress, Mac
+from netfw.model.values.address import IpAddress, Mac
 from netfw_drivers.dnsmasq.config.dhcp_hosts import ignore_line, is_tagged
 
 

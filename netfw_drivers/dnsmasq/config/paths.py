@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.ids import NetworkId, PortId
 
 
 @frozen

@@ -7,7 +7,7 @@ from attrs import evolve
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.drivers.support import dhcp_restriction
 from netfw.drivers.support.dhcp_restriction import UnsupportedFields, is_malformed
-from netfw.model.dhcp_option import DhcpOption
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw_drivers.dnsmasq.config.dhcp_hosts import port_hostname, validate_hostname
 from netfw_drivers.dnsmasq.config.dhcp_opts import option_problem, without_tag
 from netfw_drivers.dnsmasq.config.settings import Settings

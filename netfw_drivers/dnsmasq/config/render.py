@@ -10,9 +10,9 @@ from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork, DhcpPort
 from netfw.drivers.support.dhcp_option_text import check_domain
 from netfw.drivers.support.dhcp_restriction import MAX_OPTIONS
 from netfw.errors import InvalidInput
-from netfw.model.device_names import check_device_name
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.device_names import check_device_name
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.config.command_line import command_line
 from netfw_drivers.dnsmasq.config.dhcp_hosts import host_lines, port_hostname, validate_hostname
 from netfw_drivers.dnsmasq.config.dhcp_opts import network_opts, port_opts

@@ -13,8 +13,8 @@ from oslo_config import cfg
 from netfw.conf.paths import STATE_PATH, absolute_path
 from netfw.drivers.support.dhcp_option_text import check_domain
 from netfw.errors import ConfigError
-from netfw.model.address import IpAddress, as_address
-from netfw.model.text_validation import check_text
+from netfw.model.values.address import IpAddress, as_address
+from netfw.model.values.text_validation import check_text
 
 COMMAND = "dnsmasq_command"
 """Option with the path of the program."""

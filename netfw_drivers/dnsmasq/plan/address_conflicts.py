@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 
 Claims = Mapping[PortId, frozenset[str]]
 """Desired MAC and IP addresses of ports."""

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.config.dhcp_hosts import is_tagged
 from netfw_drivers.dnsmasq.config.file_parsers import (
     EMPTY_ENTRY,

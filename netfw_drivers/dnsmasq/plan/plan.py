@@ -22,7 +22,7 @@ from netfw.drivers.support.entry_validation import entry_error
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import NetfwError, OperationRefused
 from netfw.linux.service_netns.plan import plan_removal
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.dnsmasq.plan.network import network_stages
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Observed

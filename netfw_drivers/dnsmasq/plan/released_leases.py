@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from netfw.drivers.dhcp import DhcpKey
 from netfw.drivers.values.keys import PortKey
-from netfw.model.device_names import dhcp_namespace
+from netfw.model.values.device_names import dhcp_namespace
 from netfw_drivers.dnsmasq.config.file_parsers import HostEntry, Lease, find_leases, read_leases
 from netfw_drivers.dnsmasq.config.subnet_modes import served
 from netfw_drivers.dnsmasq.plan.steps import ReleaseLease

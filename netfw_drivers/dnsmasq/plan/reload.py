@@ -12,7 +12,7 @@ from typing import Final
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpKey, DhcpPort
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw_drivers.dnsmasq.config.file_parsers import HostEntry, read_host
 from netfw_drivers.dnsmasq.config.render import PortText, needs_reload
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Reload

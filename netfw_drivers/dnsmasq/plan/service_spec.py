@@ -10,8 +10,8 @@ from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork, ServerPort
 from netfw.errors import InvalidInput
 from netfw.linux.process.program import OnDeath, Program
 from netfw.linux.service_netns.values import ServiceNetns
-from netfw.model.device_names import dhcp_namespace
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.device_names import dhcp_namespace
+from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.render import NetworkText, render_network
 from netfw_drivers.dnsmasq.config.settings import Settings

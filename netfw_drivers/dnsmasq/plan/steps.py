@@ -11,7 +11,7 @@ from attrs import field, frozen
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.linux.fs.atomic_files import FileChange, RemoveFile, WriteFile
 from netfw.linux.process.program import ProcessKey, Program
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.config.file_parsers import HostEntry, Lease
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.render import NetworkText, PortText

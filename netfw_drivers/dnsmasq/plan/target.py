@@ -12,7 +12,7 @@ from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
 from netfw.linux.service_netns.plan import plan_service_netns
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.plan import Stage
 from netfw_drivers.dnsmasq.config.dhcp_opts import option_problem
 from netfw_drivers.dnsmasq.config.file_parsers import HostEntry, addresses_in

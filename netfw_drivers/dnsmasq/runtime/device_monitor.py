@@ -13,8 +13,8 @@ from netfw.drivers.values.events import Event, FeedLost, KeysChanged
 from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import NetfwError, NotFound
 from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsExecutor
-from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.device_names import DHCP_NAMESPACE, dhcp_namespace
+from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.runtime.state_cache import parse_id
 
 LOG = logging.getLogger(__name__)

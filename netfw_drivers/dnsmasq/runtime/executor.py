@@ -21,7 +21,7 @@ from netfw.linux.fs.atomic_files import (
 )
 from netfw.linux.fs.inotify import ADVICE, allow_more_instances
 from netfw.linux.process import Program, Supervisor, run_command, why_missing
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.dnsmasq.config.file_parsers import find_leases, render_leases, without_leases
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths

@@ -14,8 +14,8 @@ from attrs import evolve, frozen
 from netfw.drivers.dhcp import DhcpNetwork
 from netfw.linux.process import Supervisor, is_asleep
 from netfw.linux.sockets.dns_probe import Server, silent_servers
-from netfw.model.device_names import dhcp_namespace
-from netfw.model.ids import NetworkId
+from netfw.model.values.device_names import dhcp_namespace
+from netfw.model.values.ids import NetworkId
 from netfw_drivers.dnsmasq.plan.steps import process_key
 
 LOG = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from netfw.linux import netns
 from netfw.linux.fs.atomic_files import size_of
 from netfw.linux.process import Running, Supervisor
 from netfw.linux.service_netns import ObservedNetns, ServiceNetnsExecutor
-from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace
-from netfw.model.ids import NetworkId
+from netfw.model.values.device_names import DHCP_NAMESPACE, dhcp_namespace
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Update
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Observed
 from netfw_drivers.dnsmasq.plan.reload import LEASE_BYTES

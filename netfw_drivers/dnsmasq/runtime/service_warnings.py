@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from netfw.drivers.dhcp import DhcpNetwork
 from netfw.drivers.support.classless_routes import MAX_OCTETS, omitted_routes
-from netfw.model.ids import NetworkId
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import NetworkId
 from netfw_drivers.dnsmasq.config.subnet_modes import unserved_reason
 
 LOG = logging.getLogger(__name__)

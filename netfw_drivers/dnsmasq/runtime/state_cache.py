@@ -11,7 +11,7 @@ from attrs import define, field
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.linux.fs.atomic_files import list_directory, read_file
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.config.file_parsers import read_host
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.render import PortText

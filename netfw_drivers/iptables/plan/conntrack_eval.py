@@ -17,10 +17,10 @@ from attrs import frozen
 from netfw.linux.conntrack.entry import Connection, ConntrackTuple
 from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.iptables.chain import ChainKey
-from netfw.model.address import IpAddress, IpNetwork
-from netfw.model.ids import PortId, SecurityGroupId
-from netfw.model.protocol import ICMP, ICMPV6, NUMBERS
 from netfw.model.security_group import Direction
+from netfw.model.values.address import IpAddress, IpNetwork
+from netfw.model.values.ids import PortId, SecurityGroupId
+from netfw.model.values.protocol import ICMP, ICMPV6, NUMBERS
 from netfw_drivers.iptables.plan.group_chains import group_key, in_table
 from netfw_drivers.iptables.plan.names import SENDING_MACS, TAKING_MACS
 from netfw_drivers.iptables.plan.ruleset_index import IndexedPort, RulesetIndex

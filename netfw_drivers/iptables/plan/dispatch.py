@@ -16,7 +16,7 @@ from attrs import frozen
 from netfw.linux.ebtables.chains import FrameChain, FrameRule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, Family, Jump, Rule, match, target
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.iptables.plan.group_chains import Chains, in_table
 from netfw_drivers.iptables.plan.names import RECEIVED, SENT, bucket_chain, short
 from netfw_drivers.iptables.plan.port_chains import frames_name

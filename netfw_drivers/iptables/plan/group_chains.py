@@ -22,10 +22,10 @@ from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.linux.ipset.values import full_name
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, RETURN, Family, Jump, Match, Rule, match
-from netfw.model.address import Mac
-from netfw.model.ids import SecurityGroupId
-from netfw.model.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
 from netfw.model.security_group import Direction, SecurityGroupRule
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import SecurityGroupId
+from netfw.model.values.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
 from netfw_drivers.iptables.plan.names import (
     ANSWERS_IN,
     ANSWERS_OUT,

@@ -27,7 +27,7 @@ from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import AddHook, DropHook, TableChange
 from netfw.linux.iptables.rule import Family, render_rule
-from netfw.model.ids import PortId, SecurityGroupId
+from netfw.model.values.ids import PortId, SecurityGroupId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.iptables.plan.group_chains import TABLE, Remote
 from netfw_drivers.iptables.plan.names import (

@@ -20,9 +20,9 @@ from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.linux.ebtables.chains import FrameChain, FrameRule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, DROP, RETURN, Family, Jump, Match, Rule, match
-from netfw.model.address import IpNetwork, Mac
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.security_group import Direction
+from netfw.model.values.address import IpNetwork, Mac
+from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.iptables.plan.group_chains import Chains, group_key, in_table
 from netfw_drivers.iptables.plan.names import FRAMES, RECEIVED, SENT, SOURCES, check_device, short
 

@@ -17,8 +17,8 @@ from netfw.errors import Conflict, InvalidInput, NetfwError, NotSupported
 from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.ipset.values import SetKind, elements, full_name
-from netfw.model.address import Mac
-from netfw.model.ids import PortId, SecurityGroupId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import PortId, SecurityGroupId
 from netfw.plan import Update
 from netfw_drivers.iptables.plan.dispatch import Zone
 from netfw_drivers.iptables.plan.group_chains import Chains, Remote, group_chains, remotes

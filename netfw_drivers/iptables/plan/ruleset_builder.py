@@ -17,7 +17,7 @@ from netfw.linux.ipset.plan import KernelSet, plan_members
 from netfw.linux.ipset.values import SetKind, choose_max_elements
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
-from netfw.model.ids import PortId, SecurityGroupId
+from netfw.model.values.ids import PortId, SecurityGroupId
 from netfw_drivers.iptables.plan.dispatch import (
     FIRST_ZONE,
     Zone,

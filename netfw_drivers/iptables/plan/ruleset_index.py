@@ -16,8 +16,8 @@ from attrs import define, field, frozen
 from netfw.drivers.values.keys import GroupKey
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
-from netfw.model.address import IpNetwork, Mac
-from netfw.model.ids import NetworkId, PortId, SecurityGroupId
+from netfw.model.values.address import IpNetwork, Mac
+from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId
 from netfw_drivers.iptables.plan.dispatch import ZONES_ROOT, Zone, read_zone
 from netfw_drivers.iptables.plan.group_chains import TABLE, Remote
 from netfw_drivers.iptables.plan.names import (

@@ -19,7 +19,7 @@ from pathlib import Path
 from attrs import frozen
 
 from netfw.errors import InvalidInput
-from netfw.model.device_names import check_device_name
+from netfw.model.values.device_names import check_device_name
 
 GROUPS = IPv4Network("239.192.0.0/24")
 """Network of the multicast groups of routers, one for each virtual router id."""

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from netfw.model.address import Mac
-from netfw.model.ids import RouterId, SubnetId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import RouterId, SubnetId
 
 MAX_PREFIXES: Final = 64
 """Limit of prefixes that one router requests."""

@@ -16,9 +16,9 @@ from attrs import evolve, field, frozen
 
 from netfw.errors import InvalidInput
 from netfw.linux.ip.values import NextHop, Route
-from netfw.model.address import IpInterface
-from netfw.model.device_names import check_device_name
 from netfw.model.router import HA_MARKERS
+from netfw.model.values.address import IpInterface
+from netfw.model.values.device_names import check_device_name
 from netfw_drivers.linux_router.config.conntrackd import notify_lines, path_problem
 
 MAX_ADDRESSES = 16384

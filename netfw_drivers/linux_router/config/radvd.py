@@ -12,8 +12,8 @@ from ipaddress import IPv6Address, IPv6Network
 from attrs import field, frozen
 
 from netfw.errors import InvalidInput
-from netfw.model.address import no_scope
-from netfw.model.device_names import check_device_name
+from netfw.model.values.address import no_scope
+from netfw.model.values.device_names import check_device_name
 
 SLAAC_LENGTH = 64
 """Prefix length of networks whose hosts make their own addresses (RFC 4862)."""

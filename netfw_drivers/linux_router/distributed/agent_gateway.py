@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from netfw.drivers.values.router_values import AgentGateway, Gateway
 from netfw.linux.router_netns.values import NetnsPort, RouterNetns
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw_drivers.linux_router.plan.desired_netns import DEVICE_SYSCTLS, SYSCTLS, DeviceName
 from netfw_drivers.linux_router.plan.names import AGENT_GATEWAY, GATEWAY_END, gateway_namespace
 from netfw_drivers.linux_router.plan.router_routes import RouterRoutes, make_routes

@@ -29,8 +29,8 @@ from netfw.linux.ip.values import Address, FoundAddress, Link, Route, route
 from netfw.linux.router_netns.values import NetnsDevice, NetnsLink
 from netfw.linux.service_netns.steps import ChangeNetwork
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.address import IpNetwork
-from netfw.model.ids import FloatingIpId, NetworkId, RouterId
+from netfw.model.values.address import IpNetwork
+from netfw.model.values.ids import FloatingIpId, NetworkId, RouterId
 from netfw.plan import Operation, Stage
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.names import gateway_namespace, link_devices, part_key

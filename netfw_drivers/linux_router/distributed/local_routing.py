@@ -24,8 +24,8 @@ from attrs import field, frozen
 
 from netfw.drivers.values.router_values import LocalRouter, RouterPort
 from netfw.linux.ip.values import Route, Rule, route
-from netfw.model.address import IpAddress, IpNetwork
-from netfw.model.ids import PortId
+from netfw.model.values.address import IpAddress, IpNetwork
+from netfw.model.values.ids import PortId
 
 FLOATING_PRIORITY, SUBNET_PRIORITY = 32768, 40000
 FLOATING_TABLE, FIRST_SUBNET_TABLE = 16, 1000

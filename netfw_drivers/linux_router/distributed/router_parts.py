@@ -18,7 +18,7 @@ from netfw.drivers.values.router_values import (
     RouterPart,
     RouterState,
 )
-from netfw.model.ids import RouterId
+from netfw.model.values.ids import RouterId
 from netfw.plan import Update
 from netfw_drivers.linux_router.plan.names import CentralPart, PartId
 

@@ -12,8 +12,8 @@ from netfw.drivers.values.contribution import RouterContribution, RuleChain, Rul
 from netfw.errors import InvalidInput
 from netfw.linux.conntrack.entry import PROTOCOLS
 from netfw.linux.iptables.mirror import Mirror
-from netfw.model.address import IpAddress
-from netfw.model.port_range import PortRange
+from netfw.model.values.address import IpAddress
+from netfw.model.values.port_range import PortRange
 from netfw_drivers.linux_router.plan.names import EXTENSION_SUFFIXES
 
 _HOOK = RuleTable.NAT, RuleChain.PREROUTING

@@ -10,7 +10,7 @@ from netfw.drivers.values.contribution import RouterRule
 from netfw.drivers.values.router_values import RouterState
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
-from netfw.model.ids import FloatingIpId
+from netfw.model.values.ids import FloatingIpId
 from netfw_drivers.linux_router.plan.names import extension_chain
 from netfw_drivers.linux_router.plan.observed import FoundRouter
 

@@ -19,8 +19,8 @@ from netfw.drivers.values.router_values import (
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.linux.router_netns.values import NetnsPort, RouterNetns
-from netfw.model.address import IpAddress, IpInterface, IpNetwork, link_local
-from netfw.model.ids import FloatingIpId, PortId
+from netfw.model.values.address import IpAddress, IpInterface, IpNetwork, link_local
+from netfw.model.values.ids import FloatingIpId, PortId
 from netfw_drivers.linux_router.config.keepalived import marker
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
 from netfw_drivers.linux_router.distributed.local_routing import (

@@ -29,9 +29,9 @@ from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import DropChain, TableChange
 from netfw.linux.iptables.rule import RETURN, Family, Rule, match
 from netfw.linux.service_netns.steps import RemoveConnections, RestoreTables, Step
-from netfw.model.address import IpAddress
-from netfw.model.ids import FloatingIpId
-from netfw.model.port_range import PortRange
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import FloatingIpId
+from netfw.model.values.port_range import PortRange
 from netfw.plan import Operation, Stage
 from netfw_drivers.linux_router.plan.contributed_ports import TranslatedPorts, parse_ports
 from netfw_drivers.linux_router.plan.floating_ip_rules import COMMENT, Translations

@@ -16,8 +16,8 @@ from attrs import field, frozen
 from netfw.drivers.values.keys import FloatingIpKey
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, Family, Rule, target
-from netfw.model.address import IpAddress, IpInterface
-from netfw.model.ids import FloatingIpId
+from netfw.model.values.address import IpAddress, IpInterface
+from netfw.model.values.ids import FloatingIpId
 
 DNAT, SNAT, SCOPE = "float-dnat", "float-snat", "float-scope"
 """Chains with one rule for each floating IP: to its port, from its port, past the address scopes.

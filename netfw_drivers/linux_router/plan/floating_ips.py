@@ -21,8 +21,8 @@ from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.plan import ChainEdit, plan_chains
 from netfw.linux.iptables.rule import Family, render_rule
 from netfw.linux.service_netns.steps import ChangeNetwork, RestoreTables, Step
-from netfw.model.address import IpAddress
-from netfw.model.ids import FloatingIpId
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import FloatingIpId
 from netfw.plan import Operation, Stage, Update
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.distributed.local_routing import FLOATING_PRIORITY, floating_rules

@@ -21,7 +21,7 @@ from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterGra
 from netfw.errors import ConfigError, Exhausted, InvalidInput, NotSupported
 from netfw.linux.iptables.chain import full_name
 from netfw.linux.iptables.quoting import check_chain_name
-from netfw.model.ids import AddressScopeId
+from netfw.model.values.ids import AddressScopeId
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, LONGEST_SUFFIX
 
 METADATA = 0x1

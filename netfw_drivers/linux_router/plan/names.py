@@ -11,8 +11,8 @@ from attrs import frozen
 
 from netfw.drivers.values.contribution import RuleChain
 from netfw.drivers.values.keys import AgentGatewayKey, RouterKey
-from netfw.model.device_names import device_name
-from netfw.model.ids import NetworkId, RouterId
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import NetworkId, RouterId
 
 NAMESPACE, CENTRAL_NAMESPACE, GATEWAY_NAMESPACE = "qrouter-", "snat-", "fip-"
 """Prefixes of the namespaces of routers, of central parts and of agent gateways."""

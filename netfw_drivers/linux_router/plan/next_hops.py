@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from attrs import define, field, frozen
 
 from netfw.linux.ip.values import NextHop, Route
-from netfw.model.address import IpAddress, IpInterface, IpNetwork, as_network
-from netfw.model.route import Route as UserRoute
+from netfw.model.values.address import IpAddress, IpInterface, IpNetwork, as_network
+from netfw.model.values.route import Route as UserRoute
 
 _LINK_LOCAL = as_network("fe80::/64")
 

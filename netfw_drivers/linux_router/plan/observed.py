@@ -13,9 +13,9 @@ from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.address import IpAddress, IpInterface
-from netfw.model.ids import FloatingIpId, NetworkId, PortId
 from netfw.model.router import HaRole
+from netfw.model.values.address import IpAddress, IpInterface
+from netfw.model.values.ids import FloatingIpId, NetworkId, PortId
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress, parse_addresses
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
 from netfw_drivers.linux_router.distributed.local_routing import is_local

@@ -24,7 +24,7 @@ from netfw.linux.iptables.rule import Family
 from netfw.linux.router_netns.plan import plan_router_netns, plan_router_removal
 from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
-from netfw.model.ids import FloatingIpId, NetworkId
+from netfw.model.values.ids import FloatingIpId, NetworkId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.linux_router.config.conntrackd import PORT
 from netfw_drivers.linux_router.config.settings import RouterSettings

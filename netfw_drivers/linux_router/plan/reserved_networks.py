@@ -11,9 +11,9 @@ from ipaddress import ip_network
 from attrs import evolve, frozen
 
 from netfw.drivers.values.router_values import RouterPort, RouterState
-from netfw.model.address import IpInterface, IpNetwork
-from netfw.model.route import Route
 from netfw.model.router import HA_MARKERS, find_ha_overlap, find_ha_override
+from netfw.model.values.address import IpInterface, IpNetwork
+from netfw.model.values.route import Route
 
 
 @frozen

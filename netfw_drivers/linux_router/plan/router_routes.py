@@ -13,8 +13,8 @@ from attrs import field, frozen
 
 from netfw.drivers.values.router_values import Gateway
 from netfw.linux.ip.values import NextHop, Route, RouteKey
-from netfw.model.address import IpAddress, IpInterface, IpNetwork
-from netfw.model.route import Route as UserRoute
+from netfw.model.values.address import IpAddress, IpInterface, IpNetwork
+from netfw.model.values.route import Route as UserRoute
 from netfw_drivers.linux_router.plan.next_hops import HopTable, PlannedHop, default_hop, user_hop
 
 CONNECTED = "the router is connected to that network itself"

@@ -45,7 +45,7 @@ from netfw.linux.iptables.rule import (
     match,
     target,
 )
-from netfw.model.address import IpAddress, as_network
+from netfw.model.values.address import IpAddress, as_network
 from netfw_drivers.linux_router.plan import floating_ip_rules as floating
 from netfw_drivers.linux_router.plan.marks import (
     EXTERNAL,

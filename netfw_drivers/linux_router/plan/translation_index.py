@@ -9,8 +9,8 @@ from attrs import field, frozen
 
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
-from netfw.model.address import IpAddress
-from netfw.model.ids import FloatingIpId
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import FloatingIpId
 from netfw_drivers.linux_router.plan.floating_ip_rules import (
     DNAT,
     Translation,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterDriverValue
 from netfw.errors import BackendUnavailable
-from netfw.model.text_validation import render_names
+from netfw.model.values.text_validation import render_names
 from netfw.plan import Update
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress
 from netfw_drivers.linux_router.distributed.router_parts import nat_part

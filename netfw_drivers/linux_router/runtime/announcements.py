@@ -10,8 +10,8 @@ from attrs import frozen
 
 from netfw.errors import BackendUnavailable
 from netfw.linux.sockets.announcer import Announcer
-from netfw.model.address import IpAddress, Mac
-from netfw.model.ids import FloatingIpId
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.ids import FloatingIpId
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.names import INTERFACE
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex

@@ -6,7 +6,7 @@ import threading
 
 from netfw.drivers.values.keys import AgentGatewayKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Outcome
 from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
 from netfw_drivers.linux_router.plan.plan import NO_AGENT_GATEWAY

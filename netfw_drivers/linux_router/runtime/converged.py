@@ -15,8 +15,8 @@ from netfw.linux.router_netns import (
     plan_router_netns,
 )
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import FloatingIpId, NetworkId, RouterId
 from netfw.model.router import HaRole
+from netfw.model.values.ids import FloatingIpId, NetworkId, RouterId
 from netfw.plan import Stage
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
 from netfw_drivers.linux_router.plan.daemons.keepalived_plan import watched_netns

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from netfw.model.ids import FloatingIpId
+from netfw.model.values.ids import FloatingIpId
 from netfw_drivers.linux_router.plan.names import PartId
 from netfw_drivers.linux_router.plan.observed import FoundRouter
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex

@@ -17,7 +17,7 @@ from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.values import FoundAddress
 from netfw.linux.router_netns import RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import NetworkId, RouterId
+from netfw.model.values.ids import NetworkId, RouterId
 from netfw_drivers.linux_router.distributed.agent_gateway import gateway_netns
 from netfw_drivers.linux_router.distributed.gateway_link import (
     GatewayLink,

@@ -15,7 +15,7 @@ from netfw.drivers.values.events import Event
 from netfw.drivers.values.router_values import PrefixDelegated
 from netfw.errors import NetfwError
 from netfw.linux.fs.atomic_files import read_file
-from netfw.model.ids import SubnetId
+from netfw.model.values.ids import SubnetId
 from netfw_drivers.linux_router.config.dhclient import (
     Delegation,
     PrefixClient,

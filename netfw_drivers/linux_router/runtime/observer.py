@@ -23,8 +23,8 @@ from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.values import PROTOCOL_KEEPALIVED
 from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw.model.router import HaRole
+from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw_drivers.linux_router.distributed.gateway_link import unlinked_end
 from netfw_drivers.linux_router.distributed.local_routing import subnet_tables
 from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states

@@ -16,7 +16,7 @@ from netfw.drivers.values.keys import FloatingIpKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterPart
 from netfw.errors import NetfwError
 from netfw.linux.router_netns import RouterNetnsExecutor
-from netfw.model.ids import FloatingIpId, RouterId
+from netfw.model.values.ids import FloatingIpId, RouterId
 from netfw.plan import Stage
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation, Translations

@@ -22,8 +22,8 @@ from netfw.linux.router_netns import (
 )
 from netfw.linux.service_netns import DriftMonitor
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.router import HaRole
+from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
 from netfw_drivers.linux_router.plan.ha_role import ROLE_REASONS

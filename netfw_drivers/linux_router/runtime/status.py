@@ -9,8 +9,8 @@ from netfw.errors import NotFound
 from netfw.linux import netns
 from netfw.linux.router_netns import RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
+from netfw.model.values.ids import RouterId
 from netfw_drivers.linux_router.distributed.local_routing import is_local
 from netfw_drivers.linux_router.plan.ha_role import decide_role
 from netfw_drivers.linux_router.plan.names import CentralPart, PartId, router_namespace

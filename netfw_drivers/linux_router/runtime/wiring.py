@@ -11,7 +11,7 @@ from uuid import UUID
 from netfw.drivers.interface import Device
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged
 from netfw.errors import BackendError
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 
 LOG = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from uuid import UUID
 from attrs import field, frozen
 
 from netfw.errors import BackendError, InvalidInput
-from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.values.ids import NetworkId, SegmentId
 
 DEAD_VLAN = 4095
 """Tag of a port that takes part in no network."""

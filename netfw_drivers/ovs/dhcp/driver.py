@@ -14,7 +14,7 @@ from netfw.drivers.values.events import Sink
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, PipelineHook, TableRequest
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.errors import ConfigError
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw_drivers.ovs.common.options import SHARED_OPTIONS, openflow_directory
 from netfw_drivers.ovs.dhcp.plan.flows import TABLE, port_flows
 from netfw_drivers.ovs.dhcp.plan.offers import FOR_EVER, LeaseTimes, make_answers

@@ -10,10 +10,10 @@ from uuid import UUID
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey, PortKey
-from netfw.model.address import Mac
-from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
-from netfw.model.protocol import TCP
 from netfw.model.security_group import Direction, SecurityGroupRule
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
+from netfw.model.values.protocol import TCP
 from netfw_drivers.ovs.firewall.plan.changes import FirewallChanges
 from netfw_drivers.ovs.firewall.plan.flows import static_flows
 from netfw_drivers.ovs.firewall.plan.state import State

@@ -9,9 +9,9 @@ from uuid import UUID
 from netfw import flows as of
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.switch_values import RouterInterface
-from netfw.model.address import Mac
-from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Provider
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import NetworkId, PortId, SegmentId
 from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.flow_counts import firewall
 from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun, distributed_routing

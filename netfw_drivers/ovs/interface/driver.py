@@ -18,8 +18,8 @@ from netfw.drivers.values.events import Sink as EventSink
 from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
 from netfw.linux.ip.values import Link
-from netfw.model.device_names import device_name
-from netfw.model.ids import PortId
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
 from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb.values import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from netfw.drivers.interface import Attachment
 from netfw.errors import BackendBroken, Conflict, NetfwError, NotFound
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.values import Port
 from netfw.plan import Update
 from netfw_drivers.ovs.interface.observed import (

@@ -8,8 +8,8 @@ from attrs import field, frozen
 
 from netfw.drivers.interface import Attachment
 from netfw.linux.ip.values import Link
-from netfw.model.device_names import check_device_name, check_namespace_name, device_name
-from netfw.model.ids import PortId
+from netfw.model.values.device_names import check_device_name, check_namespace_name, device_name
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.values import Bridge, Port
 from netfw.plan import Update
 

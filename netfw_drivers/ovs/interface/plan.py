@@ -37,7 +37,7 @@ from netfw.linux.ip.operations import (
     SetUp,
 )
 from netfw.linux.ip.values import Link
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.operations import (
     REMOVE_AT_ONCE,
     AddPort,

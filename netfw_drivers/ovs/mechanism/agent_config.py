@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from attrs import frozen
 
-from netfw.model.device_names import check_device_name
-from netfw.model.json_document import JsonDocument
-from netfw.model.text_validation import check_socket_path, check_token
+from netfw.model.values.device_names import check_device_name
+from netfw.model.values.json_document import JsonDocument
+from netfw.model.values.text_validation import check_socket_path, check_token
 
 
 @frozen(kw_only=True)

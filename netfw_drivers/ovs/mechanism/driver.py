@@ -16,8 +16,8 @@ from netfw.drivers.server.mechanism import (
 )
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VifType, VnicType
-from netfw.model.ids import PortId, SegmentId
 from netfw.model.segment import NetworkType, Provider
+from netfw.model.values.ids import PortId, SegmentId
 from netfw_drivers.ovs.mechanism.agent_config import AgentReport
 
 AGENT_TYPE = "Open vSwitch agent"

@@ -13,8 +13,8 @@ from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.pipeline_grant import Grant, PipelineHook
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.flows.field import ADVERTISEMENT, SOLICITATION
-from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider
+from netfw.model.values.address import Mac
 from netfw.ovs.openflow.encode import Encoded, Key
 from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, Domain
 from netfw_drivers.ovs.pipeline import distributed_routing, mac_limit

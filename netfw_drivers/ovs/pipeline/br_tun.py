@@ -8,8 +8,8 @@ from ipaddress import IPv4Address, IPv6Address
 from netfw import flows as of
 from netfw.flows.field import ADVERTISEMENT, SOLICITATION
 from netfw.flows.match_builders import mac_number
-from netfw.model.address import IpAddress, Mac
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import IpAddress, Mac
 from netfw_drivers.ovs.pipeline.tables import COOKIE, LEARNT
 from netfw_drivers.ovs.pipeline.tunnel_tables import (
     ACTIVE,

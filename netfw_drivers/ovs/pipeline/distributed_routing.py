@@ -20,7 +20,7 @@ from attrs import frozen
 from netfw import flows as of
 from netfw.drivers.values.switch_values import RouterInterface
 from netfw.flows.field import ADVERTISEMENT, SOLICITATION
-from netfw.model.address import IpAddress, IpNetwork, Mac, link_local
+from netfw.model.values.address import IpAddress, IpNetwork, Mac, link_local
 from netfw_drivers.ovs.pipeline.tables import (
     ARP_DVR_PHYSICAL,
     ARP_DVR_TUNNEL,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from netfw import flows as of
 from netfw.drivers.values.pipeline_grant import PipelineHook
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw_drivers.ovs.pipeline.br_tun import LEARNT_FOR
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import (

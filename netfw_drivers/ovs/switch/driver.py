@@ -24,7 +24,7 @@ from netfw.drivers.values.switch_values import (
     SwitchValue,
 )
 from netfw.errors import BackendUnavailable, ConfigError, NetfwError
-from netfw.model.ids import PortId, SegmentId
+from netfw.model.values.ids import PortId, SegmentId
 from netfw.ovs.openflow import Drift
 from netfw.ovs.openflow.encode import Key, State, encode_flows
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb

@@ -8,9 +8,9 @@ from typing import Any
 from oslo_config import cfg
 
 from netfw.errors import ConfigError
-from netfw.model.address import IpAddress, as_address
-from netfw.model.device_names import check_device_name
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import IpAddress, as_address
+from netfw.model.values.device_names import check_device_name
 from netfw_drivers.ovs.common.options import CONNECTION_OPTIONS, INTEGRATION_BRIDGE
 from netfw_drivers.ovs.switch.plan.settings import (
     MAX_MACS_PER_PORT,

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged
 from netfw.drivers.values.keys import PortKey
 from netfw.drivers.values.switch_values import SwitchDevice, SwitchKey
-from netfw.model.address import Mac
-from netfw.model.ids import PortId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.values import Bridge, Changed, Port, SwitchEvent
 from netfw.plan.versioned_map import VersionedMap
 from netfw_drivers.ovs.common.local_vlans import RECORD, no_record

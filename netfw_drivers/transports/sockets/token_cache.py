@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from netfw.errors import ConfigError
-from netfw.model.text_validation import render_names
+from netfw.model.values.text_validation import render_names
 from netfw_drivers.transports.sockets.tokens import (
     ANY_HOST,
     Token,

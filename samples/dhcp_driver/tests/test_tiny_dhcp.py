@@ -15,8 +15,8 @@ from tiny_dhcp.server import ACK, COOKIE, HEADER, NAK, OFFER, Request, make_repl
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort, ServerPort
 from netfw.errors import InvalidInput
 from netfw.model import FixedIp, NetworkId, PortId, Subnet, SubnetId
-from netfw.model.address import as_address, as_interface
-from netfw.model.dhcp_option import DhcpOption
+from netfw.model.values.address import as_address, as_interface
+from netfw.model.values.dhcp_option import DhcpOption
 
 MAC, NETWORK = "fa:16:3e:00:00:05", NetworkId(UUID(int=1))
 SUBNET = Subnet(

@@ -25,8 +25,8 @@ from netfw.drivers.support.dhcp_restriction import restrict_network, restrict_po
 from netfw.drivers.values.keys import NetworkKey
 from netfw.drivers.values.pipeline_grant import Grant, TableGrant
 from netfw.errors import InvalidInput, NetfwError
-from netfw.model.address import Mac
-from netfw.model.ids import NetworkId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import NetworkId
 from netfw.ovs.openflow import CookieSpace, OpenFlow, difference, encode_flows
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.dhcp.environment import DhcpClientVm

@@ -17,12 +17,12 @@ from netfw.drivers.support.dhcp_restriction import restrict_network, restrict_po
 from netfw.drivers.values.events import Sink
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError
-from netfw.model.address import IpAddress, IpInterface
-from netfw.model.device_names import dhcp_namespace
-from netfw.model.ids import NetworkId, PortId
-from netfw.model.route import Route
 from netfw.model.subnet import Ipv6Mode, Subnet
-from netfw.model.text_validation import check_dhcp_option_name, check_dns_name, check_text
+from netfw.model.values.address import IpAddress, IpInterface
+from netfw.model.values.device_names import dhcp_namespace
+from netfw.model.values.ids import NetworkId, PortId
+from netfw.model.values.route import Route
+from netfw.model.values.text_validation import check_dhcp_option_name, check_dns_name, check_text
 from netfw.plan import Outcome, Update
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
 from tests.conformance.dhcp.fake_dhcp_backend import Entry, FakeDhcpBackend, Serving

@@ -12,8 +12,8 @@ from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.drivers.values.events import ProcessDied, Sink
 from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import BackendUnavailable
-from netfw.model.address import IpAddress, IpInterface, Mac
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.address import IpAddress, IpInterface, Mac
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
 
 

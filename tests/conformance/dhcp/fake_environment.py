@@ -10,7 +10,7 @@ from typing import ClassVar
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpDriver
-from netfw.model.address import eui64
+from netfw.model.values.address import eui64
 from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer
 from netfw.testing.conformance.dhcp.leases import CLIENT_ID, IPXE
 from netfw.testing.lab.dhcp_lease import Lease, Lease6

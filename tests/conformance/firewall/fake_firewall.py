@@ -31,10 +31,10 @@ from netfw.errors import (
     OperationRefused,
     PartlyInvalid,
 )
-from netfw.model.address import Mac
-from netfw.model.ids import NetworkId, PortId
-from netfw.model.protocol import TCP
 from netfw.model.security_group import SecurityGroupRule
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import NetworkId, PortId
+from netfw.model.values.protocol import TCP
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw.testing.conformance.firewall.environment import (
     Delivery,

@@ -10,7 +10,7 @@ from attrs import evolve
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.linux.iptables import Backend, IptablesBinaries
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.testing.conformance.firewall.environment import PlugPoint
 from netfw.testing.conformance.firewall.lab_environment import BridgeEnvironment
 from netfw.testing.lab.host import Host

@@ -5,7 +5,7 @@ from attrs import evolve
 from netfw.drivers.firewall import FilteredPort, FirewallCapability, FirewallDriver, Member, Rules
 from netfw.drivers.values.keys import GroupKey
 from netfw.errors import PartlyInvalid
-from netfw.model.protocol import ICMPV6, PORTED, UDP, UDPLITE
+from netfw.model.values.protocol import ICMPV6, PORTED, UDP, UDPLITE
 from netfw.testing.conformance.firewall.packets import Arp, Other, Packet
 from tests.conformance.common.mutations import Mutations, breaks
 from tests.conformance.firewall.fake_firewall import FakeFirewallDriver

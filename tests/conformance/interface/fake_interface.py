@@ -12,7 +12,7 @@ from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.values.events import KeysChanged, Sink
 from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotFound, OperationRefused
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from tests.conformance.common.fake_backend import FakeBackendHooks

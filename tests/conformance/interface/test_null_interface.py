@@ -7,7 +7,7 @@ import pytest
 from netfw.drivers.interface import Attachment
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.subscription import Service
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from netfw_drivers.null.interface import NullInterfaceDriver, NullInterfaceState
 from tests.conformance.common.fake_backend import FakeBackendHooks

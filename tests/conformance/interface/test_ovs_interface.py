@@ -14,8 +14,8 @@ from attrs import evolve
 from netfw.drivers.interface import Attachment
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.subscription import Service
-from netfw.model.device_names import device_name
-from netfw.model.ids import PortId
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import share_ovsdb
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup

@@ -12,8 +12,8 @@ from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterRequest
-from netfw.model.ids import RouterId
 from netfw.model.router import Router
+from netfw.model.values.ids import RouterId
 from netfw.testing.conformance.common.promises import proofs_in
 from netfw.testing.conformance.l3_extension import L3ExtensionConformance
 from netfw.testing.conformance.router.factories import make_site

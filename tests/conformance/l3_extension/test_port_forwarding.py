@@ -10,9 +10,9 @@ import pytest
 
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
-from netfw.model.ids import FloatingIpId, PortForwardingId, PortId
-from netfw.model.port_range import PortRange
 from netfw.model.router import Router
+from netfw.model.values.ids import FloatingIpId, PortForwardingId, PortId
+from netfw.model.values.port_range import PortRange
 from netfw.testing.conformance import L3ExtensionConformance
 from netfw.testing.conformance.router.factories import make_site
 from netfw_drivers.l3_extensions.port_forwarding import PortForwardingExtension

@@ -25,7 +25,7 @@ from netfw.errors import (
     NotFound,
     OperationRefused,
 )
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 from netfw.plan import Operation, Outcome, Plan, Stage
 from netfw.testing.conformance.metadata.recording_agent import requests_in
 from netfw.testing.conformance.metadata.requests import Arrival

@@ -16,7 +16,7 @@ from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 from netfw.testing.conformance.metadata import lab_environment as lab
 from netfw.testing.conformance.metadata.recording_agent import RecordingAgent
 from netfw.testing.conformance.metadata.requests import HONEST, Arrival

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import define, evolve, field
 
 from netfw.drivers.values.router_values import AgentGateway, RouterPort
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from tests.conformance.router.fake_parts import LocalState
 from tests.conformance.router.fake_router_backend import HOPS, FakeRouterBackend, Packet
 

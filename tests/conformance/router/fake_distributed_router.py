@@ -17,7 +17,7 @@ from netfw.drivers.values.router_values import (
     RouterStatus,
 )
 from netfw.errors import NotFound
-from netfw.model.ids import NetworkId, RouterId
+from netfw.model.values.ids import NetworkId, RouterId
 from netfw.plan import Operation, Plan, Stage, Update
 from tests.conformance.router.fake_parts import (
     CentralPart,

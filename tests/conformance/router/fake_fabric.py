@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import define, field
 
 from netfw.drivers.values.router_values import RoleChanged
-from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
+from netfw.model.values.ids import RouterId
 from tests.conformance.router.fake_prefixes import renew
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from attrs import define, field, frozen
 
 from netfw.drivers.values.router_values import PrefixDelegated, RouterState
-from netfw.model.ids import NetworkId, SubnetId
+from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.testing.conformance.router.environment import PrefixProvider
 from tests.conformance.router.fake_parts import public_router
 

@@ -33,8 +33,8 @@ from netfw.errors import (
     OperationRefused,
     PartlyInvalid,
 )
-from netfw.model.address import link_local
-from netfw.model.ids import FloatingIpId, RouterId
+from netfw.model.values.address import link_local
+from netfw.model.values.ids import FloatingIpId, RouterId
 from netfw.plan import Operation, Plan, Stage, Update
 from tests.conformance.router.fake_prefixes import FakePrefixClient
 from tests.conformance.router.fake_router_backend import FakeRouterBackend

@@ -16,8 +16,8 @@ from netfw.drivers.values.router_values import (
     RouterState,
 )
 from netfw.errors import BackendUnavailable
-from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw.model.router import HaRole
+from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw.testing.conformance.router.environment import Arrival
 from tests.conformance.router.fake_fabric import FakeFabric
 

@@ -10,7 +10,7 @@ import pytest
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.registry import loader
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.lab_host import BRIDGE
 from netfw.testing.conformance.router.environment import TCP, UDP

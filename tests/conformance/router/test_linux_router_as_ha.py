@@ -19,8 +19,8 @@ from netfw.drivers.values.router_values import (
     RouterState,
 )
 from netfw.errors import PartlyInvalid
-from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
+from netfw.model.values.ids import RouterId
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.promises import proofs_in
 from netfw.testing.conformance.router.environment import RouterEnvironment

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.server.ipam import AddressRequest, AddressStore, IpamCapability
-from netfw.model.address import IpAddress
-from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import SubnetId
 from netfw.testing.conformance.server.ipam import AddressStoreFactory, IpamDriverConformance
 from netfw.testing.fakes.allocations import MemoryAddresses
 from netfw_drivers.ipam.internal import InternalIpamDriver

@@ -15,9 +15,9 @@ from netfw.errors import (
     NotFound,
     RequestError,
 )
-from netfw.model.ids import SegmentId
 from netfw.model.port import Port
 from netfw.model.resource import Ref, ref
+from netfw.model.values.ids import SegmentId
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
 from tests.conformance.server.fake_mechanism import FabricDriver, FakeFabric
 

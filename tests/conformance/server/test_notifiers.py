@@ -13,8 +13,8 @@ from attrs import evolve
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.notifier import Notifier
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
-from netfw.model.common_fields import Status
-from netfw.model.ids import PortId
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import PortId
 from netfw.testing.conformance.server.mechanism_samples import NETWORK, PORT
 from netfw.testing.conformance.server.notifier import (
     CONTRACTS,

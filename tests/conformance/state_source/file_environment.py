@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
 from netfw.model.resource import Ref, ref
 from netfw.model.router import HaRole
+from netfw.model.values.common_fields import Status
 from netfw.state.dependencies import Assignment, Item
 from netfw.state.file import FileSource, render_topology
 

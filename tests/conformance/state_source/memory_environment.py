@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 from netfw.drivers.transport import Transport
 from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
 from netfw.model.resource import Ref
 from netfw.model.router import HaRole
+from netfw.model.values.common_fields import Status
 from netfw.state.dependencies import Assignment, Item
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer

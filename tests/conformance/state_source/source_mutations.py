@@ -18,12 +18,12 @@ from netfw.drivers.values.agent_requests import (
 from netfw.drivers.values.reports import ReportResult, RoleReport, StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotFound, NotSupported, RequestError
-from netfw.model.address import Mac
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import DeviceOwner
-from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import ref
+from netfw.model.values.address import Mac
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import PortId
 from netfw.state.dependencies import Assignment, Item
 from netfw.state.memory_source import MemorySource
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise

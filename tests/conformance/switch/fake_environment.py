@@ -19,9 +19,9 @@ from netfw.drivers.values.switch_values import (
     SwitchKey,
     SwitchValue,
 )
-from netfw.model.address import IpAddress, Mac
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.segment import NetworkType, Provider
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.testing.conformance.switch.environment import (
     Net,
     Pair,

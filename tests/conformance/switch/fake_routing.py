@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from netfw.drivers.values.keys import NetworkKey
 from netfw.drivers.values.switch_values import HostMac, RouterInterface
-from netfw.model.address import IpAddress, Mac
+from netfw.model.values.address import IpAddress, Mac
 from netfw.testing.conformance.switch.environment import Request, RoutedPacket, SwitchTestPort
 
 

@@ -39,8 +39,8 @@ from netfw.errors import (
     NotSupported,
     OperationRefused,
 )
-from netfw.model.ids import PortId
 from netfw.model.segment import NetworkType, Provider
+from netfw.model.values.ids import PortId
 from netfw.ovs.openflow.messages import encoding_problem
 from netfw.plan import Operation, Plan, Stage, Update
 

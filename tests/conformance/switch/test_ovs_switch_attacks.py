@@ -13,8 +13,8 @@ from attrs import evolve
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.switch_values import Tunnel
-from netfw.model.address import IpAddress, Mac
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import IpAddress, Mac
 from netfw.plan import Update
 from netfw.testing.conformance.common.raw_socket import drain
 from netfw.testing.conformance.switch import frames

@@ -13,7 +13,7 @@ from sqlalchemy import event, text
 from netfw.drivers.server.query import Query, RequestContext
 from netfw.drivers.values.reports import Heartbeat
 from netfw.errors import InvalidInput, NotFound, NotSupported
-from netfw.model.ids import AgentId
+from netfw.model.values.ids import AgentId
 from netfw.server.agents.agents import AgentHandler, agents
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.context import ServerContext

@@ -19,9 +19,9 @@ from netfw.drivers.values.agent_requests import (
     SetPrefix,
 )
 from netfw.errors import Conflict, Exhausted, MacAddressInUse, NotFound, NotSupported
-from netfw.model.address import as_address, derives
-from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.address import as_address, derives
+from netfw.model.values.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.core.context import ServerContext
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id

@@ -9,8 +9,8 @@ import pytest
 
 from netfw.drivers.values.reports import Heartbeat
 from netfw.model.agent import Agent
-from netfw.model.ids import AgentId
-from netfw.model.json_document import JsonDocument
+from netfw.model.values.ids import AgentId
+from netfw.model.values.json_document import JsonDocument
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.ml2.plugin import Ml2Plugin
 from tests.server.api.environment import Client, api

@@ -17,9 +17,9 @@ from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model import NetworkId, Segment, SegmentId
 from netfw.model.binding import Binding
-from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, ref
 from netfw.model.segment import NetworkType
+from netfw.model.values.common_fields import Status
 from netfw.server.binding.inactive_bindings import MAX_INACTIVE
 from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork

@@ -24,9 +24,9 @@ from netfw.drivers.server.query import Query
 from netfw.errors import NotFound, NotSupported
 from netfw.model import NetworkId, Segment, SegmentId
 from netfw.model.binding import VifDetails
-from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType
+from netfw.model.values.json_document import JsonDocument
 from netfw.server.binding.algorithm import FAILURE, MAX_LEVELS, bind
 from netfw.server.binding.port_bindings import PortBindingHandler
 from netfw.server.core.context import ServerContext

@@ -12,8 +12,8 @@ from netfw.drivers.server.query import RequestContext
 from netfw.drivers.values.reports import Heartbeat
 from netfw.drivers.values.subscription import AGENT_TYPES, Service
 from netfw.model.agent import Agent
-from netfw.model.ids import AgentId
-from netfw.model.json_document import JsonDocument
+from netfw.model.values.ids import AgentId
+from netfw.model.values.json_document import JsonDocument
 from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
 

@@ -20,13 +20,13 @@ from netfw.model import (
     Subnet,
     SubnetId,
 )
-from netfw.model.address import as_network
 from netfw.model.agent import Agent
-from netfw.model.ids import AgentId, RouterId
-from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.model.segment import NetworkType, Provider
+from netfw.model.values.address import as_network
+from netfw.model.values.ids import AgentId, RouterId
+from netfw.model.values.json_document import JsonDocument
 from netfw.server.binding.binder import Mechanisms, PortBinder
 from netfw.server.binding.inactive_bindings import LEVELS
 from netfw.server.binding.port_bindings import PortBindingHandler

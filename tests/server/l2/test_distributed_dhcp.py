@@ -11,10 +11,10 @@ from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import Conflict
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE
 from netfw.server.db import Database
 from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.server.state_source.database_source import DatabaseSource

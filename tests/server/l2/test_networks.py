@@ -16,9 +16,9 @@ from netfw.errors import (
     Outdated,
 )
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import FloatingIpId, NetworkId, RouterId
 from netfw.model.resource import Kind
 from netfw.model.router import ExternalGateway, Router
+from netfw.model.values.ids import FloatingIpId, NetworkId, RouterId
 from netfw.server.db import Database
 from netfw.server.l3.routers import RouterPlugin
 from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver

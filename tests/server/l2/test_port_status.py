@@ -17,10 +17,10 @@ from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict
 from netfw.model import NetworkId
 from netfw.model.agent import Agent
-from netfw.model.common_fields import Status
-from netfw.model.ids import AgentId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import AgentId
 from netfw.server.core.context import ServerContext
 from netfw.server.db import Database, Transaction
 from netfw.server.l2.port_status import PortStatuses

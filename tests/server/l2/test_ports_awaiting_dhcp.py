@@ -12,9 +12,9 @@ from netfw.drivers.values.agent_requests import EnsureDhcpPort
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict
-from netfw.model.common_fields import Status
-from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.db import Database
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE

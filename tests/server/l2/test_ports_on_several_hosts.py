@@ -12,10 +12,10 @@ from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict
-from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
 from netfw.model.router import Router
+from netfw.model.values.common_fields import Status
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.port_status import PortStatuses

@@ -20,10 +20,10 @@ from netfw.drivers.server.mechanism import (
     Refused,
 )
 from netfw.drivers.server.notifier import Notifier
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.heartbeats import Now

@@ -12,9 +12,9 @@ from sqlalchemy import event
 
 from netfw.drivers.server.change import Change
 from netfw.errors import BackendUnavailable, Conflict
-from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import Kind
+from netfw.model.values.common_fields import Status
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.outbox.worker import DeliveryConfig
 from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver

@@ -6,9 +6,9 @@ from typing import Any
 from uuid import uuid4
 
 from netfw.drivers.values.subscription import Service
-from netfw.model.ids import RouterId
 from netfw.model.resource import Kind
 from netfw.model.router import Router
+from netfw.model.values.ids import RouterId
 from netfw.server.core.resource_handler import StoredResourceHandler
 from netfw.server.db import Database
 from netfw.server.db.agents.assignments import AssignmentRows

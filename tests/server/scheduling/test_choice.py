@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.model.agent import Agent
-from netfw.model.ids import AgentId, RouterId
-from netfw.model.json_document import JsonDocument
 from netfw.model.router import Router
+from netfw.model.values.ids import AgentId, RouterId
+from netfw.model.values.json_document import JsonDocument
 from netfw.server.scheduling.choice import (
     Candidate,
     candidates,

@@ -10,8 +10,8 @@ import pytest
 from netfw.drivers.values.agent_requests import EnsureDhcpPort
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import Conflict, InvalidInput, NotFound
-from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.resource import Kind, Resource
+from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.db import Database
 from netfw.server.db.resources.rows import Row

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from netfw.errors import InvalidInput
-from netfw.model.protocol import NUMBERS
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
+from netfw.model.values.protocol import NUMBERS
 from netfw.server.security_groups.rules import parse_rule
 
 _PROTOCOLS = (None, *NUMBERS, *map(str, range(256)))

@@ -18,9 +18,9 @@ from netfw.errors import (
     NotFound,
     Outdated,
 )
-from netfw.model.ids import NetworkId, PortId, SecurityGroupId
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId
 from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.groups import SecurityGroupsPlugin, default_group

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from netfw.cli.demo.server import Cloud
-from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE
+from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE
 from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.environment import DhcpNet, address
 

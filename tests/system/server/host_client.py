@@ -13,8 +13,8 @@ from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Transport
 from netfw.drivers.values.reports import Heartbeat
 from netfw.model.agent import Agent
-from netfw.model.ids import AgentId
-from netfw.model.json_document import JsonDocument
+from netfw.model.values.ids import AgentId
+from netfw.model.values.json_document import JsonDocument
 from netfw.state.rpc import RemoteSource
 from netfw.testing.lab.services.server import PrivateNetfw
 

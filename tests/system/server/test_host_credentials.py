@@ -19,11 +19,11 @@ from netfw.drivers.values.agent_requests import (
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import InvalidInput, NotFound, RequestError
-from netfw.model.address import as_address
 from netfw.model.agent import Agent
-from netfw.model.common_fields import Status
-from netfw.model.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.address import as_address
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.testing.lab import sandbox
 from tests.system.server.host_client import HostClient, TokenServer, token_server
 

@@ -10,9 +10,9 @@ from netfw.drivers.firewall import Rules
 from netfw.drivers.support.rule_capabilities import unsupported_reason
 from netfw.drivers.values.keys import GroupKey
 from netfw.errors import PartlyInvalid
-from netfw.model.ids import SecurityGroupId
-from netfw.model.protocol import DCCP, PORTED, UDPLITE
 from netfw.model.security_group import SecurityGroupRule
+from netfw.model.values.ids import SecurityGroupId
+from netfw.model.values.protocol import DCCP, PORTED, UDPLITE
 from netfw.plan import Plan, Update
 from netfw_drivers.iptables.driver import IptablesFirewallDriver
 from netfw_drivers.ovs.firewall.plan.plan import CAPABILITIES

@@ -16,10 +16,10 @@ from netfw.drivers.values.contribution import RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest, TableRequest
 from netfw.drivers.values.switch_values import MAX_ENDPOINTS, Endpoint, Forwarding
-from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref
 from netfw.model.segment import NetworkType
+from netfw.model.values.ids import NetworkId, PortId, RouterId
 
 ID = UUID(int=1)
 

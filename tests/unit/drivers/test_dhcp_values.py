@@ -16,9 +16,9 @@ from netfw.drivers.support.classless_routes import (
     omitted_routes,
 )
 from netfw.drivers.support.dhcp_options import routes as coded_routes
-from netfw.model.ids import NetworkId, PortId, SegmentId, SubnetId
-from netfw.model.route import Route
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import NetworkId, PortId, SegmentId, SubnetId
+from netfw.model.values.route import Route
 
 OWN = (ip_interface("10.0.0.2/24"), ip_interface("fd00::2/64"))
 

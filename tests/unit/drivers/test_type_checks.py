@@ -22,7 +22,7 @@ from netfw.drivers.values.keys import GroupKey, NetworkKey, PortKey
 from netfw.drivers.switch import SwitchCapability
 from netfw.drivers.values.switch_values import Endpoint, Flood, FloodKey, SwitchEntry, SwitchKey
 from netfw.drivers.values.switch_values import SwitchValue, Tunnel
-from netfw.model.ids import NetworkId, PortId, SecurityGroupId
+from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId
 from netfw.plan import Update
 
 port, network = PortKey(PortId(uuid4())), NetworkKey(NetworkId(uuid4()))

@@ -22,7 +22,7 @@ from netfw.linux.ip.ipv6 import why_no_ipv6
 from netfw.linux.ip.sysctl_names import device_parameter, path_of
 from netfw.linux.netlink.messages import render_attribute
 from netfw.linux.sockets.arp_nd_frames import announcement
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 
 MAC = Mac("fa:16:3e:00:00:01")
 

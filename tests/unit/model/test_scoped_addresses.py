@@ -21,8 +21,8 @@ from netfw.model import (
     SecurityGroupRule,
     Subnet,
 )
-from netfw.model.address import as_address, as_interface, as_network, unscoped
 from netfw.model.security_group import Direction, Ethertype
+from netfw.model.values.address import as_address, as_interface, as_network, unscoped
 
 ID = UUID(int=1)
 FINE = IPv6Address("fe80::1")

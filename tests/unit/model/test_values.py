@@ -44,8 +44,8 @@ from netfw.model import (
     VifDetails,
     ref,
 )
-from netfw.model.protocol import ICMP, ICMPV6, TCP
 from netfw.model.resource import KINDS
+from netfw.model.values.protocol import ICMP, ICMPV6, TCP
 
 A, B, C = (UUID(int=number) for number in (1, 2, 3))
 

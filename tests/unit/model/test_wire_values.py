@@ -16,8 +16,8 @@ from netfw.model import (
     Network,
     SecurityGroupRule,
 )
-from netfw.model.protocol import TCP
 from netfw.model.resource import KINDS
+from netfw.model.values.protocol import TCP
 from netfw.model.wire import CODECS, parse, render
 from netfw.model.wire.object_codec import ObjectCodec
 from tests.unit.model.wire_samples import ID_A, ID_B, A, B, C, port_problems, problems

@@ -9,9 +9,9 @@ from attrs import evolve
 
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.binding import Binding
-from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
 from netfw.model.resource import Kind, ref
 from netfw.model.trunk import SubPort, Trunk
+from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
 from netfw.state.dependencies import (
     INSTANCE_ROLES,
     REPORTED,

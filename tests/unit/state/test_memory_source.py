@@ -23,12 +23,12 @@ from netfw.drivers.values.agent_requests import (
 from netfw.drivers.values.reports import Heartbeat, RoleReport, StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict, CursorLost, NotFound
-from netfw.model.address import eui64
-from netfw.model.common_fields import Status
-from netfw.model.json_document import JsonDocument
 from netfw.model.resource import ref
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.address import eui64
+from netfw.model.values.common_fields import Status
+from netfw.model.values.json_document import JsonDocument
 from netfw.state.memory_source import MemorySource
 from netfw.state.routing_requests import derive_routing_mac
 from netfw.testing.conformance.state_source import samples

@@ -10,7 +10,7 @@ from oslo_policy.policy import RuleCheck, RuleDefault
 from netfw.drivers.server.api_extension import PolicyRule
 from netfw.drivers.server.query import RequestContext
 from netfw.errors import ConfigError, nearest
-from netfw.model.device_owner import NETWORK_PREFIX
+from netfw.model.values.device_owner import NETWORK_PREFIX
 from netfw.server.api.policy.evaluation import Decisions, Tree, parse, walk
 from netfw.server.api.schema.resource_schema import ApiResource, Verb
 

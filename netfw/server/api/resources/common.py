@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from netfw.model.common_fields import MAX_TAGS
+from netfw.model.values.common_fields import MAX_TAGS
 from netfw.model.wire.codec import Codec, Listed, Nullable
 from netfw.model.wire.common import STATUS, ZONES
 from netfw.model.wire.scalars import (

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import field, frozen
 
 from netfw.errors import nearest
-from netfw.model.text_validation import check_text
+from netfw.model.values.text_validation import check_text
 from netfw.model.wire.codec import ABSENT, Absent, Codec, CodecError, Json, Scalar, describe
 from netfw.model.wire.scalars import text
 

@@ -15,8 +15,8 @@ from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.common_fields import Status
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.rows import AT_ONCE, Row
 from netfw.server.db.schema.resource_tables import PORTS, table_mapping

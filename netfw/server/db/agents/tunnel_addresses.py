@@ -8,9 +8,9 @@ from typing import Final, cast
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from netfw.model.address import IpAddress
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
+from netfw.model.values.address import IpAddress
 from netfw.server.db.agents.heartbeats import Now
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.rows import value

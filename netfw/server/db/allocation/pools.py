@@ -9,10 +9,10 @@ from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.server.type_driver import Pool, Range
-from netfw.model.address import IpAddress, IpNetwork, Mac
-from netfw.model.ids import SubnetId
 from netfw.model.segment import NetworkType
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, IpNetwork, Mac
+from netfw.model.values.ids import SubnetId
 from netfw.server.db.allocation.free_ranges import Ranges
 from netfw.server.db.allocation.intervals import Interval
 from netfw.server.db.engine.errors import RetryTransaction

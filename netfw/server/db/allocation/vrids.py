@@ -15,9 +15,9 @@ from attrs import frozen
 from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from netfw.model.ids import NetworkId, RouterId
 from netfw.model.resource import Kind
 from netfw.model.router import VRIDS as ALL_VRIDS
+from netfw.model.values.ids import NetworkId, RouterId
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.schema.resource_tables import STORED

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, select
 
-from netfw.model.address import IpAddress, IpNetwork, as_network
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.address import IpAddress, IpNetwork, as_network
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.server.db.resources.rows import AT_ONCE
 from netfw.server.db.schema.resource_tables import PORT_ADDRESS_PAIRS
 

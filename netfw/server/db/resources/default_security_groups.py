@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from netfw.model.ids import SecurityGroupId
+from netfw.model.values.ids import SecurityGroupId
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.schema.tables import DEFAULT_SECURITY_GROUPS

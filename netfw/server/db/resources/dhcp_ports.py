@@ -7,9 +7,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection, and_, select
 
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
 from netfw.model.resource import Kind
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
 from netfw.server.db.schema.resource_tables import STORED
 
 PORTS: Final = STORED[Kind.PORT].table

@@ -27,8 +27,8 @@ from sqlalchemy import (
 from netfw.drivers.server.attribute import Value
 from netfw.drivers.server.query import Query
 from netfw.errors import InvalidInput, nearest
-from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind
+from netfw.model.values.json_document import JsonDocument
 from netfw.server.db.schema.resource_tables import (
     PORT_ADDRESSES,
     PORT_GROUPS,

@@ -28,10 +28,10 @@ from sqlalchemy.util import LRUCache
 
 from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, NotFound
-from netfw.model.ids import SubnetId
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import SubnetId
 from netfw.model.wire import parse, render
 from netfw.server.db.engine.errors import Duplicate, ErrorKind, RetryTransaction, classify_error
 from netfw.server.db.engine.prepared import Prepared

@@ -16,8 +16,8 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.server.query import Query
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import Kind, Ref, Resource
+from netfw.model.values.device_owner import DeviceOwner
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.journal.topics import TopicEdge, TopicLinks, is_root, source, topic_links

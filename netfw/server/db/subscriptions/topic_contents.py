@@ -13,8 +13,12 @@ from attrs import frozen
 from sqlalchemy import Column, ColumnElement, Connection, Select, and_, bindparam, or_, select
 
 from netfw.drivers.values.subscription import Service
-from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE, ROUTER_PORT_PREFIXES, DeviceOwner
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.device_owner import (
+    DISTRIBUTED_DHCP_DEVICE,
+    ROUTER_PORT_PREFIXES,
+    DeviceOwner,
+)
 from netfw.server.db.journal.topics import source
 from netfw.server.db.resources.rows import AT_ONCE, Row, Rows
 from netfw.server.db.schema.resource_tables import (

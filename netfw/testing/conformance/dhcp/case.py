@@ -14,7 +14,7 @@ from netfw.drivers.base import Capability
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey, ServerPort
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.values.events import Event, ProcessDied
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer
 from netfw.testing.conformance.dhcp.factories import Net, Tenant, wanted

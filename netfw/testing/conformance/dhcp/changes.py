@@ -8,8 +8,8 @@ from ipaddress import IPv4Address
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.route import Route
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.route import Route
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.common.promises import proves

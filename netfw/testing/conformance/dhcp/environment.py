@@ -15,8 +15,8 @@ from typing import ClassVar
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpLocation, DhcpNetwork, ServerPort
-from netfw.model.address import IpAddress, IpInterface, Mac
-from netfw.model.ids import NetworkId
+from netfw.model.values.address import IpAddress, IpInterface, Mac
+from netfw.model.values.ids import NetworkId
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
 
 

@@ -12,10 +12,10 @@ from attrs import evolve, frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort, DhcpValue, ServerPort
 from netfw.drivers.values.keys import NetworkKey, PortKey
-from netfw.model.address import IpAddress, IpInterface, Mac, eui64
-from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.values.address import IpAddress, IpInterface, Mac, eui64
+from netfw.model.values.ids import NetworkId, PortId, SubnetId
 
 MTU = 1450
 _numbers = itertools.count(1)  # no two tests have addresses alike: servers and switches remember

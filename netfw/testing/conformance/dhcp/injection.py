@@ -9,7 +9,7 @@ import pytest
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey
 from netfw.errors import InvalidInput
-from netfw.model.dhcp_option import DhcpOption
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.dhcp.case import DhcpSuite

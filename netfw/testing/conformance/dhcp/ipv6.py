@@ -7,8 +7,8 @@ from ipaddress import IPv6Address, IPv6Network
 import pytest
 
 from netfw.drivers.dhcp import DhcpCapability, DhcpDriver
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.dhcp.case import DhcpSuite, MakeDriver
 from netfw.testing.conformance.dhcp.factories import MTU, Tenant, a_subnet, a_subnet6, make_network

@@ -30,9 +30,9 @@ from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.events import Sink
-from netfw.model.address import Mac
-from netfw.model.device_names import device_name
-from netfw.model.ids import NetworkId
+from netfw.model.values.address import Mac
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer
 from netfw.testing.conformance.dhcp.lab_client import LabClientVm

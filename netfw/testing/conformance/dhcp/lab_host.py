@@ -24,8 +24,8 @@ from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.registry import loader
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import BackendError
-from netfw.model.address import IpAddress, IpInterface, Mac
-from netfw.model.ids import PortId
+from netfw.model.values.address import IpAddress, IpInterface, Mac
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import share_ovsdb
 from netfw.testing.conformance.dhcp.environment import FoundServer
 from netfw.testing.lab.lab import Lab

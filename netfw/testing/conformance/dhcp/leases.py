@@ -8,10 +8,10 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpDriver
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.port import FixedIp
-from netfw.model.route import Route
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.route import Route
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.dhcp.case import DhcpSuite, MakeDriver
 from netfw.testing.conformance.dhcp.factories import (

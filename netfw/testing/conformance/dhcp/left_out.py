@@ -9,8 +9,8 @@ from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey
 from netfw.errors import PartlyInvalid
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Subnet
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.dhcp.case import DhcpSuite, MakeDriver

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.drivers.host_driver import HostCapability, HostDriver
-from netfw.model.route import Route
+from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.dhcp.case import Deaths, DhcpSuite, MakeDriver

@@ -18,8 +18,8 @@ from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpV
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.values.keys import NetworkKey, PortKey
-from netfw.model.address import Mac
 from netfw.model.port import FixedIp
+from netfw.model.values.address import Mac
 from netfw.plan import Update
 from netfw.testing.conformance.common.backend_optional import BackendOptionalConformance
 from netfw.testing.conformance.common.promises import proves

@@ -8,8 +8,8 @@ from attrs import evolve
 
 from netfw.drivers.firewall import FilteredPort, FirewallCapability, FirewallDriver
 from netfw.drivers.values.allowed_source import AllowedSource
-from netfw.model.address import Mac
-from netfw.model.protocol import ICMPV6, UDP
+from netfw.model.values.address import Mac
+from netfw.model.values.protocol import ICMPV6, UDP
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.firewall.case import FirewallSuite
 from netfw.testing.conformance.firewall.connection_script import ConnectionScript

@@ -14,7 +14,7 @@ from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue, M
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler, no_checkpoint
 from netfw.errors import BackendUnavailable
-from netfw.model.protocol import TCP, UDP
+from netfw.model.values.protocol import TCP, UDP
 from netfw.plan import Stage, Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.reconciler import dies_at

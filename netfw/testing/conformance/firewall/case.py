@@ -18,7 +18,7 @@ from netfw.drivers.firewall import (
     FirewallValue,
 )
 from netfw.drivers.host_driver import HostDriver
-from netfw.model.protocol import ICMP, ICMPV6, TCP
+from netfw.model.values.protocol import ICMP, ICMPV6, TCP
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.firewall.connection_script import ConnectionScript
 from netfw.testing.conformance.firewall.environment import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
-from netfw.model.protocol import TCP
+from netfw.model.values.protocol import TCP
 from netfw.testing.conformance.firewall.environment import FirewallTestPort, answer
 from netfw.testing.conformance.firewall.packets import Flags, Packet
 

@@ -6,7 +6,7 @@ from attrs import evolve
 
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver, Member, Rules
 from netfw.drivers.values.keys import GroupKey
-from netfw.model.protocol import ICMP, ICMPV6, TCP, UDP
+from netfw.model.values.protocol import ICMP, ICMPV6, TCP, UDP
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver

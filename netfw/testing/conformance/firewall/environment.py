@@ -16,9 +16,9 @@ from attrs import evolve, frozen
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver
 from netfw.drivers.values.keys import PortKey
-from netfw.model.address import IpAddress, Mac, link_local
-from netfw.model.ids import NetworkId, PortId
-from netfw.model.protocol import ICMP, ICMPV6, TCP, UDP
+from netfw.model.values.address import IpAddress, Mac, link_local
+from netfw.model.values.ids import NetworkId, PortId
+from netfw.model.values.protocol import ICMP, ICMPV6, TCP, UDP
 from netfw.testing.conformance.firewall.packets import (
     ECHO,
     ECHO_REPLY,

@@ -9,9 +9,9 @@ from uuid import uuid4
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey
-from netfw.model.address import IpAddress, IpNetwork, as_network
-from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
+from netfw.model.values.address import IpAddress, IpNetwork, as_network
+from netfw.model.values.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.testing.conformance.firewall.environment import FirewallTestPort
 
 State = dict[FirewallKey, FirewallValue]

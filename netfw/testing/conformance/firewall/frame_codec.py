@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from ipaddress import IPv4Address, IPv6Address
 
-from netfw.model.protocol import DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDPLITE
+from netfw.model.values.protocol import DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDPLITE
 from netfw.testing.conformance.firewall.packets import (
     MLD2_REPORT,
     MLD_DONE,

@@ -21,8 +21,8 @@ from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import InvalidInput
-from netfw.model.ids import SecurityGroupId
 from netfw.model.security_group import SecurityGroupRule
+from netfw.model.values.ids import SecurityGroupId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.firewall.case import FirewallSuite

@@ -19,7 +19,7 @@ from uuid import uuid4
 from attrs import frozen
 
 from netfw.drivers.firewall import FilteredPort
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.testing.conformance.common.raw_socket import drain, open_wire
 from netfw.testing.conformance.firewall.environment import (
     Delivery,

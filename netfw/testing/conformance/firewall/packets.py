@@ -7,8 +7,8 @@ from ipaddress import IPv4Address, IPv6Address
 
 from attrs import frozen
 
-from netfw.model.address import IpAddress, Mac
-from netfw.model.protocol import ICMP, ICMPV6, TCP, UDP
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.protocol import ICMP, ICMPV6, TCP, UDP
 
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 DESTINATION_UNREACHABLE = {4: (3, 3), 6: (1, 4)}

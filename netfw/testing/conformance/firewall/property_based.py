@@ -25,8 +25,8 @@ from netfw.drivers.firewall import (
     Rules,
 )
 from netfw.drivers.values.keys import GroupKey
-from netfw.model.protocol import TCP
 from netfw.model.security_group import SecurityGroupRule
+from netfw.model.values.protocol import TCP
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.firewall.atomic_updates import LONG
 from netfw.testing.conformance.firewall.case import FirewallSuite

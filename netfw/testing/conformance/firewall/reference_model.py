@@ -10,9 +10,9 @@ from ipaddress import IPv6Address
 
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
-from netfw.model.address import IpNetwork
-from netfw.model.protocol import ICMPV6, PORTED, UDP
 from netfw.model.security_group import Direction, SecurityGroupRule
+from netfw.model.values.address import IpNetwork
+from netfw.model.values.protocol import ICMPV6, PORTED, UDP
 from netfw.testing.conformance.firewall.packets import Arp, Packet, Sent
 
 Policy = Mapping[FirewallKey, FirewallValue]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver
-from netfw.model.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
+from netfw.model.values.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.firewall.case import FirewallSuite, pings
 from netfw.testing.conformance.firewall.environment import FirewallTestPort, answer

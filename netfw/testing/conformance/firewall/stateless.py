@@ -9,7 +9,7 @@ from attrs import evolve
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver
 from netfw.drivers.values.keys import GroupKey
 from netfw.errors import NotSupported
-from netfw.model.protocol import TCP, UDP
+from netfw.model.values.protocol import TCP, UDP
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.firewall.case import FirewallSuite

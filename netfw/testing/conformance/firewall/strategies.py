@@ -14,12 +14,12 @@ from hypothesis.strategies import SearchStrategy
 from netfw.drivers.firewall import FilteredPort, Rules
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey
-from netfw.model.address import IpNetwork
-from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
-from netfw.model.port_range import PORTS as PORT_NUMBERS
-from netfw.model.port_range import PortRange
-from netfw.model.protocol import ICMP, ICMPV6, TCP, UDP
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
+from netfw.model.values.address import IpNetwork
+from netfw.model.values.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
+from netfw.model.values.port_range import PORTS as PORT_NUMBERS
+from netfw.model.values.port_range import PortRange
+from netfw.model.values.protocol import ICMP, ICMPV6, TCP, UDP
 from netfw.testing.conformance.firewall.environment import FirewallTestPort
 from netfw.testing.conformance.firewall.factories import (
     FAMILIES,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from netfw.model.protocol import ICMP, TCP, UDP
+from netfw.model.values.protocol import ICMP, TCP, UDP
 from netfw.testing.conformance.firewall.environment import FirewallTestPort
 from netfw.testing.conformance.firewall.factories import (
     FAMILIES,

@@ -9,9 +9,9 @@ from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.support.rule_capabilities import PORT_CAPABILITIES
 from netfw.drivers.values.keys import GroupKey
 from netfw.errors import PartlyInvalid
-from netfw.model.ids import SecurityGroupId
-from netfw.model.protocol import TCP, UDP, UDPLITE
 from netfw.model.security_group import SecurityGroupRule
+from netfw.model.values.ids import SecurityGroupId
+from netfw.model.values.protocol import TCP, UDP, UDPLITE
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver

@@ -16,7 +16,7 @@ from attrs import evolve
 
 from netfw.drivers.metadata import MetadataProxy
 from netfw.linux.netns import run_in
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 
 OWN = IPv4Address("10.9.8.2")
 """The other address of the proxy's namespace."""

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from netfw.drivers.metadata import IDENTIFYING, MetadataKey
 from netfw.drivers.values.keys import NetworkKey, RouterKey
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 
 FORGED = "6.6.6.6"
 """The forged address of a guest."""

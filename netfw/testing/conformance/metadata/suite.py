@@ -17,8 +17,8 @@ from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.values.events import Event, ProcessDied
 from netfw.drivers.values.keys import NetworkKey, RouterKey
 from netfw.errors import Conflict, NotFound
-from netfw.model.address import IpAddress
-from netfw.model.ids import NetworkId, RouterId
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import NetworkId, RouterId
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.common.reconciler import ReconcilerConformance

@@ -12,7 +12,7 @@ from netfw.drivers.base import Capability
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.router_values import RouterDriverKey
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.router.environment import Arrival, Machine, RouterEnvironment
 from netfw.testing.conformance.router.factories import Floating, Site

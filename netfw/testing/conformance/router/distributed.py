@@ -10,7 +10,7 @@ from netfw.drivers.dhcp import METADATA_ADDRESSES
 from netfw.drivers.router import RouterCapability, RouterDriver
 from netfw.drivers.values.pipeline_grant import GrantRequest
 from netfw.drivers.values.router_values import METADATA_PORT, RouterPart
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.router.case import FAMILIES, MakeDriver, RouterSuite

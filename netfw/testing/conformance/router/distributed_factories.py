@@ -22,8 +22,8 @@ from netfw.drivers.values.router_values import (
     RouterPort,
     RouterState,
 )
-from netfw.model.address import IpAddress
-from netfw.model.ids import RouterId
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import RouterId
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Floating, Net, make_external, make_net
 from netfw.testing.lab.wait import wait_until

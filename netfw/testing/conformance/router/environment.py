@@ -17,9 +17,9 @@ from attrs import field, frozen
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import RouterPort, RouterState
-from netfw.model.address import IpAddress, IpInterface, Mac
-from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.address import IpAddress, IpInterface, Mac
+from netfw.model.values.ids import NetworkId, PortId, RouterId
 
 TCP, UDP = "tcp", "udp"
 

@@ -20,9 +20,9 @@ from netfw.drivers.values.router_values import (
     RouterPort,
     RouterState,
 )
-from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac
-from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId, SubnetId
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress, IpInterface, IpNetwork, Mac
+from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId, SubnetId
 
 _numbers = itertools.count(1)
 

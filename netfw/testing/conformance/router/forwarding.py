@@ -9,7 +9,7 @@ from attrs import evolve
 
 from netfw.drivers.router import RouterDriver
 from netfw.errors import PartlyInvalid
-from netfw.model.route import Route
+from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.router.case import FAMILIES, RouterSuite

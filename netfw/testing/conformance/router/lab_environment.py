@@ -26,8 +26,8 @@ from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import RouterPort, RouterState
-from netfw.model.address import IpAddress, IpInterface, Mac
-from netfw.model.ids import NetworkId, PortId, RouterId
+from netfw.model.values.address import IpAddress, IpInterface, Mac
+from netfw.model.values.ids import NetworkId, PortId, RouterId
 from netfw.testing.conformance.dhcp.lab_host import (
     BRIDGE,
     DEAD,

@@ -14,8 +14,8 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
-from netfw.model.address import IpAddress, Mac
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.address import IpAddress, Mac
 from netfw.testing.conformance.router.echo_service import EchoService, Handler
 from netfw.testing.conformance.router.environment import (
     TCP,

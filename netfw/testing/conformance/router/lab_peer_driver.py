@@ -16,7 +16,7 @@ from netfw.drivers.values.router_values import (
     RouterPart,
     RouterStatus,
 )
-from netfw.model.ids import PortId, RouterId
+from netfw.model.values.ids import PortId, RouterId
 from netfw.plan import Outcome, Update
 from netfw.testing.lab.namespaces import NamespaceContext
 

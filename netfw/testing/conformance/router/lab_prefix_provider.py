@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from netfw.errors import BackendBroken
-from netfw.model.address import IpInterface
+from netfw.model.values.address import IpInterface
 from netfw.testing.conformance.router.environment import PrefixProvider
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.services.prefix_server import PrefixServer

@@ -20,7 +20,7 @@ from netfw.drivers.values.router_values import (
     RouterState,
 )
 from netfw.errors import BackendUnavailable, InvalidInput, NotFound, NotSupported
-from netfw.model.ids import RouterId
+from netfw.model.values.ids import RouterId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.router.case import MakeDriver, RouterSuite

@@ -12,9 +12,9 @@ from attrs import define, evolve, field
 from netfw.drivers.router import RouterCapability, RouterDriver
 from netfw.drivers.values.events import Event
 from netfw.drivers.values.router_values import PrefixDelegated, RouterPort
-from netfw.model.address import IpNetwork
-from netfw.model.ids import SubnetId
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.values.address import IpNetwork
+from netfw.model.values.ids import SubnetId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.router.case import MakeDriver

@@ -17,9 +17,9 @@ from netfw.drivers.values.events import Event, ProcessDied
 from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest
 from netfw.drivers.values.router_values import METADATA_PORT
 from netfw.errors import ConfigError, NotSupported
-from netfw.model.address import IpAddress
-from netfw.model.ids import AddressScopeId, FloatingIpId
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import AddressScopeId, FloatingIpId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.router.case import FAMILIES, RouterSuite

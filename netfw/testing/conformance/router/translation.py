@@ -10,7 +10,7 @@ from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.events import Event, KeysChanged
 from netfw.drivers.values.router_values import RouterDriverKey, RouterDriverValue, RouterPort
-from netfw.model.address import IpAddress, IpInterface, Mac
+from netfw.model.values.address import IpAddress, IpInterface, Mac
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.router.case import RouterSuite

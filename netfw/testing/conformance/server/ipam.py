@@ -22,10 +22,10 @@ from netfw.drivers.server.ipam import (
     IpamDriver,
 )
 from netfw.errors import Conflict, InvalidInput, RequestError
-from netfw.model.address import IpAddress, as_address
-from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import AllocationPool, Subnet
+from netfw.model.values.address import IpAddress, as_address
+from netfw.model.values.ids import SubnetId
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.required_hooks import RequiresHooks

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from uuid import NAMESPACE_DNS, uuid5
 
 from netfw.drivers.server.ipam import AddressRequest, DerivedAddress, ThisAddress
-from netfw.model.address import as_address
-from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.subnet import AllocationPool, Ipv6Mode, Subnet
+from netfw.model.values.address import as_address
+from netfw.model.values.ids import NetworkId, SubnetId
 
 NETWORK = NetworkId(uuid5(NAMESPACE_DNS, "network"))
 MAC = "fa:16:3e:01:02:03"

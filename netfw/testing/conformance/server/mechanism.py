@@ -36,7 +36,7 @@ from netfw.drivers.server.mechanism import (
 )
 from netfw.errors import BackendUnavailable, NetfwError, RequestError
 from netfw.model.binding import VnicType
-from netfw.model.json_document import JsonDocument
+from netfw.model.values.json_document import JsonDocument
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.required_hooks import RequiresHooks

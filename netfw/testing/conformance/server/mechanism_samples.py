@@ -10,13 +10,13 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.server.mechanism import BindingRequest
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifType
-from netfw.model.common_fields import Status
-from netfw.model.ids import AgentId, NetworkId, PortId, SegmentId, SubnetId
-from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import AllocationPool, Subnet
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import AgentId, NetworkId, PortId, SegmentId, SubnetId
+from netfw.model.values.json_document import JsonDocument
 
 RecordedChange = Network | Subnet | Port
 """The resources whose changes drivers receive."""

@@ -13,16 +13,16 @@ from netfw.drivers.values.agent_requests import EnsureGatewayPort, EnsureHostMac
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import NotSupported
 from netfw.model.binding import Binding
-from netfw.model.common_fields import Status
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import FloatingIpId, NetworkId, RouterId, SubnetId
-from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Resource, ref
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
+from netfw.model.values.common_fields import Status
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import FloatingIpId, NetworkId, RouterId, SubnetId
+from netfw.model.values.json_document import JsonDocument
 from netfw.state.dependencies import Assignment
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.state_source import samples

@@ -10,9 +10,9 @@ from attrs import frozen
 from netfw.drivers.state_source import Cursor, Delta, StateSource
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import CursorLost
-from netfw.model.common_fields import Status
 from netfw.model.resource import Ref, Resource, ref
 from netfw.model.router import HaRole
+from netfw.model.values.common_fields import Status
 from netfw.state.dependencies import Assignment, Item
 
 

@@ -8,9 +8,9 @@ from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.reports import RoleReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.binding import Binding
-from netfw.model.common_fields import Status
 from netfw.model.resource import ref
 from netfw.model.router import HaRole
+from netfw.model.values.common_fields import Status
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.case import WIDE, StateSourceCase

@@ -18,17 +18,31 @@ from attrs import frozen
 from hypothesis import strategies as st
 
 from netfw.drivers.values.subscription import Service, Subscription
-from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
-from netfw.model.device_owner import (
+from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
+from netfw.model.network import Network
+from netfw.model.port import FixedIp, Port
+from netfw.model.qos import QosPolicy
+from netfw.model.resource import Kind, Ref, ref
+from netfw.model.router import Router
+from netfw.model.security_group import (
+    AddressGroup,
+    Direction,
+    SecurityGroup,
+    SecurityGroupRule,
+)
+from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.subnet import Subnet
+from netfw.model.trunk import SubPort, Trunk
+from netfw.model.values.address import Mac
+from netfw.model.values.device_owner import (
     COMPUTE_PREFIX,
     DISTRIBUTED_DHCP_DEVICE,
     DeviceOwner,
     is_dhcp,
 )
-from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
-from netfw.model.ids import (
+from netfw.model.values.ids import (
     AddressGroupId,
     AgentId,
     FloatingIpId,
@@ -43,22 +57,8 @@ from netfw.model.ids import (
     SubnetId,
     TrunkId,
 )
-from netfw.model.json_document import JsonDocument
-from netfw.model.network import Network
-from netfw.model.port import FixedIp, Port
-from netfw.model.port_range import PortRange
-from netfw.model.qos import QosPolicy
-from netfw.model.resource import Kind, Ref, ref
-from netfw.model.router import Router
-from netfw.model.security_group import (
-    AddressGroup,
-    Direction,
-    SecurityGroup,
-    SecurityGroupRule,
-)
-from netfw.model.segment import NetworkType, Provider, Segment
-from netfw.model.subnet import Subnet
-from netfw.model.trunk import SubPort, Trunk
+from netfw.model.values.json_document import JsonDocument
+from netfw.model.values.port_range import PortRange
 from netfw.state.dependencies import Assignment, Item
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from attrs import evolve
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
-from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import Ref, Resource, ref
+from netfw.model.values.common_fields import Status
 from netfw.state.dependencies import Item
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment

@@ -5,10 +5,10 @@ from __future__ import annotations
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.agent_requests import EnabledServices, FindPorts
 from netfw.drivers.values.subscription import Service
-from netfw.model.address import IpAddress
-from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import ref
+from netfw.model.values.address import IpAddress
+from netfw.model.values.common_fields import Status
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.case import WIDE, StateSourceCase

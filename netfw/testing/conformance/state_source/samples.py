@@ -8,12 +8,25 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.values.subscription import Service, Subscription
-from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
-from netfw.model.ids import (
+from netfw.model.network import Network
+from netfw.model.port import FixedIp, Port
+from netfw.model.qos import QosPolicy
+from netfw.model.resource import Resource, ref
+from netfw.model.router import Router
+from netfw.model.security_group import (
+    AddressGroup,
+    Direction,
+    SecurityGroup,
+    SecurityGroupRule,
+)
+from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.subnet import Subnet
+from netfw.model.values.address import Mac
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import (
     AddressGroupId,
     AgentId,
     FloatingIpId,
@@ -27,21 +40,8 @@ from netfw.model.ids import (
     SegmentId,
     SubnetId,
 )
-from netfw.model.json_document import JsonDocument
-from netfw.model.network import Network
-from netfw.model.port import FixedIp, Port
-from netfw.model.port_range import PortRange
-from netfw.model.qos import QosPolicy
-from netfw.model.resource import Resource, ref
-from netfw.model.router import Router
-from netfw.model.security_group import (
-    AddressGroup,
-    Direction,
-    SecurityGroup,
-    SecurityGroupRule,
-)
-from netfw.model.segment import NetworkType, Provider, Segment
-from netfw.model.subnet import Subnet
+from netfw.model.values.json_document import JsonDocument
+from netfw.model.values.port_range import PortRange
 from netfw.state.dependencies import Assignment
 
 HERE, THERE = "here", "there"

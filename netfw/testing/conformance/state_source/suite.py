@@ -24,8 +24,8 @@ from netfw.drivers.state_source import Cursor, StateSource
 from netfw.drivers.values.agent_requests import EnsureDhcpPort, Request
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotSupported, RequestError
-from netfw.model.common_fields import Status
 from netfw.model.resource import ref
+from netfw.model.values.common_fields import Status
 from netfw.state.dependencies import reachable
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.state_source import samples

@@ -16,7 +16,7 @@ from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged
 from netfw.drivers.values.switch_values import Admission, SwitchKey, SwitchValue
-from netfw.model.address import IpAddress, Mac
+from netfw.model.values.address import IpAddress, Mac
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.switch.environment import (
     Net,

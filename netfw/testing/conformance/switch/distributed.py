@@ -19,9 +19,9 @@ from netfw.drivers.values.switch_values import (
     SwitchValue,
     Tunnel,
 )
-from netfw.model.address import IpAddress, Mac
-from netfw.model.ids import PortId
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.ids import PortId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite

@@ -26,9 +26,9 @@ from netfw.drivers.values.switch_values import (
     SwitchValue,
     Wiring,
 )
-from netfw.model.address import IpAddress, Mac
-from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.ids import NetworkId, PortId, SegmentId
 
 
 @frozen

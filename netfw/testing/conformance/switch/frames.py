@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from ipaddress import IPv4Address, IPv6Address
 
-from netfw.model.address import IpAddress, Mac
+from netfw.model.values.address import IpAddress, Mac
 
 BROADCAST = b"\xff" * 6
 _EXPERIMENTAL = 0x88B5

@@ -14,7 +14,7 @@ from ipaddress import IPv6Address
 from itertools import count, islice
 from pathlib import Path
 
-from netfw.model.address import IpAddress, Mac
+from netfw.model.values.address import IpAddress, Mac
 from netfw.testing.conformance.common.raw_socket import drain, open_wire
 from netfw.testing.conformance.switch import frames
 from netfw.testing.conformance.switch.environment import (

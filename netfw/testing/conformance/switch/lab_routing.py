@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
-from netfw.model.address import IpAddress, Mac
+from netfw.model.values.address import IpAddress, Mac
 from netfw.testing.conformance.common.raw_socket import drain
 from netfw.testing.conformance.switch import frames
 from netfw.testing.conformance.switch.environment import Request, RoutedPacket, SwitchTestPort

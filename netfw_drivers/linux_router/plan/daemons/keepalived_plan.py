@@ -23,8 +23,8 @@ from netfw.linux.process.program import Program
 from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.device_plan import is_to_be_plugged
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
-from netfw.model.address import IpInterface
 from netfw.model.router import HaRole
+from netfw.model.values.address import IpInterface
 from netfw_drivers.linux_router.config.keepalived import (
     VirtualAddress,
     VrrpInstance,

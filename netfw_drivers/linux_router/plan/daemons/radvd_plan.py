@@ -14,8 +14,8 @@ from attrs import field, frozen
 
 from netfw.drivers.values.router_values import RouterPort
 from netfw.linux.process.program import Program
-from netfw.model.address import link_local
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.values.address import link_local
 from netfw_drivers.linux_router.config.radvd import (
     IPV6_MTU,
     MAX_DNS_SERVERS,

@@ -14,7 +14,7 @@ from netfw import flows as of
 from netfw.drivers.values.pipeline_grant import Grant, TableGrant
 from netfw.errors import InvalidInput
 from netfw.flows.match_builders import mac_number
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw_drivers.ovs.dhcp.plan.frames import BROADCAST
 from netfw_drivers.ovs.dhcp.plan.leases import (
     Advertisement,

@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import frozen
 
-from netfw.model.address import Mac, link_local
+from netfw.model.values.address import Mac, link_local
 from netfw_drivers.ovs.dhcp.plan.leases import octets
 
 _ETHERNET: Final = Struct("!6s6sH")

@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import frozen
 
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 
 DHCPV4, DHCPV6, ADVERTISEMENT = 4, 6, 134
 """The first byte: the protocol of the request."""

@@ -16,9 +16,9 @@ from netfw.drivers.support.dhcp_restriction import (
     restrict_port,
 )
 from netfw.errors import InvalidInput
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode, Subnet
-from netfw.model.text_validation import check_dns_name
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.text_validation import check_dns_name
 from netfw_drivers.ovs.dhcp.plan import leases
 from netfw_drivers.ovs.dhcp.plan.dhcp4 import LEASE, MASK, T1, T2
 from netfw_drivers.ovs.dhcp.plan.dhcp6 import AdvertisedPrefix, render_advertisement

@@ -15,7 +15,7 @@ from netfw.drivers.support.dhcp_options import (
     parse_seconds,
 )
 from netfw.errors import InvalidInput
-from netfw.model.dhcp_option import DhcpOption
+from netfw.model.values.dhcp_option import DhcpOption
 
 _LONGEST: Final = 800
 _OCTETS: Final = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2})+")

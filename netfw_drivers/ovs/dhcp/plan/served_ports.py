@@ -6,9 +6,9 @@ from ipaddress import ip_interface
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort, ServerPort
 from netfw.drivers.l2_extension import ExtendedPort
-from netfw.model.device_owner import is_distributed_dhcp, is_trusted
 from netfw.model.port import Port
 from netfw.model.subnet import Subnet
+from netfw.model.values.device_owner import is_distributed_dhcp, is_trusted
 
 
 def served_port(view: ExtendedPort, domain: str) -> tuple[DhcpPort, DhcpNetwork] | None:

@@ -12,8 +12,8 @@ from netfw import flows as of
 from netfw.drivers.firewall import FilteredPort, FirewallKey, Member, Rules
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.errors import InvalidInput
-from netfw.model.ids import SecurityGroupId
 from netfw.model.security_group import SecurityGroupRule
+from netfw.model.values.ids import SecurityGroupId
 from netfw.ovs.openflow.flow_cache import FlowGroup
 from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
     GroupPresent,

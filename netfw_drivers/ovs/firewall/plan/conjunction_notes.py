@@ -13,8 +13,8 @@ from uuid import UUID
 from attrs import frozen
 
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
-from netfw.model.ids import AddressGroupId, PortId, SecurityGroupId
 from netfw.model.security_group import Direction
+from netfw.model.values.ids import AddressGroupId, PortId, SecurityGroupId
 
 Remote = GroupKey | AddressGroupKey
 """A group whose members a rule matches."""

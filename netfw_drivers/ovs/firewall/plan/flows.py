@@ -16,7 +16,7 @@ from netfw import flows as of
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import PortKey
 from netfw.flows.field import ADVERTISEMENT, SOLICITATION
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
     ConjunctionUse,
     Groups,

@@ -18,10 +18,10 @@ from attrs import frozen
 
 from netfw import flows as of
 from netfw.flows.field import FIELD, IPV4_TYPE
-from netfw.model.address import IpNetwork, Mac
-from netfw.model.port_range import PortRange
-from netfw.model.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
 from netfw.model.security_group import Direction, SecurityGroupRule
+from netfw.model.values.address import IpNetwork, Mac
+from netfw.model.values.port_range import PortRange
+from netfw.model.values.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
 from netfw_drivers.ovs.pipeline.tables import DIRECTION, RULES_EGRESS, RULES_INGRESS
 
 SENDS, RECEIVES = 0, 1

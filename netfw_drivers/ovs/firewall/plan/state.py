@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 
 from netfw.drivers.firewall import FirewallKey, Member
 from netfw.drivers.values.keys import GroupKey, PortKey
-from netfw.model.ids import SecurityGroupId
+from netfw.model.values.ids import SecurityGroupId
 from netfw.plan.overlay import MultiMap, MultiMapOverlay, Overlay
 from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
     ConjunctionUse,

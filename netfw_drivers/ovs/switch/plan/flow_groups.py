@@ -28,9 +28,9 @@ from netfw.drivers.values.switch_values import (
     Wiring,
 )
 from netfw.errors import Conflict
-from netfw.model.address import IpAddress
-from netfw.model.ids import NetworkId
 from netfw.model.segment import NetworkType, Segment
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import NetworkId
 from netfw.ovs.openflow.flow_cache import FlowGroup
 from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun, distributed_routing

@@ -9,9 +9,9 @@ from attrs import field, frozen
 
 from netfw.drivers.values.switch_values import Endpoint
 from netfw.linux.ip.values import Link
-from netfw.model.address import as_address
-from netfw.model.ids import PortId
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import as_address
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.operations import Value
 from netfw.ovs.ovsdb.values import IFACE_ID, Port, Snapshot
 from netfw_drivers.ovs.common.flow_operations import FlowPlanner

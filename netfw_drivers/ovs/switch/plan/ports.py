@@ -26,9 +26,9 @@ from netfw.drivers.values.switch_values import (
     endpoints_problem,
 )
 from netfw.errors import InvalidInput
-from netfw.model.address import IpAddress, Mac
-from netfw.model.ids import NetworkId
 from netfw.model.segment import Segment
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.ids import NetworkId
 from netfw.ovs.openflow.decode import output_ports, written_eth_src
 from netfw.ovs.openflow.encode import Key, State, cookie_of, decode_match
 from netfw.ovs.ovsdb.operations import SetColumns, Table, Value

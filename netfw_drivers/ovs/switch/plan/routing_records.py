@@ -19,9 +19,9 @@ from netfw.drivers.values.switch_values import (
     SwitchKey,
     SwitchValue,
 )
-from netfw.model.address import Mac, as_address, as_interface
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import Mac, as_address, as_interface
+from netfw.model.values.ids import NetworkId, PortId
 
 HOST_RECORD = "netfw-host-"
 """Prefix of a key, before the name of a host; the value has its MAC address and endpoints."""

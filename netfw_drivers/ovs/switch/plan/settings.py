@@ -10,9 +10,9 @@ from ipaddress import IPv4Address
 from attrs import field, frozen
 
 from netfw.drivers.values.switch_values import Endpoint
-from netfw.model.address import IpAddress
-from netfw.model.device_names import DEVICE_NAME_LENGTH
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import IpAddress
+from netfw.model.values.device_names import DEVICE_NAME_LENGTH
 
 _HASH_LENGTH = 6
 VXLAN_PORT = 4789

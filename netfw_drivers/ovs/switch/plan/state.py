@@ -18,9 +18,9 @@ from netfw.drivers.values.switch_values import (
     Tunnel,
     Wiring,
 )
-from netfw.model.address import IpAddress, Mac
-from netfw.model.ids import NetworkId
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.ids import NetworkId
 from netfw.plan.overlay import MultiMap, MultiMapOverlay, Overlay
 from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.pipeline.br_int import Chunk, PlannedPort, Receiver

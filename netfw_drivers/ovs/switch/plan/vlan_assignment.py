@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 
 from netfw.drivers.values.keys import NetworkKey
-from netfw.model.ids import NetworkId
 from netfw.model.segment import Segment
+from netfw.model.values.ids import NetworkId
 from netfw.ovs.ovsdb.operations import SetColumns, Table
 from netfw.plan import Operation
 from netfw_drivers.ovs.common.local_vlans import (

@@ -39,7 +39,7 @@ from netfw.linux import process
 from netfw.linux.process import ProcessKey, Program, Supervisor
 from netfw.linux.service_netns import ServiceNetns, ServiceNetnsExecutor
 from netfw.model import NetworkId, PortId
-from netfw.model.device_names import dhcp_namespace
+from netfw.model.values.device_names import dhcp_namespace
 from netfw.plan import Outcome, Update
 from tiny_dhcp.offers import check_network, offers
 

@@ -13,7 +13,7 @@ from netfw.drivers.support.classless_routes import advertised_gateway, advertise
 from netfw.drivers.support.dhcp_options import check_options, options_for, routes
 from netfw.errors import InvalidInput
 from netfw.model.subnet import Subnet
-from netfw.model.text_validation import check_dns_name
+from netfw.model.values.text_validation import check_dns_name
 
 MASK, ROUTER, DNS, HOSTNAME, DOMAIN, MTU, BROADCAST, LEASE = 1, 3, 6, 12, 15, 26, 28, 51
 ROUTES, MICROSOFT_ROUTES = 121, 249

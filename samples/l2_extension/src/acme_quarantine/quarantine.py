@@ -19,7 +19,7 @@ from netfw.drivers.values.events import KeysChanged, Sink
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, PipelineHook, TableRequest
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.errors import ConfigError
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 
 LOG = logging.getLogger(__name__)
 TAG = "quarantine"

@@ -13,7 +13,7 @@ from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.errors import ConfigError
-from netfw.model.ids import RouterId
+from netfw.model.values.ids import RouterId
 
 TAG = "no-smtp"
 SMTP = ("-p", "tcp", "-m", "tcp", "--dport", "25")

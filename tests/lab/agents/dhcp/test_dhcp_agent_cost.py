@@ -15,12 +15,12 @@ from netfw.agents.common.loop import Loop
 from netfw.agents.common.status import AgentStatus
 from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
 from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
-from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import ref
 from netfw.model.subnet import Subnet
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import NetworkId, PortId, SubnetId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.state.memory_source import Assignment, MemorySource
 from netfw.testing.lab.openvswitch import PrivateOvs

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.model.device_owner import DeviceOwner
+from netfw.model.values.device_owner import DeviceOwner
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.wait import wait_until
 from tests.lab.agents.l3.environment import (

@@ -15,7 +15,7 @@ from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Update
 from netfw.testing.conformance.metadata.lab_environment import ClientNetns, ip
 from netfw.testing.conformance.metadata.requests import MALFORMED, request

@@ -14,9 +14,9 @@ from netfw.drivers.dhcp import DhcpKey
 from netfw.drivers.values.events import Event
 from netfw.linux import netns
 from netfw.linux.process import OnDeath
-from netfw.model.address import Mac
-from netfw.model.device_names import device_name
-from netfw.model.ids import NetworkId
+from netfw.model.values.address import Mac
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import NetworkId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Outcome, Plan, Update
 from netfw.testing.conformance.dhcp.factories import Net, Tenant, wanted

@@ -12,8 +12,8 @@ import pytest
 from netfw.drivers.dhcp import DhcpKey, DhcpValue
 from netfw.drivers.values.events import Event, KeysChanged
 from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
-from netfw.model.device_names import device_name, dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.device_names import device_name, dhcp_namespace
 from netfw.plan import Plan, Update
 from netfw.testing.conformance.dhcp.factories import Net, Tenant, a_subnet, a_subnet6, make_network
 from netfw.testing.lab.namespaces import NamespaceContext

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from netfw.model.dhcp_option import DhcpOption
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import Tenant, make_network, wanted
 from netfw.testing.lab.wait import wait_until

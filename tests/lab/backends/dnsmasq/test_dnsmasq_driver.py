@@ -20,9 +20,9 @@ from netfw.errors import InvalidInput, OperationRefused
 from netfw.linux import netns
 from netfw.linux.process import OnDeath, is_asleep
 from netfw.linux.process.identity import observe
-from netfw.model.device_names import device_name, dhcp_namespace
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.ids import NetworkId
+from netfw.model.values.device_names import device_name, dhcp_namespace
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Update
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.dhcp.factories import a_subnet, make_network, wanted

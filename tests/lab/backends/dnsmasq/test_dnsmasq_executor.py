@@ -11,8 +11,8 @@ import pytest
 from netfw.errors import OperationRefused
 from netfw.linux.fs.inotify import allow_more_instances
 from netfw.linux.process import Program, Supervisor
-from netfw.model.device_names import device_name
-from netfw.model.ids import NetworkId
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Operation, Stage
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.settings import Settings

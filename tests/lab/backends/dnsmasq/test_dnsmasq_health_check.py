@@ -11,8 +11,8 @@ import pytest
 
 from netfw.drivers.values.events import ProcessDied
 from netfw.linux.sockets.dns_probe import Server, silent_servers
-from netfw.model.device_names import dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.device_names import dhcp_namespace
 from netfw.testing.conformance.dhcp.factories import Net, a_subnet, a_subnet6, make_network
 from netfw_drivers.dnsmasq.runtime import health_check
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost

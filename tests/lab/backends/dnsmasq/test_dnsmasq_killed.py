@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 
 from netfw.linux import netns
-from netfw.model.device_names import dhcp_namespace
+from netfw.model.values.device_names import dhcp_namespace
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import Tenant, make_network, wanted
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost

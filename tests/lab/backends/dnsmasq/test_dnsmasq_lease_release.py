@@ -6,8 +6,8 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.values.events import ProcessDied
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import a_subnet6, make_network
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost

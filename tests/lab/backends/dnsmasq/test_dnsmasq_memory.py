@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netfw.drivers.values.events import KeysChanged, ProcessDied
-from netfw.model.dhcp_option import DhcpOption
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import Tenant, make_network, wanted
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost

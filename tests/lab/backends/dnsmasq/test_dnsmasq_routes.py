@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.model.route import Route
+from netfw.model.values.route import Route
 from netfw.testing.conformance.dhcp.factories import make_network
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 

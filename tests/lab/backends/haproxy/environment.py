@@ -9,7 +9,7 @@ from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.testing.conformance.metadata.lab_environment import ClientNetns, processes
 from netfw.testing.conformance.metadata.recording_agent import RecordingAgent
 from netfw.testing.conformance.metadata.requests import HONEST

@@ -15,8 +15,8 @@ from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.linux.conntrack import Connection, Conntrack, Filter
 from netfw.linux.iptables import Backend, IptablesBinaries
-from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
+from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.plan import Outcome, Update
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance

@@ -12,8 +12,8 @@ from netfw.drivers.firewall import FilteredPort, Rules
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.linux.ip.netlink_client import NetlinkClient
-from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import Direction, SecurityGroupRule
+from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.plan import Update
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device, Instance, Plug

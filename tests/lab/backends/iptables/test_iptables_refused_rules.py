@@ -9,7 +9,7 @@ import pytest
 
 from netfw.drivers.values.keys import GroupKey
 from netfw.errors import PartlyInvalid
-from netfw.model.protocol import TCP, UDPLITE
+from netfw.model.values.protocol import TCP, UDPLITE
 from netfw.plan import Update
 from tests.lab.backends.iptables.environment import (
     IN,

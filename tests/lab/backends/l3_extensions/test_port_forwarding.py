@@ -10,11 +10,11 @@ import pytest
 
 from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.router import RouterDriver
-from netfw.model.address import IpAddress
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
-from netfw.model.ids import FloatingIpId, PortForwardingId, PortId
-from netfw.model.port_range import PortRange
 from netfw.model.router import Router
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import FloatingIpId, PortForwardingId, PortId
+from netfw.model.values.port_range import PortRange
 from netfw.plan import Update
 from netfw.testing.conformance.router.case import MakeDriver, RouterSuite
 from netfw.testing.conformance.router.environment import TCP, UDP, RouterEnvironment

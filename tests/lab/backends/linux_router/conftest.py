@@ -9,8 +9,8 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.router import RouterDriver
-from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.ids import NetworkId, PortId, RouterId
 from netfw.testing.conformance.router.factories import Site, make_net, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.conformance.router.services import advertising

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from netfw.drivers.base import HostResources
 from netfw.drivers.router import RouterDriver
-from netfw.model.ids import RouterId
+from netfw.model.values.ids import RouterId
 from netfw.plan import Plan, Update
 from netfw.testing.conformance.dhcp.lab_host import ANSWER, BRIDGE
 from netfw.testing.conformance.router.factories import Floating, Site

@@ -16,9 +16,9 @@ from uuid import uuid4
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.router_values import HighAvailability, RouterPort
 from netfw.linux import netns
-from netfw.model.address import IpAddress
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.router import HaRole
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.testing.conformance.router.environment import Machine
 from netfw.testing.conformance.router.factories import Site, next_mac
 from netfw.testing.conformance.router.lab_machine import LabMachine

@@ -12,8 +12,8 @@ from attrs import evolve
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.linux.conntrack import codec
-from netfw.model.address import IpAddress
-from netfw.model.ids import PortId
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import PortId
 from netfw.plan import Stage, Update
 from netfw.testing.conformance.router.factories import Site
 from netfw.testing.lab.wait import wait_until

@@ -8,7 +8,7 @@ import pytest
 
 from netfw.drivers.router import RouterDriver
 from netfw.errors import PartlyInvalid
-from netfw.model.route import Route
+from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site
 from tests.lab.backends.linux_router.environment import (

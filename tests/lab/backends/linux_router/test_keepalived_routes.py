@@ -6,9 +6,9 @@ import pytest
 
 from netfw.drivers.router import RouterDriver
 from netfw.errors import PartlyInvalid
-from netfw.model.address import as_address
-from netfw.model.route import Route
 from netfw.model.router import HaRole
+from netfw.model.values.address import as_address
+from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site
 from netfw.testing.lab.wait import wait_until

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from netfw.model.route import Route
+from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.lab_host import BRIDGE
 from netfw.testing.conformance.router.distributed_factories import (

@@ -9,9 +9,9 @@ import pytest
 from attrs import evolve
 
 from netfw.errors import PartlyInvalid
-from netfw.model.address import as_address
-from netfw.model.route import Route
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.address import as_address
+from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site
 from netfw.testing.conformance.router.services import advertising

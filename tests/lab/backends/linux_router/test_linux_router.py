@@ -18,9 +18,9 @@ from netfw.drivers.values.contribution import RouterContribution, RouterRule, Ru
 from netfw.drivers.values.events import Event, KeysChanged
 from netfw.drivers.values.keys import RouterKey
 from netfw.errors import BackendUnavailable
-from netfw.model.address import as_address
-from netfw.model.ids import AddressScopeId, PortId, RouterId
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.address import as_address
+from netfw.model.values.ids import AddressScopeId, PortId, RouterId
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site, make_net, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine

@@ -18,8 +18,8 @@ from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.events import Event
 from netfw.drivers.values.router_values import PrefixDelegated
 from netfw.linux import netns
-from netfw.model.ids import SubnetId
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.values.ids import SubnetId
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site, make_net, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine

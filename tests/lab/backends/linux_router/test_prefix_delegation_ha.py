@@ -12,9 +12,9 @@ from attrs import define, evolve, field
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.events import Event
 from netfw.drivers.values.router_values import PrefixDelegated
-from netfw.model.address import IpNetwork
-from netfw.model.ids import SubnetId
 from netfw.model.router import HaRole
+from netfw.model.values.address import IpNetwork
+from netfw.model.values.ids import SubnetId
 from netfw.plan import Update
 from netfw.testing.conformance.router.environment import RouterEnvironment
 from netfw.testing.conformance.router.factories import Site, make_ha_sites, make_net, make_site

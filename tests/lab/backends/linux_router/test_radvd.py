@@ -20,7 +20,7 @@ from netfw.linux.ip.values import addresses
 from netfw.linux.process import Process, ProcessKey, Program, Supervisor
 from netfw.linux.process.reload import change_and_reload
 from netfw.linux.sockets.prefix_withdrawal import withdraw_prefixes
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.config.radvd import RadvdInterface, RadvdPrefix, render_radvd

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from netfw.errors import BackendUnavailable
-from netfw.model.route import Route
+from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site
 from netfw_drivers.linux_router.runtime import keepalived_runner

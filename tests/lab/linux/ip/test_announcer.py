@@ -15,7 +15,7 @@ from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import AddVeth, SetMac, SetSysctl, SetUp
 from netfw.linux.sockets.announcer import Announcer
 from netfw.linux.sockets.arp_nd_frames import announcement
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw.testing.lab.wait import wait_until
 
 MACS = {"blue": Mac("fa:16:3e:00:00:01"), "green": Mac("fa:16:3e:00:00:02")}

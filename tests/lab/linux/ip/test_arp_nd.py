@@ -24,7 +24,7 @@ from netfw.linux.ip.operations import (
 from netfw.linux.ip.values import Address, Neighbour, addresses
 from netfw.linux.sockets.arp_nd import announce_addresses
 from netfw.linux.sockets.arp_nd_frames import announcement
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 
 HERE, THERE = Mac("fa:16:3e:00:00:01"), Mac("fa:16:3e:00:00:02")
 ARP, IPV4, IPV6 = 0x0806, 0x0800, 0x86DD

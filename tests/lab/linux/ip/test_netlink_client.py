@@ -24,7 +24,7 @@ from netfw.linux.ip.operations import (
     SetMtu,
     SetUp,
 )
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 
 
 def await_state(network: NetlinkClient, **wanted: str) -> None:

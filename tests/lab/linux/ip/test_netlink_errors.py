@@ -32,7 +32,7 @@ from netfw.linux.ip.operations import (
     SetUp,
 )
 from netfw.linux.ip.values import Neighbour, Rule, addresses, route
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from tests.lab.linux.ip.converge import converge_addresses
 
 

@@ -21,7 +21,7 @@ from netfw.linux.ip.values import (
     RuleAction,
     route,
 )
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from tests.lab.linux.ip.converge import converge_addresses
 
 ROUTES = (

@@ -19,8 +19,8 @@ from netfw.linux.router_netns import (
     RouterNetnsExecutor,
     plan_router_netns,
 )
-from netfw.model.device_names import device_name
-from netfw.model.ids import PortId
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import PortId
 from netfw.plan import Stage
 
 OWNER = "router"

@@ -18,8 +18,8 @@ from netfw.linux.service_netns import (
     plan_service_netns,
 )
 from netfw.linux.service_netns.values import IPV6_MTU
-from netfw.model.device_names import dhcp_namespace
-from netfw.model.ids import PortId
+from netfw.model.values.device_names import dhcp_namespace
+from netfw.model.values.ids import PortId
 from netfw.plan import Plan, Stage
 
 OWNER = "network"

@@ -8,7 +8,7 @@ import pytest
 
 from netfw.drivers.values.events import KeysChanged
 from netfw.linux.service_netns import ServiceNetnsExecutor
-from netfw.model.device_names import device_name
+from netfw.model.values.device_names import device_name
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 from tests.lab.linux.service_netns.samples import converge, plan, remove, station
 

@@ -15,8 +15,8 @@ from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import AddVeth, DelLink, SetMac, SetMtu
 from netfw.linux.service_netns import ServiceNetnsExecutor, plan_removal
-from netfw.model.device_names import device_name
-from netfw.model.ids import PortId
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import PortId
 from netfw.plan import Update
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 from tests.lab.linux.service_netns.samples import (

@@ -11,7 +11,7 @@ from netfw.drivers.interface import Attachment
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.linux import netns
 from netfw.linux.service_netns import ServiceNetnsExecutor, plan_service_netns
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver

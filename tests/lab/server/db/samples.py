@@ -18,7 +18,7 @@ from netfw.model import (
     Subnet,
     SubnetId,
 )
-from netfw.model.address import IpAddress
+from netfw.model.values.address import IpAddress
 from netfw.server.db import Database, Transaction
 
 

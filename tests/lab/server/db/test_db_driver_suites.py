@@ -15,10 +15,10 @@ from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.server.ipam import IpamDriver
 from netfw.drivers.server.type_driver import Pool, TypeDriver
 from netfw.errors import Conflict
-from netfw.model.address import IpAddress
-from netfw.model.ids import SubnetId
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress
+from netfw.model.values.ids import SubnetId
 from netfw.server.db import Database, Limits, Transaction
 from netfw.server.db.allocation.pools import Addresses, SegmentIdStore
 from netfw.server.db.engine.errors import FAILURES, ErrorKind, RetryTransaction, classify_error

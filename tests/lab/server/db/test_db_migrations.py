@@ -15,18 +15,18 @@ from sqlalchemy import Integer, MetaData, Table, select
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendBroken, CursorLost, InvalidInput
-from netfw.model.address import Mac, as_address
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import AgentId
-from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
+from netfw.model.values.address import Mac, as_address
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import AgentId
+from netfw.model.values.json_document import JsonDocument
 from netfw.server.db import Database, migration
 from netfw.server.db.agents.tunnel_addresses import TunnelAddresses
 from netfw.server.db.database import Transaction

@@ -10,8 +10,8 @@ from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict
 from netfw.model import NetworkId
-from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.common_fields import Status
 from netfw.server.core.context import ServerContext
 from netfw.server.db import Database
 from netfw.server.l2 import port_macs

@@ -10,12 +10,12 @@ from sqlalchemy import text
 from netfw.drivers.server.query import Query, RequestContext
 from netfw.drivers.values.reports import Heartbeat, RoleReport
 from netfw.model.agent import Agent
-from netfw.model.device_owner import is_router_attachment
-from netfw.model.ids import AgentId
-from netfw.model.json_document import JsonDocument
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole, Router
+from netfw.model.values.device_owner import is_router_attachment
+from netfw.model.values.ids import AgentId
+from netfw.model.values.json_document import JsonDocument
 from netfw.server.agents.agents import L3_AGENT
 from tests.lab.server.l3.environment import ADMIN, ANNA, Json, Layer3
 

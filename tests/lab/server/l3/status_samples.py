@@ -7,8 +7,8 @@ from uuid import UUID
 
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.common_fields import Status
 from netfw.server.db import Database
 from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.scheduling.assignments import AgentAssignments

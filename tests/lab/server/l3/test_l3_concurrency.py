@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from netfw.model.device_owner import is_router_attachment
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole
+from netfw.model.values.device_owner import is_router_attachment
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.db import Database
 from netfw.server.scheduling.assignments import AgentAssignments

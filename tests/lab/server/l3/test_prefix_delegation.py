@@ -10,8 +10,8 @@ import pytest
 
 from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.errors import Conflict, InvalidInput, NotFound
-from netfw.model.address import Mac, eui64
-from netfw.model.ids import RouterId, SubnetId
+from netfw.model.values.address import Mac, eui64
+from netfw.model.values.ids import RouterId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.db import Database
 from tests.lab.server.l3.environment import ADMIN, ANNA, BERT, Json, Layer3

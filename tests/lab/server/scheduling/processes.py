@@ -8,7 +8,7 @@ from typing import Any
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.values.agent_requests import EnsureDhcpPort, EnsureHostMac
-from netfw.model.ids import NetworkId, SubnetId
+from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.core.context import ServerContext
 from netfw.server.db import Database

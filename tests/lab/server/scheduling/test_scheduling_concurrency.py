@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from netfw.drivers.values.subscription import Service
-from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.resource import Kind
+from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.server.db.agents.assignments import AssignmentRows
 from tests.lab.server.db.processes import CONTEXT, at_once
 from tests.lab.server.scheduling.processes import (

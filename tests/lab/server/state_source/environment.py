@@ -21,9 +21,9 @@ from netfw.drivers.values.reports import Report, ReportResult, RoleReport, Statu
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import Conflict, NotSupported
 from netfw.model import Agent, FloatingIp, Mac, Network, Port
-from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.router import HaRole
+from netfw.model.values.common_fields import Status
 from netfw.server.db import Database, Transaction
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.journal.journal import Retention

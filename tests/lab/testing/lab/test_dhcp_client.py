@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from netfw.errors import BackendBroken
-from netfw.model.route import Route
+from netfw.model.values.route import Route
 from netfw.testing.lab.dhcp_client import Dhclient4, Dhclient6, Udhcpc, solicit
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
 from netfw.testing.lab.instance import Instance, Plug

@@ -15,9 +15,9 @@ from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.firewall import Member
 from netfw.drivers.values.keys import GroupKey
 from netfw.drivers.values.switch_values import Endpoint, FloodKey, ForwardingKey
-from netfw.model.address import Mac
-from netfw.model.ids import SecurityGroupId
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import SecurityGroupId
 from netfw.state.file import FileSource
 from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
 from tests.unit.agents.common.environment import L2AgentEnvironment

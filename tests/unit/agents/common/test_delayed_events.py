@@ -6,7 +6,7 @@ from netfw.agents.common.agent import Counts
 from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.keys import PortKey
 from netfw.drivers.values.switch_values import SwitchDevice
-from netfw.model.common_fields import Status
+from netfw.model.values.common_fields import Status
 from tests.unit.agents.common.loop_samples import ONE, reported
 from tests.unit.agents.l2.environment import NET, port
 

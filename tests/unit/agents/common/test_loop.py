@@ -15,8 +15,8 @@ from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import BackendUnavailable, ConfigError, Conflict, DriverCrashed
 from netfw.model.binding import Binding
-from netfw.model.common_fields import Status
 from netfw.model.resource import ref
+from netfw.model.values.common_fields import Status
 from netfw.plan import Outcome
 from netfw.state.memory_source import MemorySource
 from tests.unit.agents.common.environment import L2AgentEnvironment, in_another_thread

@@ -8,8 +8,8 @@ from netfw.agents.common.loop_tasks import LoopTask, LoopTaskSchedule
 from netfw.agents.common.retry_queue import RetryBackoff
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import BackendUnavailable
-from netfw.model.common_fields import Status
 from netfw.model.resource import ref
+from netfw.model.values.common_fields import Status
 from tests.unit.agents.common.environment import L2AgentEnvironment, in_another_thread
 from tests.unit.agents.common.loop_samples import ALL, ONE, THREE, TWO, reported
 from tests.unit.agents.l2.environment import NET, port

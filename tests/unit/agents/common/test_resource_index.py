@@ -7,10 +7,10 @@ from attrs import evolve
 
 from netfw.agents.common.changed_values import ChangedValues
 from netfw.agents.common.resource_index import ResourceChange, ResourceIndex
-from netfw.model.ids import SecurityGroupId, SecurityGroupRuleId
 from netfw.model.port import Port
 from netfw.model.resource import Ref, ref
 from netfw.model.security_group import Direction, SecurityGroup, SecurityGroupRule
+from netfw.model.values.ids import SecurityGroupId, SecurityGroupRuleId
 from netfw.testing.fakes.switch import FakeFirewall
 from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.dhcp import environment as dhcp

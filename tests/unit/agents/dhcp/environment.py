@@ -7,11 +7,11 @@ from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.drivers.values.subscription import Service
 from netfw.model.binding import Binding
-from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import ref
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import NetworkId, PortId, SubnetId
 from netfw.state.memory_source import Assignment
 from netfw.testing.fakes.dhcp import FakeDhcp
 from netfw.testing.fakes.metadata import FakeMetadata

@@ -10,8 +10,8 @@ from netfw.drivers.values.events import FeedLost, KeysChanged, ProcessDied
 from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import AgentMustEnd
-from netfw.model.common_fields import Status
 from netfw.model.resource import ref
+from netfw.model.values.common_fields import Status
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 from tests.unit.agents.dhcp.environment import (  # fmt: skip
     CLOUD,

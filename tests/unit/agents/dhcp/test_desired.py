@@ -12,11 +12,11 @@ from netfw.agents.dhcp.desired import Desired, DhcpHostContext
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.agents.dhcp.resource_index import DhcpResourceIndex
 from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.ids import RouterId
 from netfw.model.port import DnsAssignment, FixedIp
 from netfw.model.resource import ref
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.ids import RouterId
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 from tests.unit.agents.dhcp.environment import (
     HERE,

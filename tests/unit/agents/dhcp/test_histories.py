@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
 from netfw.model.resource import ref
+from netfw.model.values.common_fields import Status
 from netfw.state.dependencies import Assignment
 from tests.unit.agents.dhcp.environment import (
     NET,

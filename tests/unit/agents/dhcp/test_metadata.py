@@ -8,9 +8,9 @@ from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.drivers.values.keys import NetworkKey, RouterKey
 from netfw.errors import ConfigError
-from netfw.model.common_fields import Status
-from netfw.model.ids import RouterId
 from netfw.model.resource import ref
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import RouterId
 from netfw.testing.fakes.dhcp import FakeDhcp
 from tests.unit.agents.dhcp.environment import (  # fmt: skip
     CLOUD,

@@ -3,8 +3,8 @@
 import pytest
 from attrs import evolve
 
-from netfw.model.common_fields import Status
-from netfw.model.dhcp_option import DhcpOption
+from netfw.model.values.common_fields import Status
+from netfw.model.values.dhcp_option import DhcpOption
 from tests.unit.agents.dhcp.environment import CLOUD, NET, DhcpAgentEnvironment, assigned, port
 
 ONE = port(11, NET)

@@ -14,19 +14,19 @@ from netfw.drivers.values.switch_values import (
 from netfw.flows import Flow, Match
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
-from netfw.model.ids import (
+from netfw.model.network import Network
+from netfw.model.port import FixedIp, Port
+from netfw.model.resource import ref
+from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.subnet import Subnet
+from netfw.model.values.ids import (
     AgentId,
     NetworkId,
     PortId,
     SegmentId,
     SubnetId,
 )
-from netfw.model.json_document import JsonDocument
-from netfw.model.network import Network
-from netfw.model.port import FixedIp, Port
-from netfw.model.resource import ref
-from netfw.model.segment import NetworkType, Provider, Segment
-from netfw.model.subnet import Subnet
+from netfw.model.values.json_document import JsonDocument
 
 HERE, THERE, ELSEWHERE = "here", "there", "elsewhere"
 VXLAN = NetworkType.VXLAN

@@ -5,8 +5,8 @@ from ipaddress import ip_network
 from netfw.drivers.firewall import FirewallCapability, Member
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
-from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import AddressGroup, Direction, SecurityGroup, SecurityGroupRule
+from netfw.model.values.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.testing.fakes.switch import FakeFirewall
 from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.l2.environment import NET, SEGMENT, port, uuid

@@ -17,8 +17,8 @@ from netfw.drivers.values.switch_values import (
     SwitchFacts,
 )
 from netfw.errors import ConfigError
-from netfw.model.common_fields import Status
 from netfw.model.resource import ref
+from netfw.model.values.common_fields import Status
 from netfw.testing.fakes.switch import FakeSwitch
 from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.l2.environment import (

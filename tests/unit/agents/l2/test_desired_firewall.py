@@ -7,8 +7,8 @@ from netfw.agents.l2.port_wiring import sources
 from netfw.drivers.firewall import FirewallCapability, Rules
 from netfw.drivers.values.events import FeedLost
 from netfw.drivers.values.switch_values import Admission
-from netfw.model.protocol import UDPLITE
 from netfw.model.resource import ref
+from netfw.model.values.protocol import UDPLITE
 from tests.unit.agents.l2.firewall_samples import (
     BY_OFFICE,
     GROUP,

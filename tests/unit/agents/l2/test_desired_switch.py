@@ -14,13 +14,13 @@ from netfw.drivers.values.switch_values import (
     Admission,
     SwitchDevice,
 )  # fmt: skip
-from netfw.model.address import link_local
 from netfw.model.binding import Binding
-from netfw.model.ids import QosPolicyId
 from netfw.model.port import AddressPair
 from netfw.model.qos import QosPolicy
 from netfw.model.resource import ref
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import link_local
+from netfw.model.values.ids import QosPolicyId
 from tests.unit.agents.l2.environment import (  # fmt: skip
     FACTS,
     HERE,

@@ -16,10 +16,10 @@ from netfw.drivers.values.switch_values import (
     RouterInterface,
     Tunnel,
 )
-from netfw.model.address import Mac
 from netfw.model.binding import Binding
 from netfw.model.port import FixedIp
 from netfw.model.resource import ref
+from netfw.model.values.address import Mac
 from tests.unit.agents.l2.environment import (
     ELSEWHERE,
     HERE,

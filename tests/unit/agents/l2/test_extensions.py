@@ -7,8 +7,8 @@ from netfw.drivers.values.events import FeedLost, KeysChanged
 from netfw.drivers.values.keys import ExtensionKey, PortKey
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.errors import ConfigError, Conflict, NotSupported
-from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE
 from netfw.model.resource import ref
+from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE
 from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.l2.environment import (
     NET,

@@ -7,9 +7,9 @@ from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.drivers.values.switch_values import (
     Admission,
 )
-from netfw.model.ids import SecurityGroupId, SecurityGroupRuleId
 from netfw.model.resource import ref
 from netfw.model.security_group import Direction, SecurityGroup, SecurityGroupRule
+from netfw.model.values.ids import SecurityGroupId, SecurityGroupRuleId
 from netfw.testing.fakes.switch import FakeFirewall
 from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.l2.environment import (

@@ -11,18 +11,18 @@ from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.values.switch_values import SwitchDevice
-from netfw.model.address import Mac
-from netfw.model.ids import (
-    AddressGroupId,
-    QosPolicyId,
-    SecurityGroupId,
-    SecurityGroupRuleId,
-)
 from netfw.model.port import AddressPair, FixedIp
 from netfw.model.qos import QosPolicy
 from netfw.model.resource import ref
 from netfw.model.security_group import AddressGroup, Direction, SecurityGroup, SecurityGroupRule
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import (
+    AddressGroupId,
+    QosPolicyId,
+    SecurityGroupId,
+    SecurityGroupRuleId,
+)
 from tests.unit.agents.l2.environment import (  # fmt: skip
     ELSEWHERE,
     FACTS,

@@ -9,9 +9,9 @@ from netfw.drivers.values.keys import HostKey, NetworkKey
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.switch_values import HostMac
 from netfw.errors import Exhausted, NotSupported
-from netfw.model.address import Mac
-from netfw.model.common_fields import Status
 from netfw.model.resource import ref
+from netfw.model.values.address import Mac
+from netfw.model.values.common_fields import Status
 from netfw.testing.fakes.switch import FakeSwitch
 from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.l2.environment import HERE, NET, ONE, SEGMENT, port, subnet

@@ -15,10 +15,10 @@ from netfw.drivers.values.switch_values import (
     ForwardingKey,
 )
 from netfw.model.binding import Binding
-from netfw.model.common_fields import Status
-from netfw.model.ids import SecurityGroupId
 from netfw.model.resource import ref
 from netfw.model.security_group import SecurityGroup
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import SecurityGroupId
 from netfw.testing.fakes.switch import FakeFirewall
 from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.l2.environment import (

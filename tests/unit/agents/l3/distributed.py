@@ -14,10 +14,10 @@ from netfw.agents.l3.router_parts import L3HostContext
 from netfw.drivers.values.agent_requests import EnsureGatewayPort, ReleaseGatewayPort
 from netfw.errors import BackendUnavailable
 from netfw.model.binding import Binding
-from netfw.model.device_owner import DeviceOwner
-from netfw.model.ids import PortId
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import ref
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import PortId
 from tests.unit.agents.common.job_environment import RecordingSource
 from tests.unit.agents.l2.environment import learn
 from tests.unit.agents.l3.environment import (

@@ -9,14 +9,14 @@ from uuid import UUID
 from netfw.agents.l3.agent import L3Agent, L3AgentConfig
 from netfw.drivers.values.subscription import Service
 from netfw.model.binding import Binding
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Resource, ref
 from netfw.model.router import ExternalGateway, Router
 from netfw.model.subnet import Subnet
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId, SubnetId
 from netfw.state.memory_source import Assignment
 from netfw.testing.fakes.interface import FakeInterface
 from netfw.testing.fakes.metadata import FakeMetadata

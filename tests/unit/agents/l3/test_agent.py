@@ -14,7 +14,7 @@ from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.resource import ref
-from netfw.model.route import Route
+from netfw.model.values.route import Route
 from netfw.testing.fakes.router import FakeRouter
 from tests.thread_limit import no_threads
 from tests.unit.agents.l3.environment import (

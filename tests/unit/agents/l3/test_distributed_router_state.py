@@ -14,8 +14,8 @@ from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterPart
 from netfw.errors import Conflict
 from netfw.model.binding import Binding
-from netfw.model.ids import NetworkId
 from netfw.model.resource import ref
+from netfw.model.values.ids import NetworkId
 from tests.unit.agents.l2.environment import learn
 from tests.unit.agents.l3.distributed import (
     CENTRAL,

@@ -7,9 +7,9 @@ import pytest
 
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.values.router_values import MAX_HA_PEERS
-from netfw.model.ids import RouterId
 from netfw.model.resource import Kind
 from netfw.model.router import HaRole
+from netfw.model.values.ids import RouterId
 from netfw.state.file import FileSource
 from netfw.state.file.name_resolution import id_of
 from tests.unit.agents.l3.environment import HERE, L3Environment

@@ -5,7 +5,7 @@ import pytest
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendBroken, BackendLocked, BackendUnavailable
-from netfw.model.ids import RouterId
+from netfw.model.values.ids import RouterId
 from tests.unit.agents.l3.environment import (
     EDGE,
     INNER,

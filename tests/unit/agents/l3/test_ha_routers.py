@@ -17,9 +17,9 @@ from netfw.drivers.values.reports import RoleReport
 from netfw.drivers.values.router_values import MAX_HA_PEERS
 from netfw.errors import BackendUnavailable
 from netfw.model.binding import Binding
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import ref
 from netfw.model.router import HaRole
+from netfw.model.values.device_owner import DeviceOwner
 from tests.unit.agents.l2.environment import learn
 from tests.unit.agents.l3.environment import (
     EDGE,

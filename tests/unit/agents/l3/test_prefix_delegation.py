@@ -10,11 +10,11 @@ from attrs import evolve
 from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import PrefixDelegated, RoleChanged
-from netfw.model.ids import PortId
 from netfw.model.port import FixedIp
 from netfw.model.resource import ref
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.ids import PortId
 from tests.unit.agents.l3.distributed import CENTRAL, DVR_BLUE, SG_HERE, desired
 from tests.unit.agents.l3.environment import (
     BLUE,

@@ -6,8 +6,8 @@ import pytest
 from attrs import evolve
 
 from netfw.agents.l3.role_reporter import RoleReporter
-from netfw.model.ids import RouterId
 from netfw.model.router import HaRole, Router
+from netfw.model.values.ids import RouterId
 
 ACTIVE, STANDBY, FAULT = HaRole.ACTIVE, HaRole.STANDBY, HaRole.FAULT
 ONE, TWO = (Router(id=RouterId(UUID(int=n)), revision=3, ha=True) for n in (1, 2))

@@ -14,11 +14,11 @@ from netfw.agents.l3.router_state import NOT_CONTRIBUTED
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterState
 from netfw.model.binding import Binding
-from netfw.model.ids import AddressScopeId, NetworkId
 from netfw.model.port import FixedIp
 from netfw.model.resource import ref
-from netfw.model.route import Route
 from netfw.model.router import ExternalGateway
+from netfw.model.values.ids import AddressScopeId, NetworkId
+from netfw.model.values.route import Route
 from netfw.state.dependencies import Assignment
 from tests.unit.agents.l2.environment import learn
 from tests.unit.agents.l3.environment import (

@@ -15,9 +15,9 @@ from netfw.agents.metadata.instance_cache import CachePolicy, InstanceCache
 from netfw.drivers.values.agent_requests import FindPorts
 from netfw.errors import BackendUnavailable, NotFound, NotSupported
 from netfw.http.http_error import HttpError
-from netfw.model.address import Mac
-from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.testing.lab.wait import wait_until
 
 NET = NetworkId(UUID(int=1))

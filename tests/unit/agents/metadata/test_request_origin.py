@@ -23,7 +23,7 @@ from netfw.agents.metadata.state_report import (
 from netfw.drivers.values.agent_requests import FindPorts
 from netfw.errors import ConfigError
 from netfw.http.http_error import HttpError
-from netfw.model.ids import NetworkId, RouterId
+from netfw.model.values.ids import NetworkId, RouterId
 
 ID = UUID(int=77)
 NET = {"X-Neutron-Network-Id": str(ID)}

@@ -15,7 +15,7 @@ from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey, RouterKey
 from netfw.errors import ConfigError, InvalidInput
-from netfw.model.ids import NetworkId, RouterId
+from netfw.model.values.ids import NetworkId, RouterId
 from netfw_drivers.haproxy.config import render_config
 from netfw_drivers.haproxy.settings import OPTIONS, Settings, Window, read_settings
 

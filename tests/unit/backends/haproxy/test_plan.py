@@ -12,7 +12,7 @@ from netfw.drivers.metadata import MetadataKey, MetadataProxy
 from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.linux.sockets.values import Listener, parse_listeners
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Plan, Update
 from netfw_drivers.haproxy.plan import (
     Found,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from netfw.drivers.server.ipam import AnyAddress, DerivedAddress
 from netfw.errors import Conflict, InvalidInput
-from netfw.model.address import Mac, derives, eui64, link_local_mac
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.address import Mac, derives, eui64, link_local_mac
 from netfw.testing.conformance.server.ipam_samples import SMALL, STATEFUL, UNFIT, subnet, this
 from netfw.testing.fakes.allocations import MemoryAddresses
 from netfw_drivers.ipam.internal import InternalIpamDriver

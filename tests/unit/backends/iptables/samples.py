@@ -14,8 +14,8 @@ from netfw.linux.ebtables.chains import FoundChain, PutFrameChain
 from netfw.linux.ipset.plan import KernelSet, record
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.plan import plan_chains
-from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
+from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.plan import Plan, Update
 from netfw_drivers.iptables.plan.names import OWNER
 from netfw_drivers.iptables.plan.plan import FlushConnections, Observed, plan_firewall

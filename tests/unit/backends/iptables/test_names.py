@@ -10,7 +10,7 @@ from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.errors import InvalidInput
 from netfw.linux.ipset.values import full_name as full_set_name
 from netfw.linux.iptables.chain import full_name
-from netfw.model.ids import AddressGroupId, SecurityGroupId
+from netfw.model.values.ids import AddressGroupId, SecurityGroupId
 from netfw_drivers.iptables.plan.names import (
     OWNER,
     bucket_chain,

@@ -8,7 +8,7 @@ from attrs import evolve
 from netfw.drivers.firewall import FirewallKey, FirewallValue, Member
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NotSupported
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw.plan import Plan, Update
 from netfw_drivers.iptables.plan.names import short
 from tests.unit.backends.iptables.samples import (

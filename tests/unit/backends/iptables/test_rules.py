@@ -7,9 +7,9 @@ import pytest
 
 from netfw.drivers.firewall import Rules
 from netfw.linux.iptables.rule import render_rule
-from netfw.model.address import Mac
-from netfw.model.ids import AddressGroupId
 from netfw.model.security_group import Direction, SecurityGroupRule
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import AddressGroupId
 from netfw_drivers.iptables.plan.group_chains import (
     empty_group,
     group_chains,

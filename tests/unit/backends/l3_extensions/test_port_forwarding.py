@@ -10,9 +10,9 @@ from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
-from netfw.model.ids import FloatingIpId, PortForwardingId, PortId
-from netfw.model.port_range import PortRange
 from netfw.model.router import Router
+from netfw.model.values.ids import FloatingIpId, PortForwardingId, PortId
+from netfw.model.values.port_range import PortRange
 from netfw.testing.conformance.router.factories import Site, make_site
 from netfw_drivers.l3_extensions.port_forwarding import NAME, PortForwardingExtension
 

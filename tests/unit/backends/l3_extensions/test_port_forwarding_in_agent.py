@@ -8,11 +8,11 @@ from attrs import evolve
 from netfw.agents.l3.router_state import NOT_CONTRIBUTED
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
 from netfw.model.floating_ip import ForwardedProtocol, PortForwarding
-from netfw.model.ids import PortForwardingId, PortId
-from netfw.model.port_range import PortRange
 from netfw.model.resource import ref
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import PortForwardingId, PortId
+from netfw.model.values.port_range import PortRange
 from netfw_drivers.l3_extensions.port_forwarding import PortForwardingExtension
 from tests.unit.agents.l3.distributed import (
     CENTRAL,

@@ -19,9 +19,16 @@ from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.rule import render_rule
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.device_names import device_name
-from netfw.model.ids import AddressScopeId, FloatingIpId, NetworkId, PortId, RouterId, SubnetId
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import (
+    AddressScopeId,
+    FloatingIpId,
+    NetworkId,
+    PortId,
+    RouterId,
+    SubnetId,
+)
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.daemons.daemon_steps import RunDaemon
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation

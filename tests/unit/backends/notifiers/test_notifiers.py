@@ -13,10 +13,10 @@ from attrs import evolve
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.notifier import Notifier
 from netfw.errors import BackendBroken, BackendUnavailable, ConfigError
-from netfw.model.common_fields import Status
-from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import NetworkId, PortId, SubnetId
 from netfw_drivers.notifiers.compute import ComputeNotifier, events
 from netfw_drivers.notifiers.webhook import WebhookNotifier, signature
 from tests.unit.backends.notifiers.http_receiver import Party, listening

@@ -15,11 +15,11 @@ from netfw.conf.loader import load_config, refuse_misspelt
 from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import ConfigError
 from netfw.model.binding import Binding
-from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import ref
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import NetworkId, PortId, SubnetId
 
 
 def conf_of(tmp_path, agent="", more=""):

@@ -9,8 +9,8 @@ import pytest
 
 from netfw.cli.commands import db
 from netfw.drivers.server.change import Change
-from netfw.model.ids import NetworkId
 from netfw.model.network import Network
+from netfw.model.values.ids import NetworkId
 from netfw.server.db import Database
 from netfw.server.db.outbox import Lane
 

@@ -6,7 +6,7 @@ import pytest
 
 from netfw.drivers.support.dhcp_options import check_options, option_value, options_for
 from netfw.errors import InvalidInput
-from netfw.model.dhcp_option import DhcpOption
+from netfw.model.values.dhcp_option import DhcpOption
 
 
 def option(name: str, value: str = "") -> DhcpOption:

@@ -7,7 +7,7 @@ from uuid import uuid4
 from netfw.drivers.support.entry_validation import entry_error
 from netfw.drivers.values.keys import GroupKey, NetworkKey, PortKey
 from netfw.drivers.values.switch_values import LocalNetwork, SwitchEntry
-from netfw.model.ids import NetworkId, PortId, SecurityGroupId
+from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId
 
 NETWORK = LocalNetwork(segments=(), mtu=1500)
 

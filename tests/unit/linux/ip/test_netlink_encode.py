@@ -36,7 +36,7 @@ from netfw.linux.ip.values import (
     Scope,
     route,
 )
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 
 INDEXES = {"e0": 7, "e1": 300}
 LOOKUP = Lookup(INDEXES.__getitem__, {"blue": 5}.__getitem__)

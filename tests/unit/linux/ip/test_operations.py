@@ -42,7 +42,7 @@ from netfw.linux.ip.values import (
     Scope,
     route,
 )
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 
 FOUR = Address(device="e0", interface="10.0.0.2/24", scope=Scope.LINK, noprefixroute=True)
 SIX = Address(device="e0", interface="fd00::2/64", nodad=True)

@@ -38,7 +38,7 @@ from netfw.linux.ip.values import (
     addresses,
     route,
 )
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 
 ONE, TWO, THREE = addresses("e0", ["10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"])
 SIX = Address(device="e0", interface="fd00::2/64")

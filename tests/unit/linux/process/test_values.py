@@ -11,7 +11,7 @@ from netfw.errors import InvalidInput
 from netfw.linux.conntrack import Connection, ConntrackTuple, Filter
 from netfw.linux.process import Backoff, ProcessKey, Program
 from netfw.linux.process.identity import runs
-from netfw.model.port_range import PortRange
+from netfw.model.values.port_range import PortRange
 
 FLOW = ConntrackTuple(
     protocol=6,

@@ -24,7 +24,7 @@ from netfw.linux.router_netns import (
 from netfw.linux.router_netns.plan import KERNEL_RULES
 from netfw.linux.service_netns.steps import ChangeNetwork, Clear
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.plan import Stage
 
 NAME = "qrouter-1"

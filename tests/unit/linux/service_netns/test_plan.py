@@ -29,8 +29,8 @@ from netfw.linux.service_netns import (
 )
 from netfw.linux.service_netns.device_plan import UNASKED
 from netfw.linux.service_netns.plan import CHAIN_OWNER, SETTINGS, device_settings
-from netfw.model.address import Mac
-from netfw.model.ids import PortId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import PortId
 from netfw.plan import Plan, Stage
 
 PORT = PortId(UUID(int=1))

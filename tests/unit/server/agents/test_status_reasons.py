@@ -6,8 +6,8 @@ from uuid import UUID
 
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.common_fields import Status
 from netfw.server.agents.status_reasons import MAX_REASONS, render_reason
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.errors import InvalidInput
-from netfw.model.address import as_address
 from netfw.model.floating_ip import ForwardedProtocol, PortForwarding
-from netfw.model.ids import FloatingIpId, PortForwardingId, PortId
-from netfw.model.port_range import PortRange
+from netfw.model.values.address import as_address
+from netfw.model.values.ids import FloatingIpId, PortForwardingId, PortId
+from netfw.model.values.port_range import PortRange
 from netfw.server.l3.forwarded_port_index import ForwardedPortIndex
 
 pytestmark = pytest.mark.spec("API-07")

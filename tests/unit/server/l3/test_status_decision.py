@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.model.common_fields import Status
+from netfw.model.values.common_fields import Status
 from netfw.server.l3.status_decision import decide_floating_ip_status, decide_router_status
 
 pytestmark = pytest.mark.spec("API-18")

@@ -16,9 +16,9 @@ from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import NotFound, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.values.ids import NetworkId
 from netfw.state.dependencies import reachable
 from netfw.state.file import FileSource
 from netfw.state.file.topology import Topology

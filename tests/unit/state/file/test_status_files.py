@@ -15,11 +15,11 @@ from netfw.drivers.values.reports import Heartbeat, RoleReport, StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable
 from netfw.model.agent import Agent
-from netfw.model.common_fields import Status
-from netfw.model.ids import AgentId
-from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole
+from netfw.model.values.common_fields import Status
+from netfw.model.values.ids import AgentId
+from netfw.model.values.json_document import JsonDocument
 from netfw.state.file import FileSource
 from netfw.state.file.name_resolution import id_of
 from tests import ROOT

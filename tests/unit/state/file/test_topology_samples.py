@@ -9,9 +9,9 @@ import pytest
 
 from netfw.errors import InvalidInput
 from netfw.model.agent import Agent
-from netfw.model.device_owner import is_distributed
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.values.device_owner import is_distributed
 from netfw.state.file import read_topology, render_topology
 from tests import ROOT
 

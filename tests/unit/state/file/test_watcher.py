@@ -15,10 +15,10 @@ import pytest
 from netfw.drivers.values.agent_requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, ConfigError, CursorLost, NotFound, NotSupported
-from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
+from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.state.file import FileSource
 from netfw.state.file.file_reader import read, stat_files
 from netfw.state.file.name_resolution import id_of

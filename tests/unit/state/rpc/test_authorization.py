@@ -21,9 +21,9 @@ from netfw.drivers.values.agent_requests import (
 from netfw.drivers.values.reports import Heartbeat, RoleReport
 from netfw.drivers.values.subscription import AGENT_TYPES, Service, Subscription
 from netfw.errors import Conflict, NotFound, RequestError
-from netfw.model.ids import RouterId
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import HaRole
+from netfw.model.values.ids import RouterId
 from netfw.state.dependencies import Assignment, Item
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer

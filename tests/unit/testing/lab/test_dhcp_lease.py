@@ -2,7 +2,7 @@
 
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Network
 
-from netfw.model.route import Route
+from netfw.model.values.route import Route
 from netfw.testing.lab.dhcp_lease import (
     Announcement,
     Lease,

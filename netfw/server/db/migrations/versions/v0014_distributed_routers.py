@@ -10,8 +10,8 @@ from uuid import UUID
 import sqlalchemy as sa
 from alembic import op
 
-from netfw.model.device_owner import DeviceOwner, is_distributed
 from netfw.model.port import Port
+from netfw.model.values.device_owner import DeviceOwner, is_distributed
 from netfw.server.db.journal.topics import TopicEdge
 from netfw.server.db.schema.columns import TABLE_OPTIONS, text, word
 from netfw.server.db.subscriptions.rebuild import rebuild_subscriptions

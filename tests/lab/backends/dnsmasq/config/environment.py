@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from netfw.drivers.dhcp import DhcpLocation
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw.testing.conformance.dhcp.factories import Net, Tenant
 from netfw.testing.lab.dhcp_client import Dhclient6, DhcpClient, Udhcpc, solicit
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.testing.conformance.dhcp.factories import a_subnet, a_subnet6, make_network
 from netfw_drivers.dnsmasq.config.settings import INFINITE
 from tests.lab.backends.dnsmasq.config.environment import Rig

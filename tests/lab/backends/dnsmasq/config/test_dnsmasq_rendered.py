@@ -9,8 +9,8 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.support.dhcp_options import option_value
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.testing.conformance.dhcp.factories import MTU, a_subnet, a_subnet6, make_network
 from netfw_drivers.dnsmasq.config.dhcp_hosts import ignore_line
 from netfw_drivers.dnsmasq.config.render import render_port

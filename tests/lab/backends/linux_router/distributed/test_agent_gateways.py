@@ -12,7 +12,7 @@ from attrs import evolve
 
 from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.router_values import RouterPart
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.plan import Update
 from netfw.testing.conformance.router.distributed_factories import (
     AgentGatewaySite,

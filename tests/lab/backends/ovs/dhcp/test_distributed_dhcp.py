@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 
-from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE
+from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
 from netfw.testing.lab.host import Host

@@ -11,15 +11,15 @@ from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey, NetworkKey, PortKey
 from netfw.drivers.values.switch_values import Admission, LocalNetwork, Wiring
-from netfw.model.ids import (
+from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
+from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.values.ids import (
     NetworkId,
     PortId,
     SecurityGroupId,
     SecurityGroupRuleId,
     SegmentId,
 )
-from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
-from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.plan import Update
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug

@@ -19,7 +19,7 @@ from netfw.errors import BackendBroken, BackendUnavailable, Conflict, OperationR
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import AddVeth, DelLink
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw.testing.lab.openvswitch import PrivateOvs

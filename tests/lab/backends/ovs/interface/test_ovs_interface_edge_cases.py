@@ -12,8 +12,8 @@ from netfw.drivers.interface import Attachment
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
-from netfw.model.address import Mac
-from netfw.model.ids import PortId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw.testing.lab.openvswitch import PrivateOvs

@@ -7,8 +7,8 @@ from netfw.drivers.registry.loader import check_options
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.switch_values import Admission, LocalNetwork, Wiring
-from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.values.ids import NetworkId, PortId, SegmentId
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver

@@ -26,8 +26,8 @@ from netfw.drivers.values.switch_values import (
     SwitchValue,
     Tunnel,
 )
-from netfw.model.address import Mac
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import Mac
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.raw_socket import open_wire
 from netfw.testing.lab.host import NIC

@@ -22,8 +22,8 @@ from netfw.drivers.values.switch_values import (
     Tunnel,
 )
 from netfw.linux.sockets.arp_nd_frames import announcement
-from netfw.model.address import Mac
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import Mac
 from netfw.plan import Update
 from netfw.testing.conformance.common.raw_socket import drain, open_wire
 from netfw.testing.lab.host import Host

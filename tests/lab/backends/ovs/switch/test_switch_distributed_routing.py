@@ -6,7 +6,7 @@ import pytest
 
 from netfw.drivers.values.keys import HostKey, NetworkKey
 from netfw.linux.sockets.arp_nd_frames import announcement
-from netfw.model.address import Mac, as_address
+from netfw.model.values.address import Mac, as_address
 from netfw.plan import Update
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.ovs.switch.environment import mac, network_id

@@ -5,8 +5,8 @@ import pytest
 from netfw.drivers.values.events import FeedLost, KeysChanged
 from netfw.drivers.values.switch_values import Endpoint, Tunnel
 from netfw.errors import BackendUnavailable
-from netfw.model.address import as_address
 from netfw.model.segment import NetworkType
+from netfw.model.values.address import as_address
 from netfw.plan import Update
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.ovs.switch.environment import network, port

@@ -9,7 +9,7 @@ from netfw.drivers.registry.loader import check_options
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import PortKey
-from netfw.model.address import Mac, link_local
+from netfw.model.values.address import Mac, link_local
 from netfw.plan import Update
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.firewall.driver import OvsFirewallDriver

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from netfw.linux.sockets.arp_nd_frames import announcement
-from netfw.model.address import Mac, as_address
+from netfw.model.values.address import Mac, as_address
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.ovs.switch.environment import mac
 from tests.lab.backends.ovs.switch.routed_site import (

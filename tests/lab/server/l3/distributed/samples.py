@@ -6,10 +6,10 @@ from typing import Any, cast
 from uuid import UUID
 
 from netfw.drivers.server.query import Query, RequestContext
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.port import Port
 from netfw.model.resource import Kind
+from netfw.model.values.device_owner import DeviceOwner
 from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
 
 SNAT = DeviceOwner.ROUTER_CENTRALIZED_SNAT.value

@@ -15,7 +15,7 @@ from netfw.drivers.values.agent_requests import (
     ReleaseGatewayPort,
 )
 from netfw.errors import Conflict, IpAddressGenerationFailure, NotFound
-from netfw.model.ids import NetworkId
+from netfw.model.values.ids import NetworkId
 from netfw.server.db import Database
 from tests.lab.server.l3.environment import ADMIN, Json, Layer3
 from tests.lab.server.l3.ha_samples import l3_agent

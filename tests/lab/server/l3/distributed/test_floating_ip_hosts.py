@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import event
 
-from netfw.model.common_fields import Status
+from netfw.model.values.common_fields import Status
 from netfw.server.db import Database
 from tests.lab.server.l3.distributed.samples import dvr_router, floating_ip
 from tests.lab.server.l3.environment import ADMIN, Json, Layer3

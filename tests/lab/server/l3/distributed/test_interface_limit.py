@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 
 from netfw.errors import Conflict
-from netfw.model.device_owner import DeviceOwner
 from netfw.model.router import MAX_ROUTER_INTERFACES
+from netfw.model.values.device_owner import DeviceOwner
 from netfw.server.db import Database
 from netfw.server.l3.interface_limit import MAX_INTERFACES
 from tests.lab.server.l3.distributed.samples import dvr_router

@@ -11,11 +11,11 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork, DhcpPort, ServerPort
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.port import FixedIp
-from netfw.model.route import Route
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.ids import NetworkId, PortId, SubnetId
+from netfw.model.values.route import Route
 from netfw_drivers.dnsmasq.config.render import render_network, render_port
 from netfw_drivers.dnsmasq.config.settings import INFINITE, Settings
 

@@ -13,8 +13,8 @@ from netfw.drivers.dhcp import DhcpLocation
 from netfw.drivers.support.dhcp_option_text import check_option
 from netfw.drivers.support.dhcp_options import find_option
 from netfw.errors import InvalidInput
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.route import Route
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.route import Route
 from netfw_drivers.dnsmasq.config.dhcp_hosts import ignore_line, is_tagged
 from netfw_drivers.dnsmasq.config.render import PortText, needs_reload, render_network, render_port
 from tests.unit.backends.dnsmasq.config.cases import (

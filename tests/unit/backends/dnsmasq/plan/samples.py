@@ -11,7 +11,7 @@ from netfw.linux.iptables.mirror import parse_save
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.plan import CHAIN_OWNER, SETTINGS, device_settings
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.device_names import device_name
+from netfw.model.values.device_names import device_name
 from netfw.plan import Plan, Update
 from netfw.testing.conformance.dhcp.factories import Net, Tenant, wanted
 from netfw_drivers.dnsmasq.config.file_parsers import read_host

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.testing.conformance.dhcp.factories import Tenant, a_subnet, a_subnet6, make_network
 from netfw_drivers.dnsmasq.config.file_parsers import addresses_in, read_host
 from netfw_drivers.dnsmasq.config.render import render_port

@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 
 from netfw.errors import InvalidInput, PartlyInvalid
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Subnet
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Plan
 from netfw.testing.conformance.dhcp.factories import Net, Tenant, a_subnet, make_network
 from netfw_drivers.dnsmasq.plan.observed import Observed

@@ -9,7 +9,7 @@ from attrs import evolve
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import InvalidInput
 from netfw.linux.fs.atomic_files import RemoveFile, WriteFile
-from netfw.model.dhcp_option import DhcpOption
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import Net, a_subnet, make_network, wanted
 from netfw_drivers.dnsmasq.config.file_parsers import (

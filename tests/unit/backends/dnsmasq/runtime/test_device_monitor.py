@@ -7,7 +7,7 @@ from uuid import uuid4
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged
 from netfw.drivers.values.keys import NetworkKey
 from netfw.linux.service_netns import ServiceNetnsExecutor
-from netfw.model.ids import NetworkId, PortId
+from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.runtime.device_monitor import DeviceMonitor
 from netfw_drivers.null.interface import NullInterfaceDriver
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.model.address import Mac
-from netfw.model.ids import RouterId, SubnetId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import RouterId, SubnetId
 from netfw_drivers.linux_router.config.dhclient import (
     Delegation,
     PrefixClient,

@@ -9,8 +9,8 @@ import pytest
 
 from netfw.drivers.values.router_values import LocalRouter
 from netfw.linux.ip.values import Rule
-from netfw.model.ids import SubnetId
 from netfw.model.subnet import Subnet
+from netfw.model.values.ids import SubnetId
 from netfw_drivers.linux_router.distributed.local_routing import (
     LocalRouting,
     is_local,

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from netfw.model.port_range import PortRange
+from netfw.model.values.port_range import PortRange
 from netfw_drivers.linux_router.plan.contributed_ports import TranslatedPorts, parse_rule
 
 ADDRESS = "203.0.113.60"

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from netfw.drivers.values.router_values import CentralRouter, LocalRouter, RouterState
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import SubnetId
+from netfw.model.values.ids import SubnetId
 from netfw_drivers.linux_router.config.dhclient import MAX_PREFIXES, parse_client
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.distributed.router_parts import part_states

@@ -8,7 +8,7 @@ import pytest
 
 from netfw.linux.iptables.rule import render_rule
 from netfw.linux.service_netns.steps import RemoveConnections, RestoreTables
-from netfw.model.port_range import PortRange
+from netfw.model.values.port_range import PortRange
 from netfw_drivers.linux_router.plan.contributed_ports import TranslatedPorts
 from netfw_drivers.linux_router.plan.ended_connections import (
     EndedConnections,

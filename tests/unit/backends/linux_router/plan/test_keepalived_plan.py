@@ -16,11 +16,11 @@ from netfw.linux.ip.operations import AddAddress, DelAddress, DelRoute
 from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, FoundAddress, Link, addresses, route
 from netfw.linux.service_netns.steps import ChangeNetwork, RemoveConnections
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.device_names import device_name
-from netfw.model.ids import PortId
-from netfw.model.route import Route
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import PortId
+from netfw.model.values.route import Route
 from netfw.plan import Plan, Update
 from netfw_drivers.linux_router.config.keepalived import VrrpSettings, parse_addresses
 from netfw_drivers.linux_router.plan.daemons.daemon_steps import RunDaemon, StopDaemon

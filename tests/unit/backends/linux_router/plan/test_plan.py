@@ -24,8 +24,8 @@ from netfw.linux.iptables.operations import PutChain
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.steps import ChangeNetwork, RemoveConnections, RestoreTables
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import FloatingIpId
-from netfw.model.route import Route
+from netfw.model.values.ids import FloatingIpId
+from netfw.model.values.route import Route
 from netfw.plan import Plan, Update
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation
 from netfw_drivers.linux_router.plan.names import router_namespace

@@ -7,8 +7,8 @@ from attrs import evolve
 
 from netfw.linux.ip.values import Link
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.address import as_address, link_local
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.values.address import as_address, link_local
 from netfw_drivers.linux_router.plan.daemons.daemon_steps import DaemonStep, RunDaemon, StopDaemon
 from netfw_drivers.linux_router.plan.daemons.radvd_plan import (
     SERVICE,

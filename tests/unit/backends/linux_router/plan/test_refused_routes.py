@@ -10,8 +10,8 @@ from netfw.errors import BackendBroken, InvalidInput, NetfwError, OperationRefus
 from netfw.linux.ip.operations import AddRoute, DelRoute, NetworkOperation
 from netfw.linux.ip.values import route
 from netfw.linux.service_netns.steps import ChangeNetwork
-from netfw.model.address import as_address, as_network
-from netfw.model.route import Route
+from netfw.model.values.address import as_address, as_network
+from netfw.model.values.route import Route
 from netfw.plan import Operation, Outcome, Update
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate, left_out_routes
 from tests.unit.backends.linux_router.samples import KEY

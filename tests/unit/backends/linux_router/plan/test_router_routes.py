@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from netfw.linux.ip.operations import AddRoute
-from netfw.model.route import Route
+from netfw.model.values.route import Route
 from netfw_drivers.linux_router.plan.router_routes import (
     CONNECTED,
     NOT_A_HOST,

@@ -18,7 +18,7 @@ from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.operations import PutChain
 from netfw.linux.iptables.rule import Family, render_rule
 from netfw.linux.service_netns.steps import RestoreTables
-from netfw.model.ids import FloatingIpId
+from netfw.model.values.ids import FloatingIpId
 from netfw.plan import Update
 from netfw_drivers.linux_router.plan import floating_ip_rules
 from netfw_drivers.linux_router.plan.floating_ip_rules import (

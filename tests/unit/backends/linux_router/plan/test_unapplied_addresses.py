@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from netfw.drivers.values.keys import FloatingIpKey
 from netfw.drivers.values.router_values import FloatingIpNat
-from netfw.model.address import as_address
-from netfw.model.ids import FloatingIpId, NetworkId, RouterId
+from netfw.model.values.address import as_address
+from netfw.model.values.ids import FloatingIpId, NetworkId, RouterId
 from netfw.plan import Update
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress
 from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
-from netfw.model.ids import RouterId
+from netfw.model.values.ids import RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.names import config_path
 from netfw_drivers.linux_router.runtime.daemon_runner import RouterProcesses

@@ -6,8 +6,8 @@ import pytest
 from attrs import evolve
 
 from netfw.linux.iptables.rule import Family
-from netfw.model.address import Mac
-from netfw.model.ids import FloatingIpId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import FloatingIpId
 from netfw_drivers.linux_router.plan.floating_ip_rules import DNAT, float_chain, parse_translation
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from netfw_drivers.linux_router.runtime.announcements import (

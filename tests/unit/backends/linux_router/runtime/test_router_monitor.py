@@ -15,7 +15,7 @@ from netfw.drivers.values.events import Event, KeysChanged
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.errors import BackendUnavailable
 from netfw.linux.router_netns import NetnsPort
-from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
+from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink, LinkPair
 from netfw_drivers.linux_router.plan.names import router_namespace

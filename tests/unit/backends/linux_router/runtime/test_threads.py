@@ -11,8 +11,8 @@ import pytest
 from netfw.drivers.interface import Device
 from netfw.drivers.values.events import KeysChanged
 from netfw.errors import BackendUnavailable
-from netfw.model.address import Mac
-from netfw.model.ids import PortId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import PortId
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.runtime.announcements import AnnouncedAddress, Announcements

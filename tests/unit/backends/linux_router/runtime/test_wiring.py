@@ -8,8 +8,8 @@ import pytest
 
 from netfw.drivers.interface import Device
 from netfw.drivers.values.events import FeedLost, KeysChanged
-from netfw.model.address import Mac
-from netfw.model.ids import PortId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import PortId
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.runtime.wiring import WiringCache
 from tests.unit.backends.linux_router.samples import PORTS

@@ -7,10 +7,10 @@ from struct import pack
 from uuid import UUID
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort, ServerPort
-from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.port import FixedIp
-from netfw.model.route import Route
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.values.ids import NetworkId, PortId, SubnetId
+from netfw.model.values.route import Route
 from netfw_drivers.ovs.dhcp.plan.leases import encode_options4, encode_options6, octets
 
 NETWORK = NetworkId(UUID(int=1))

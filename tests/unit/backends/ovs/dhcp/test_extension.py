@@ -13,12 +13,12 @@ from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.pipeline_grant import Grant, TableGrant
 from netfw.drivers.values.switch_values import SwitchDevice
 from netfw.errors import ConfigError, InvalidInput
-from netfw.model.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
-from netfw.model.dhcp_option import DhcpOption
-from netfw.model.ids import PortId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
+from netfw.model.values.dhcp_option import DhcpOption
+from netfw.model.values.ids import PortId
 from netfw_drivers.ovs.dhcp.driver import DhcpExtension
 from netfw_drivers.ovs.dhcp.plan.options6 import option6_problem, options6_for
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation

@@ -8,10 +8,10 @@ from ipaddress import IPv4Address, IPv6Address, ip_interface
 import pytest
 from attrs import evolve
 
-from netfw.model.address import link_local
-from netfw.model.dhcp_option import DhcpOption
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.address import link_local
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw_drivers.ovs.dhcp.plan.dhcp4 import DISCOVER, INFORM, REQUEST
 from netfw_drivers.ovs.dhcp.plan.dhcp6 import Message6
 from netfw_drivers.ovs.dhcp.plan.frames import internet_checksum, parse_icmpv6

@@ -7,14 +7,14 @@ from uuid import UUID
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
-from netfw.model.ids import (
+from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
+from netfw.model.values.ids import (
     AddressGroupId,
     NetworkId,
     PortId,
     SecurityGroupId,
     SecurityGroupRuleId,
 )
-from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 from netfw.ovs.openflow import FlowCache, encode_flows
 from netfw.ovs.openflow.encode import Key
 from netfw.ovs.openflow.encode import State as Bytes

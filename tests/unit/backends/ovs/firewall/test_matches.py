@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.model.port_range import PortRange
+from netfw.model.values.port_range import PortRange
 from netfw_drivers.ovs.firewall.plan.matches import (
     Address,
     RuleStage,

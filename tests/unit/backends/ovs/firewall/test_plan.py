@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from netfw.drivers.values.keys import AddressGroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, PartlyInvalid
-from netfw.model.ids import AddressGroupId, PortId
+from netfw.model.values.ids import AddressGroupId, PortId
 from netfw.ovs.openflow.decode import conjunctions
 from netfw_drivers.ovs.firewall.plan.changes import Owner
 from netfw_drivers.ovs.firewall.plan.ct_zones import Zones

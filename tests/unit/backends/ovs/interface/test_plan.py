@@ -8,7 +8,7 @@ from attrs import evolve
 from netfw.drivers.interface import Attachment
 from netfw.errors import BackendBroken, Conflict, NotFound
 from netfw.linux.ip.values import Link
-from netfw.model.ids import PortId
+from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.values import Bridge, Interface, Port
 from netfw.plan import Update
 from netfw_drivers.ovs.interface.observed import InterfaceSettings, Observed

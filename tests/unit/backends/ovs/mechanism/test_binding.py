@@ -16,8 +16,8 @@ from netfw.drivers.server.mechanism import Binding, Bound, Refused
 from netfw.drivers.values.switch_values import Endpoint, SwitchFacts
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VnicType
-from netfw.model.json_document import JsonDocument
 from netfw.model.segment import NetworkType, Provider
+from netfw.model.values.json_document import JsonDocument
 from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 

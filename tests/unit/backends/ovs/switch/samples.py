@@ -17,8 +17,8 @@ from netfw.drivers.values.switch_values import (
     Tunnel,
     Wiring,
 )
-from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.values.ids import NetworkId, PortId, SegmentId
 from netfw.ovs.ovsdb.operations import AddBridge, AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb.values import Bridge, Interface, Port, Snapshot, Switch
 from netfw.plan import Operation

@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.values.switch_values import Forwarding, ForwardingKey, SwitchKey, SwitchValue
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw.ovs.openflow.decode import written_eth_src
 from netfw.ovs.openflow.encode import State, encode_flows
 from netfw.ovs.openflow.flow_cache import FlowCache

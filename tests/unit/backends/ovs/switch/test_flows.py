@@ -10,9 +10,9 @@ from netfw import flows as of
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.pipeline_grant import GrantRequest, PipelineHook, TableRequest
 from netfw.drivers.values.switch_contribution import SwitchContribution
-from netfw.model.address import Mac
-from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.segment import NetworkType, Provider
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import NetworkId, SegmentId
 from netfw.ovs.openflow import encode_flows
 from netfw.ovs.openflow.decode import output_ports, written_eth_src
 from netfw_drivers.ovs.common.local_vlans import Domain

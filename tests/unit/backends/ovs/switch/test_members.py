@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.drivers.values.keys import PortKey
-from netfw.model.address import Mac
-from netfw.model.ids import NetworkId, PortId, SegmentId
+from netfw.model.values.address import Mac
+from netfw.model.values.ids import NetworkId, PortId, SegmentId
 from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
 from netfw_drivers.ovs.switch.plan.state import Members, MembersOverlay

@@ -14,7 +14,7 @@ from netfw.drivers.values.switch_values import (
     SwitchValue,
 )
 from netfw.errors import Conflict
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw.ovs.openflow.decode import output_ports
 from netfw.ovs.openflow.encode import Key, State, encode_flows
 from netfw.plan import Update

@@ -13,7 +13,7 @@ from netfw.drivers.values.switch_values import (
     SwitchKey,
     SwitchValue,
 )
-from netfw.model.address import Mac
+from netfw.model.values.address import Mac
 from netfw_drivers.ovs.pipeline.distributed_routing import (
     RoutedSegment,
     interface_flows,

@@ -9,8 +9,8 @@ from netfw.drivers.values.switch_values import (
     LocalNetwork,
 )
 from netfw.errors import Conflict, InvalidInput
-from netfw.model.address import Mac
 from netfw.model.router import MAX_ROUTER_INTERFACES
+from netfw.model.values.address import Mac
 from netfw.plan import Update
 from netfw_drivers.ovs.switch.plan.plan import outline
 from netfw_drivers.ovs.switch.plan.ports import recover_state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.model.bounded_json import load_bounded
+from netfw.model.values.bounded_json import load_bounded
 
 
 def test_json_within_its_limits_is_parsed():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from netfw.model.validation import Problem, Validated, outside
+from netfw.model.values.validation import Problem, Validated, outside
 
 PORTS = range(1, 65536)
 

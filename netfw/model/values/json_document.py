@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from netfw.model.text_validation import check_text, quote
-from netfw.model.validation import InvalidValue, Problem
+from netfw.model.values.text_validation import check_text, quote
+from netfw.model.values.validation import InvalidValue, Problem
 
 DEPTH = 8
 NODES = 1024

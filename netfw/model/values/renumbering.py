@@ -6,9 +6,9 @@ from ipaddress import IPv6Address, IPv6Network
 
 from attrs import evolve
 
-from netfw.model.address import IpAddress
 from netfw.model.port import Port
 from netfw.model.subnet import PROVISIONAL_PREFIX, AllocationPool, Subnet
+from netfw.model.values.address import IpAddress
 
 
 def renumber(subnet: Subnet, prefix: IPv6Network | None) -> Subnet:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.text_validation import check_dhcp_option_name, check_dhcp_option_value
-from netfw.model.validation import Problem, Validated, checked_by, repeated
+from netfw.model.values.text_validation import check_dhcp_option_name, check_dhcp_option_value
+from netfw.model.values.validation import Problem, Validated, checked_by, repeated
 
 
 @frozen(kw_only=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-from netfw.model.address import IpAddress, IpNetwork, as_address, as_network
-from netfw.model.validation import Problem, Validated
+from netfw.model.values.address import IpAddress, IpNetwork, as_address, as_network
+from netfw.model.values.validation import Problem, Validated
 
 
 @frozen(kw_only=True)

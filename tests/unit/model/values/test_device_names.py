@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.model.device_names import check_device_name
+from netfw.model.values.device_names import check_device_name
 
 
 @pytest.mark.parametrize("name", ["tap1", "br-int", "eth0.12", "a@b", "_x", ".a", "x" * 15])

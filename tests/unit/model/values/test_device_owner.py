@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.model.device_owner import (
+from netfw.model.values.device_owner import (
     DeviceOwner,
     is_compute,
     is_dhcp,

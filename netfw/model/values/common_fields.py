@@ -8,8 +8,8 @@ from datetime import datetime
 
 from attrs import field, frozen
 
-from netfw.model.text_validation import check_text
-from netfw.model.validation import Validated, checked_by, each
+from netfw.model.values.text_validation import check_text
+from netfw.model.values.validation import Validated, checked_by, each
 
 MAX_TAGS = 50
 """Tags that clients can give a resource."""

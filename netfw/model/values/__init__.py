@@ -1,0 +1,1 @@
+"""Values that attributes of resources consist of, and their checks."""
