@@ -21,7 +21,8 @@ from sqlalchemy import (
 from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Kind
 from netfw.model.values.common_fields import Status
-from netfw.server.db.schema.resource_tables import PORTS, STORED
+from netfw.server.db.schema.port_tables import PORTS
+from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import ASSIGNMENTS, STATUS_REPORTS
 from netfw.server.db.subscriptions.topic_contents import IS_ROUTER_PORT
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, select
 from netfw.model.values.address import IpAddress, IpNetwork, as_network
 from netfw.model.values.ids import NetworkId, PortId
 from netfw.server.db.resources.rows import AT_ONCE
-from netfw.server.db.schema.resource_tables import PORT_ADDRESS_PAIRS
+from netfw.server.db.schema.port_tables import PORT_ADDRESS_PAIRS
 
 SELECT_CONTAINING: Final = select(PORT_ADDRESS_PAIRS.c.port_id, PORT_ADDRESS_PAIRS.c.prefix).where(
     PORT_ADDRESS_PAIRS.c.network_id == bindparam("network"),

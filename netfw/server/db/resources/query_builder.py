@@ -29,14 +29,9 @@ from netfw.drivers.server.query import Query
 from netfw.errors import InvalidInput, nearest
 from netfw.model.resource import Kind
 from netfw.model.values.json_document import JsonDocument
-from netfw.server.db.schema.resource_tables import (
-    PORT_ADDRESSES,
-    PORT_GROUPS,
-    STORED,
-    TAGS,
-    TableMapping,
-    table_mapping,
-)
+from netfw.server.db.schema.port_tables import PORT_ADDRESSES, PORT_GROUPS
+from netfw.server.db.schema.resource_tables import STORED, TAGS, table_mapping
+from netfw.server.db.schema.table_mapping import TableMapping
 
 Condition = ColumnElement[bool]
 Values = tuple[Value, ...]

@@ -38,8 +38,9 @@ from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.journal.journal import Journal
 from netfw.server.db.journal.topics import NOTHING, TopicLinks, topic_links
 from netfw.server.db.resources.query_builder import conditions, selection, sort_columns, visible
-from netfw.server.db.schema.resource_tables import STORED, TAGS, TableMapping, table_mapping
+from netfw.server.db.schema.resource_tables import STORED, TAGS, table_mapping
 from netfw.server.db.schema.row_values import related_rows, row_values, unique_key_text
+from netfw.server.db.schema.table_mapping import TableMapping
 
 R = TypeVar("R", bound=Resource)
 

@@ -11,13 +11,8 @@ import orjson
 from sqlalchemy import Table
 
 from netfw.model.resource import Kind
-from netfw.server.db.schema.resource_tables import (
-    COMMON,
-    TAGS,
-    ColumnMapping,
-    TableMapping,
-    table_mapping,
-)
+from netfw.server.db.schema.resource_tables import TAGS, table_mapping
+from netfw.server.db.schema.table_mapping import COMMON, ColumnMapping, TableMapping
 
 Json = Mapping[str, Any]
 

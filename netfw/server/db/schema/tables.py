@@ -19,7 +19,7 @@ from netfw.server.db.schema.columns import (
     text,
     word,
 )
-from netfw.server.db.schema.resource_tables import METADATA
+from netfw.server.db.schema.table_mapping import METADATA
 
 POOLS: Final = Table(
     "pools",

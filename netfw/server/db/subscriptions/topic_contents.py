@@ -21,12 +21,8 @@ from netfw.model.values.device_owner import (
 )
 from netfw.server.db.journal.topics import source
 from netfw.server.db.resources.rows import AT_ONCE, Row, Rows
-from netfw.server.db.schema.resource_tables import (
-    PORT_GROUPS,
-    PORT_HOSTS,
-    PORT_PREPARED_HOSTS,
-    STORED,
-)
+from netfw.server.db.schema.port_tables import PORT_GROUPS, PORT_HOSTS, PORT_PREPARED_HOSTS
+from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import SUBSCRIPTIONS
 from netfw.state.dependencies import EVERYWHERE, ResourceRole, Role, is_known_everywhere
 

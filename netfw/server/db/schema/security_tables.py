@@ -1,0 +1,31 @@
+"""Tables of security groups, their rules and address groups."""
+
+from __future__ import annotations
+
+from netfw.model.resource import Kind
+from netfw.server.db.schema.table_mapping import (
+    flag_column,
+    id_column,
+    mapping,
+    number_column,
+    text_column,
+)
+
+_SECURITY_GROUP = (flag_column("stateful"), flag_column("shared"))
+_SECURITY_GROUP_RULE = (
+    id_column("security_group_id", refers="security_groups"),
+    text_column("direction"),
+    text_column("ethertype"),
+    text_column("protocol"),
+    number_column("port_range_min"),
+    number_column("port_range_max"),
+    text_column("remote_ip_prefix"),
+    id_column("remote_group_id"),
+    id_column("remote_address_group_id"),
+)
+_ADDRESS_GROUP = (flag_column("shared"),)
+SECURITY_TABLES = (
+    mapping(Kind.SECURITY_GROUP, "security_groups", _SECURITY_GROUP),
+    mapping(Kind.SECURITY_GROUP_RULE, "security_group_rules", _SECURITY_GROUP_RULE),
+    mapping(Kind.ADDRESS_GROUP, "address_groups", _ADDRESS_GROUP),
+)
