@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork
+from netfw.drivers.support.lease_options import INFINITE
 from netfw.model.subnet import Subnet
 from netfw.model.values.ids import NetworkId
 from netfw_drivers.dnsmasq.config.dhcp_hosts import network_domain
 from netfw_drivers.dnsmasq.config.dhcp_opts import network_opts
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
-from netfw_drivers.dnsmasq.config.settings import INFINITE, Settings
+from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import Mode, served, subnet_tag
 
 _IPV6_MTU = 1280

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,14 @@ from attrs import frozen
 from oslo_config import cfg
 
 from netfw.conf.paths import STATE_PATH, absolute_path
-from netfw.drivers.support.dhcp_option_text import check_domain
+from netfw.drivers.support.lease_options import LEASE_OPTIONS, check_lease_times, parse_domain
 from netfw.errors import ConfigError
 from netfw.model.values.address import IpAddress, as_address
 from netfw.model.values.text_validation import check_text
 
 COMMAND = "dnsmasq_command"
 """Option with the path of the program."""
-INFINITE = -1
 LEASE_LIMIT = 1 << 24
-_SHORTEST_LEASE = 120
-"""Minimum to which dnsmasq raises shorter leases."""
 
 OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
@@ -29,29 +25,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         default="$state_path/dhcp",
         help="Directory with one directory per network that is served.",
     ),
-    cfg.IntOpt(
-        "dhcp_lease_duration",
-        default=86400,
-        min=INFINITE,
-        help="Seconds that a lease lasts, 120 at least.  -1: for ever.",
-    ),
-    cfg.IntOpt(
-        "dhcp_renewal_time",
-        default=0,
-        min=0,
-        help="Seconds after which clients renew their lease (T1).  0: half of its duration.",
-    ),
-    cfg.IntOpt(
-        "dhcp_rebinding_time",
-        default=0,
-        min=0,
-        help="Seconds after which clients ask any server (T2).  0: 7/8 of the lease's duration.",
-    ),
-    cfg.StrOpt(
-        "dhcp_domain",
-        default="openstacklocal",
-        help="Domain of instances on networks that have none of their own.  Empty: none.",
-    ),
+    *LEASE_OPTIONS,
     cfg.ListOpt(
         "dnsmasq_dns_servers",
         default=[],
@@ -97,7 +71,7 @@ class Settings:
 
     confs: Path = Path(STATE_PATH, "dhcp")
     lease: int = 86400
-    """Seconds, or :data:`INFINITE`."""
+    """Seconds, or :data:`~netfw.drivers.support.lease_options.INFINITE`."""
     renewal: int = 0
     rebinding: int = 0
     domain: str = "openstacklocal"
@@ -120,18 +94,13 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
 
     :raises ConfigError: they contradict each other; the text says what to change.
     """
-    lease = options["dhcp_lease_duration"]
-    if lease != INFINITE and lease < _SHORTEST_LEASE:
-        raise ConfigError(
-            f"dhcp_lease_duration: less than {_SHORTEST_LEASE} seconds; -1 is for ever"
-        )
-    _check_times(options["dhcp_renewal_time"], options["dhcp_rebinding_time"], lease)
+    check_lease_times(options)
     return Settings(
         confs=_path(options, "dhcp_confs") or Path(STATE_PATH, "dhcp"),
-        lease=lease,
+        lease=options["dhcp_lease_duration"],
         renewal=options["dhcp_renewal_time"],
         rebinding=options["dhcp_rebinding_time"],
-        domain=_domain(options["dhcp_domain"]),
+        domain=parse_domain(options),
         dns_servers=tuple(map(_server, options["dnsmasq_dns_servers"])),
         local_resolv=options["dnsmasq_local_resolv"],
         config_file=_path(options, "dnsmasq_config_file"),
@@ -141,17 +110,6 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
         command=options[COMMAND],
         user=options["dnsmasq_user"],
     )
-
-
-def _check_times(renewal: int, rebinding: int, lease: int) -> None:
-    """Validate that renewal comes before rebinding, and both before the end of the lease."""
-    named = {"dhcp_renewal_time": renewal, "dhcp_rebinding_time": rebinding}
-    given = [(name, seconds) for name, seconds in named.items() if seconds]
-    if lease != INFINITE:
-        given.append(("dhcp_lease_duration", lease))
-    for (first, before), (second, after) in pairwise(given):
-        if before >= after:
-            raise ConfigError(f"{first}: {before} seconds are not less than {second}, {after}")
 
 
 def _path(options: Mapping[str, Any], name: str) -> Path | None:
@@ -164,15 +122,6 @@ def _path(options: Mapping[str, Any], name: str) -> Path | None:
     except ValueError as exc:
         raise ConfigError(f"{name}: {exc}") from exc
     return path
-
-
-def _domain(text: str) -> str:
-    try:
-        if text:
-            check_domain(text)
-    except ValueError as exc:
-        raise ConfigError(f"dhcp_domain: {exc}") from exc
-    return text.removesuffix(".")
 
 
 def _server(text: str) -> str:

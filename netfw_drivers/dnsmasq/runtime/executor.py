@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, assert_never, cast
 
+from netfw.drivers.support.lease_options import INFINITE
 from netfw.errors import BackendBroken, NetfwError, OperationRefused
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import (
@@ -25,7 +26,7 @@ from netfw.model.values.ids import NetworkId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.dnsmasq.config.file_parsers import find_leases, render_leases, without_leases
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
-from netfw_drivers.dnsmasq.config.settings import COMMAND, INFINITE, Settings
+from netfw_drivers.dnsmasq.config.settings import COMMAND, Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import unserved_reason
 from netfw_drivers.dnsmasq.plan.observed import Reload
 from netfw_drivers.dnsmasq.plan.steps import (

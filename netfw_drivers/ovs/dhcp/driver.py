@@ -9,11 +9,15 @@ from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
-from netfw.drivers.support.dhcp_option_text import check_domain
+from netfw.drivers.support.lease_options import (
+    INFINITE,
+    LEASE_OPTIONS,
+    check_lease_times,
+    parse_domain,
+)
 from netfw.drivers.values.events import Sink
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, PipelineHook, TableRequest
 from netfw.drivers.values.switch_contribution import SwitchContribution
-from netfw.errors import ConfigError
 from netfw.model.values.ids import PortId
 from netfw_drivers.ovs.common.options import SHARED_OPTIONS, openflow_directory
 from netfw_drivers.ovs.dhcp.plan.flows import TABLE, port_flows
@@ -22,7 +26,6 @@ from netfw_drivers.ovs.dhcp.plan.served_ports import served_port
 from netfw_drivers.ovs.dhcp.responder import DhcpResponder
 
 NAME = "dhcp"
-_SHORTEST_LEASE = 120
 
 
 class DhcpExtension(L2Extension):
@@ -36,30 +39,7 @@ class DhcpExtension(L2Extension):
     VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         *SHARED_OPTIONS,
-        cfg.IntOpt(
-            "dhcp_lease_duration",
-            default=86400,
-            min=-1,
-            help="Seconds that a lease lasts.  -1: for ever.",
-        ),
-        cfg.IntOpt(
-            "dhcp_renewal_time",
-            default=0,
-            min=0,
-            help="Seconds after which clients renew their lease (T1).  0: half of its duration.",
-        ),
-        cfg.IntOpt(
-            "dhcp_rebinding_time",
-            default=0,
-            min=0,
-            help="Seconds after which clients ask any server (T2).  0: 7/8 of the lease's "
-            "duration.",
-        ),
-        cfg.StrOpt(
-            "dhcp_domain",
-            default="openstacklocal",
-            help="Domain of instances on networks that have none of their own.  Empty: none.",
-        ),
+        *LEASE_OPTIONS,
     )
 
     def __init__(self, target: str, timeout: float, times: LeaseTimes, domain: str) -> None:
@@ -70,13 +50,8 @@ class DhcpExtension(L2Extension):
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         target = f"unix:{openflow_directory(options)}/{options['integration_bridge']}.mgmt"
-        times, domain = _times(options), options["dhcp_domain"]
-        try:
-            if domain:
-                check_domain(domain)
-        except ValueError as exc:
-            raise ConfigError(f"dhcp_domain: {exc}") from exc
-        return cls(target, options["ovsdb_timeout"], times, domain)
+        check_lease_times(options)
+        return cls(target, options["ovsdb_timeout"], _times(options), parse_domain(options))
 
     def describe(self) -> DriverInfo[Capability]:
         return DriverInfo(NAME)
@@ -111,20 +86,8 @@ class DhcpExtension(L2Extension):
 
 def _times(options: Mapping[str, Any]) -> LeaseTimes:
     duration = options["dhcp_lease_duration"]
-    if duration == -1:
-        duration = FOR_EVER
-    elif duration < _SHORTEST_LEASE:
-        raise ConfigError(
-            f"dhcp_lease_duration: less than {_SHORTEST_LEASE} seconds; -1 is for ever"
-        )
-    times = LeaseTimes(
-        duration=duration,
+    return LeaseTimes(
+        duration=FOR_EVER if duration == INFINITE else duration,
         renewal=options["dhcp_renewal_time"],
         rebinding=options["dhcp_rebinding_time"],
     )
-    if not times.t1 <= times.t2 <= duration:
-        raise ConfigError(
-            f"dhcp_renewal_time ({times.t1} seconds) has to come before dhcp_rebinding_time "
-            f"({times.t2}), and that before the end of the lease ({duration})"
-        )
-    return times

@@ -8,6 +8,7 @@ import signal
 import pytest
 from attrs import evolve
 
+from netfw.drivers.support.lease_options import INFINITE
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import (
     Net,
@@ -16,7 +17,6 @@ from netfw.testing.conformance.dhcp.factories import (
     server_port,
     wanted,
 )
-from netfw_drivers.dnsmasq.config.settings import INFINITE
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from netfw.drivers.support.lease_options import INFINITE
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.dhcp_option import DhcpOption
 from netfw.testing.conformance.dhcp.factories import a_subnet, a_subnet6, make_network
-from netfw_drivers.dnsmasq.config.settings import INFINITE
 from tests.lab.backends.dnsmasq.config.environment import Rig
 
 FOR_EVER = 0xFFFFFFFF

@@ -11,13 +11,14 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork, DhcpPort, ServerPort
+from netfw.drivers.support.lease_options import INFINITE
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw.model.values.dhcp_option import DhcpOption
 from netfw.model.values.ids import NetworkId, PortId, SubnetId
 from netfw.model.values.route import Route
 from netfw_drivers.dnsmasq.config.render import render_network, render_port
-from netfw_drivers.dnsmasq.config.settings import INFINITE, Settings
+from netfw_drivers.dnsmasq.config.settings import Settings
 
 NETWORK = NetworkId(UUID("11111111-0000-4000-8000-000000000000"))
 PORT = PortId(UUID("99999999-0000-4000-8000-000000000000"))

@@ -54,6 +54,8 @@ def test_options_become_settings() -> None:
         ("dnsmasq_dns_servers", ["192.0.2.53#0"]),
         ("dnsmasq_dns_servers", ["fe80::1%eth0"]),
         ("dhcp_renewal_time", 86400),
+        ("dhcp_renewal_time", 80000),
+        ("dhcp_renewal_time", 75600),
         ("dhcp_rebinding_time", 90000),
     ],
 )

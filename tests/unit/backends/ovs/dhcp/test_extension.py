@@ -144,6 +144,7 @@ def test_options_too_long_for_a_flow_are_refused_and_reach_no_switch(ip_version:
     [
         ({"dhcp_lease_duration": 60}, "dhcp_lease_duration"),
         ({"dhcp_renewal_time": 80000}, "dhcp_renewal_time"),
+        ({"dhcp_renewal_time": 75600}, "dhcp_renewal_time"),
         ({"dhcp_rebinding_time": 90000}, "dhcp_rebinding_time"),
         ({"dhcp_domain": "not a name"}, "dhcp_domain"),
     ],
