@@ -8,9 +8,9 @@ from ipaddress import IPv6Network
 from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.port import Port
+from netfw.model.renumbering import readdress, renumber
 from netfw.model.resource import Resource
 from netfw.model.subnet import Subnet
-from netfw.model.values.renumbering import readdress, renumber
 
 
 def renumbered(request: SetPrefix, resources: Collection[Resource]) -> tuple[Resource, ...]:

@@ -9,7 +9,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from attrs import evolve
 
 from netfw.drivers.values.agent_requests import EnsureGatewayPort, ReleaseGatewayPort
-from netfw.drivers.values.subscription import AGENT_TYPES, Service
+from netfw.drivers.values.subscription import Service, agent_service
 from netfw.errors import Conflict, NotFound
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
@@ -69,7 +69,7 @@ def routing_agent(host: str, resources: Iterable[Resource]) -> Agent:
 
 
 def _is_l2(agent: Agent) -> bool:
-    return AGENT_TYPES.get(agent.agent_type, Service.L2) is Service.L2
+    return agent_service(agent.agent_type) is Service.L2
 
 
 def agent_gateway_device_id(host: str) -> str:

@@ -37,7 +37,12 @@ AGENT_TYPES: Final[Mapping[str, Service]] = MappingProxyType(
         "Metadata agent": Service.METADATA,
     }
 )
-"""The agent types of netfw, each with its service; agents of other types are L2 agents."""
+"""The agent types of netfw, each with its service."""
+
+
+def agent_service(agent_type: str) -> Service:
+    """Return the service of agents of that type; agents of vendors are L2 agents."""
+    return AGENT_TYPES.get(agent_type, Service.L2)
 
 
 def _services(services: Iterable[Service]) -> frozenset[Service]:

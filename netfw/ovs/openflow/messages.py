@@ -181,7 +181,7 @@ def encoding_problem(flow: Flow) -> str:
     except struct_error:
         return f"its message would have more than {_LONGEST} octets"
     except (KeyError, AttributeError, TypeError, ValueError, OverflowError) as exc:
-        return f"it has what OpenFlow does not ({exc!r})"
+        return f"OpenFlow cannot express it ({exc!r})"
     return ""
 
 

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from netfw.drivers.server.query import Query
 from netfw.drivers.support.log_limit import SenderLimit
 from netfw.drivers.values.reports import Heartbeat, Report, ReportResult
-from netfw.drivers.values.subscription import AGENT_TYPES, Service
+from netfw.drivers.values.subscription import AGENT_TYPES, Service, agent_service
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind, Ref
@@ -32,9 +32,6 @@ LOG.addFilter(SenderLimit())
 
 ATTEMPTS = 3
 """Attempts, because two servers may receive the first heartbeats of an agent at the same moment."""
-
-_FORWARDING = (Service.L2, None)
-"""Services whose agents forward between hosts; agents of vendors are L2 agents."""
 
 
 @frozen
@@ -140,7 +137,7 @@ def _check_forwarding(agent: Agent) -> None:
     Others would send there what is for its host, and credentials for the service of that agent may
     be all that the sender has.
     """
-    if AGENT_TYPES.get(agent.agent_type) in _FORWARDING:
+    if agent_service(agent.agent_type) is Service.L2:
         return
     for name, problem, value in (
         ("tunneling_ip", "has no tunnels", agent.tunnel_address),

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
 from netfw.drivers.server.query import Query
-from netfw.drivers.values.subscription import AGENT_TYPES, Service
+from netfw.drivers.values.subscription import Service, agent_service
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
 from netfw.model.values.address import Mac
@@ -23,10 +23,10 @@ def gateway_device_id(host: str) -> str:
 
 def release_host_resources(unit: UnitOfWork, agent: Agent) -> None:
     """Release what the host of *agent*, which is deleted, had for it."""
-    service = AGENT_TYPES.get(agent.agent_type)
+    service = agent_service(agent.agent_type)
     if service is Service.L3:
         release_gateway_ports(unit, agent.host)
-    elif _is_l2(agent.agent_type) and not _has_l2_agent(unit, agent.host):
+    elif service is Service.L2 and not _has_l2_agent(unit, agent.host):
         HostMacs(unit.tx.connection).release(agent.host)
 
 
@@ -47,11 +47,6 @@ def is_mac_of_port(reader: Reader, mac: Mac) -> bool:
     return bool(reader.resources.find(Kind.PORT, Query(filters={"mac_address": (mac,)})))
 
 
-def _is_l2(agent_type: str) -> bool:
-    """Return whether agents of this type forward; agents of vendors are L2 agents."""
-    return AGENT_TYPES.get(agent_type) in (Service.L2, None)
-
-
 def _has_l2_agent(unit: UnitOfWork, host: str) -> bool:
     rows = unit.tx.resources.find(Kind.AGENT, Query(filters={"host": (host,)}))
-    return any(_is_l2(row.body["agent_type"]) for row in rows)
+    return any(agent_service(row.body["agent_type"]) is Service.L2 for row in rows)

@@ -302,4 +302,6 @@ def _generate_mac(tx: Transaction, base: str) -> Mac:
         mac = Mac(":".join((*base.split(":")[:3], *rest)))
         if not is_mac_of_port(tx, mac):
             return mac
-    raise Exhausted(f"ports have MAC addresses that begin as {base}: have dvr_base_mac be another")
+    raise Exhausted(
+        f"ports have MAC addresses that begin as {base}: set dvr_base_mac to another prefix"
+    )

@@ -14,11 +14,11 @@ from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, NotFound
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, IpAllocation, Port
+from netfw.model.renumbering import readdress, renumber
 from netfw.model.resource import Kind
 from netfw.model.subnet import Subnet
 from netfw.model.values.device_owner import DeviceOwner, is_dhcp, is_l3_agent_port
 from netfw.model.values.ids import NetworkId
-from netfw.model.values.renumbering import readdress, renumber
 from netfw.model.values.text_validation import counted
 from netfw.model.wire import parse, render
 from netfw.server.core.extension_drivers import ExtensionDrivers

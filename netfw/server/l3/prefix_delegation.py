@@ -18,11 +18,11 @@ from netfw.drivers.server.query import Query
 from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.port import Port
+from netfw.model.renumbering import renumber
 from netfw.model.resource import Kind
 from netfw.model.subnet import PROVISIONAL_PREFIX, Subnet
 from netfw.model.values.device_owner import ROUTER_INTERFACES, DeviceOwner, is_router_attachment
 from netfw.model.values.ids import SubnetId
-from netfw.model.values.renumbering import renumber
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.subnets import SubnetHandler
 from netfw.server.l3.router_interfaces import check_apart

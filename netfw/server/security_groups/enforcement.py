@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.support.rule_capabilities import required_capabilities
-from netfw.drivers.values.subscription import AGENT_TYPES, Service
+from netfw.drivers.values.subscription import Service, agent_service
 from netfw.errors import InvalidInput
 from netfw.model.resource import Kind, Ref
 from netfw.model.security_group import SecurityGroup, SecurityGroupRule
@@ -75,7 +75,7 @@ def _live_firewalls(unit: UnitOfWork) -> Iterator[frozenset[str] | None]:
     for at in range(0, len(live), _AT_ONCE):
         refs = [Ref(Kind.AGENT, id) for id in live[at : at + _AT_ONCE]]
         for row in unit.tx.resources.present(refs):
-            if AGENT_TYPES.get(row.body["agent_type"], Service.L2) is Service.L2:
+            if agent_service(row.body["agent_type"]) is Service.L2:
                 yield from _reported(row.body["configurations"])
 
 

@@ -22,7 +22,7 @@ from netfw.drivers.values.agent_requests import (
     SetPrefix,
 )
 from netfw.drivers.values.reports import Heartbeat, Report, RoleReport
-from netfw.drivers.values.subscription import AGENT_TYPES, Service, Subscription
+from netfw.drivers.values.subscription import Service, Subscription, agent_service
 from netfw.errors import NotFound, RequestError
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
@@ -67,7 +67,7 @@ def authorize_reports(caller: Caller, reports: Iterable[Report]) -> None:
     for report in reports:
         if isinstance(report, Heartbeat):
             _authorize_host(caller, report.agent.host)
-            _authorize_service(caller, {AGENT_TYPES.get(report.agent.agent_type, Service.L2)})
+            _authorize_service(caller, {agent_service(report.agent.agent_type)})
         else:
             _authorize_host(caller, report.host)
             is_role = isinstance(report, RoleReport)  # whatever service it names

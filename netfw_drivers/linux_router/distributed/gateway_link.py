@@ -166,11 +166,16 @@ class GatewayLink:
     ) -> bool:
         """Return whether the gateway's end in *found* is not as it should be, but for sysctls."""
         link = evolve(self.observed_in(found), sysctls=self.parameters(self.router))
-        stages = (
-            *link.plan_withdrawals(served, prepared),
-            *link.plan_gateway_end(served, prepared),
+        return bool(link.plan_all(served, prepared))
+
+    def plan_all(
+        self, served: Translations, prepared: Container[FloatingIpId] = ()
+    ) -> tuple[Stage, ...]:
+        """Plan the withdrawals, then the gateway's end."""
+        return (
+            *self.plan_withdrawals(served, prepared),
+            *self.plan_gateway_end(served, prepared),
         )
-        return bool(stages)
 
     def plan_withdrawals(
         self, served: Translations, prepared: Container[FloatingIpId] = ()

@@ -113,8 +113,4 @@ class ConvergedPlanner:
         found = None if link is None else self.read_gateway(link.router, link.network)
         if link is None or found is None or not served:
             return ()
-        now = link.observed_in(found)
-        return (
-            *now.plan_withdrawals(served, wanted.prepared),
-            *now.plan_gateway_end(served, wanted.prepared),
-        )
+        return link.observed_in(found).plan_all(served, wanted.prepared)

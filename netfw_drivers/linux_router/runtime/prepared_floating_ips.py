@@ -88,7 +88,7 @@ def plan_route_move(router: ConvergedRouter, nats: Nats) -> RouteMove | None:
     if link is None or not link.is_complete or not moved:
         return None
     prepared = router.prepared - moved.keys() | {id for id, each in moved.items() if each}
-    stages = (*link.plan_withdrawals(served, prepared), *link.plan_gateway_end(served, prepared))
+    stages = link.plan_all(served, prepared)
     return RouteMove(router=evolve(router, prepared=prepared), stages=stages)
 
 

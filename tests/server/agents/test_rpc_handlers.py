@@ -252,7 +252,7 @@ def test_no_port_and_no_host_have_one_mac(env: Agents, monkeypatch: pytest.Monke
     monkeypatch.setattr("random.getrandbits", lambda _: next(bits))
     assert env.ask(EnsureHostMac("h2")) == "fa:16:3f:00:00:09"
     monkeypatch.setattr("random.getrandbits", lambda _: 0)
-    with pytest.raises(Exhausted, match="have dvr_base_mac be another"):
+    with pytest.raises(Exhausted, match="set dvr_base_mac to another"):
         env.ask(EnsureHostMac("h3"))
 
 
