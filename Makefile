@@ -123,6 +123,8 @@ fuzz: packages $(READY) ## the long forms: policies, packets, histories and API 
 	@NETFW_LONG=1 $(PYTEST) -q -n 2 --timeout 1800 tests/unit
 	$(call STEP,property-based API requests: NETFW_API_SECONDS=3600)
 	@NETFW_LONG=1 $(PYTEST) -q tests/server/api/test_api_properties.py
+	$(call STEP,API requests drawn from the OpenAPI document)
+	@NETFW_LONG=1 $(PYTEST) -q --sandbox tests/system/server/test_openapi.py
 
 samples: packages $(READY) ## the samples, installed and run as their readers would
 	$(call STEP,samples)

@@ -13,13 +13,13 @@ TEXT_LENGTH = 255
 SHOWN_LENGTH = 60
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
-_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]*")
-_TOKEN = re.compile(r"[A-Za-z0-9_.:@/+=-]*")
-_PHYSICAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]*")
-_OPTION = re.compile(r"(tag:!?[A-Za-z0-9_-]+,)*[A-Za-z0-9][A-Za-z0-9-]*")
+LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]*")
+TOKEN = re.compile(r"[A-Za-z0-9_.:@/+=-]*")
+PHYSICAL_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]*")
+DHCP_OPTION_NAME = re.compile(r"(tag:!?[A-Za-z0-9_-]+,)*[A-Za-z0-9][A-Za-z0-9-]*")
 _SYNTAX = re.compile(r"[\"\\]|(^|\s)#|^\s|\s$")
-_PATH = re.compile(r"/[A-Za-z0-9_.:@/+-]*")
+SOCKET_PATH = re.compile(r"/[A-Za-z0-9_.:@/+-]*")
 _AUTODISCOVERY_NAMES = frozenset({"isatap", "localhost", "wpad"})
 """Names that hosts look up by themselves: a tunnel endpoint, the host itself, a web proxy."""
 
@@ -46,17 +46,19 @@ def check_text(text: str, limit: int = TEXT_LENGTH) -> None:
 
 def check_host(text: str) -> None:
     """Refuse text that cannot name a host, an agent's host or an availability zone."""
-    _check_alphabet(text, _HOST, "a host name", "A-Z a-z 0-9 _ . : @ -")
+    _check_alphabet(text, HOST, "a host name", "A-Z a-z 0-9 _ . : @ -")
 
 
 def check_token(text: str) -> None:
     """Refuse text that a file or a rule could parse as several words; empty is allowed."""
-    _check_alphabet(text, _TOKEN, "a plain word", "A-Z a-z 0-9 _ . : @ / + = -")
+    _check_alphabet(text, TOKEN, "a plain word", "A-Z a-z 0-9 _ . : @ / + = -")
 
 
 def check_physical_network(text: str) -> None:
     """Refuse text that cannot name a physical network in an agent's mappings."""
-    _check_alphabet(text, _PHYSICAL, "a physical network name", "A-Z a-z 0-9 _ . @ / + -", 64)
+    _check_alphabet(
+        text, PHYSICAL_NETWORK, "a physical network name", "A-Z a-z 0-9 _ . @ / + -", 64
+    )
 
 
 def check_dns_name(text: str) -> None:
@@ -65,7 +67,7 @@ def check_dns_name(text: str) -> None:
     if not text:
         return
     for label in text.removesuffix(".").split("."):
-        if not _LABEL.fullmatch(label):
+        if not LABEL.fullmatch(label):
             raise ValueError(
                 f"not a DNS name: {quote(text)} "
                 "(labels of 1 to 63 of A-Z a-z 0-9 -, no hyphen first or last)"
@@ -79,7 +81,9 @@ def is_autodiscovery_name(text: str) -> bool:
 
 def check_dhcp_option_name(text: str) -> None:
     """Require a DHCP option's name or number, with or without ``tag:`` prefixes."""
-    _check_alphabet(text, _OPTION, "a DHCP option name", "A-Z a-z 0-9 -, after tag:NAME,", 64)
+    _check_alphabet(
+        text, DHCP_OPTION_NAME, "a DHCP option name", "A-Z a-z 0-9 -, after tag:NAME,", 64
+    )
 
 
 def check_dhcp_option_value(text: str) -> None:
@@ -98,7 +102,7 @@ def check_dhcp_option_value(text: str) -> None:
 
 def check_socket_path(text: str) -> None:
     """Refuse text that cannot be the absolute path of a unix socket."""
-    _check_alphabet(text, _PATH, "an absolute socket path", "A-Z a-z 0-9 _ . : @ / + -", 107)
+    _check_alphabet(text, SOCKET_PATH, "an absolute socket path", "A-Z a-z 0-9 _ . : @ / + -", 107)
 
 
 def _check_alphabet(

@@ -2,6 +2,7 @@
 
 A codec's ``parse`` takes anything and raises ``ValueError`` with a sentence, or :class:`CodecError`
 with several and where they are.  Its ``render`` returns only str, int, bool, None, list and dict.
+Its ``schema`` is the JSON Schema of its values; ``parse`` may accept more, as clients write it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from netfw.model.values.text_validation import quote
 T = TypeVar("T")
 
 Json = str | int | bool | None | list[Any] | dict[str, Any]
+Schema = Mapping[str, Any]
+"""A JSON Schema."""
+NULL: Final[Schema] = {"type": "null"}
 
 
 class Absent:
@@ -57,6 +61,9 @@ def join(step: str, path: str) -> str:
 class Codec(Protocol[T]):
     """Reads and writes values of one type."""
 
+    @property
+    def schema(self) -> Schema: ...
+
     def parse(self, raw: object) -> T: ...
 
     def render(self, value: T) -> Json | Absent: ...
@@ -64,10 +71,11 @@ class Codec(Protocol[T]):
 
 @frozen
 class Scalar(Generic[T]):
-    """A codec made of two functions."""
+    """A codec made of two functions; an empty schema is that of any value."""
 
     parse: Callable[[object], T]
     render: Callable[[T], Json | Absent]
+    schema: Schema = field(factory=dict, eq=False, repr=False)
 
 
 @frozen
@@ -77,6 +85,10 @@ class Nullable(Generic[T]):
     codec: Codec[T]
     instead: Any = None
     silent: bool = field(default=False, kw_only=True)
+
+    @property
+    def schema(self) -> Schema:
+        return or_null(self.codec.schema)
 
     def parse(self, raw: object) -> T | Any:
         return self.instead if raw is None else self.codec.parse(raw)
@@ -95,6 +107,10 @@ class Listed(Generic[T]):
     gather: Callable[[Iterable[T]], Any] = tuple
     limit: int = LIST_LENGTH
     silent: bool = field(default=False, kw_only=True)
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "array", "items": self.codec.schema, "maxItems": self.limit}
 
     def parse(self, raw: object) -> Any:
         if not isinstance(raw, list | tuple):
@@ -128,11 +144,32 @@ class Several:
 
     codec: Listed[Any]
 
+    @property
+    def schema(self) -> Schema:
+        return self.codec.schema
+
     def parse(self, raw: object) -> Any:
         return self.codec.parse(raw)
 
     def render(self, value: tuple[Any, ...]) -> Json | Absent:
         return self.codec.render(value) if len(value) > 1 else ABSENT
+
+
+def or_null(schema: Schema) -> Schema:
+    """Return the schema of null and the values of *schema*."""
+    if not schema or NULL in schema.get("anyOf", ()):
+        return schema
+    return {"anyOf": [schema, NULL]}
+
+
+def object_schema(
+    properties: Mapping[str, Schema], required: Iterable[str] = (), *, more: bool = False
+) -> Schema:
+    """Return the schema of objects; *more*: with any other names."""
+    schema: dict[str, Any] = {"type": "object", "properties": dict(properties)}
+    if needed := sorted(required):
+        schema["required"] = needed
+    return schema if more else {**schema, "additionalProperties": False}
 
 
 def describe(raw: object) -> str:

@@ -21,7 +21,17 @@ from attrs import field, frozen
 
 from netfw.errors import nearest
 from netfw.model.values.validation import InvalidValue
-from netfw.model.wire.codec import ABSENT, Absent, Codec, CodecError, Json, describe
+from netfw.model.wire.codec import (
+    ABSENT,
+    Absent,
+    Codec,
+    CodecError,
+    Json,
+    Schema,
+    describe,
+    object_schema,
+    or_null,
+)
 from netfw.model.wire.scalars import DOCUMENT
 
 T = TypeVar("T")
@@ -46,6 +56,10 @@ class Field(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the object that hold it; messages use the first."""
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """The schemas of these names."""
 
     def read(self, body: Body) -> Any | Absent:
         """Return the field's value, as far as *body* has it.
@@ -72,6 +86,10 @@ class Attribute:
     @property
     def names(self) -> tuple[str, ...]:
         return (self.name,)
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        return {self.name: self.codec.schema}
 
     def read(self, body: Body) -> Any | Absent:
         if self.name not in body:
@@ -103,6 +121,10 @@ class Inline:
     @property
     def names(self) -> tuple[str, ...]:
         return self.shape.names
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        return {name: or_null(each) for name, each in self.shape.schemas.items()}
 
     def read(self, body: Body) -> Any | Absent:
         mine = {name: body[name] for name in self.names if name in body}
@@ -158,6 +180,18 @@ class ObjectCodec(Generic[T]):
     def _without_default(self) -> frozenset[str]:
         fields: tuple[attrs.Attribute[Any], ...] = attrs.fields(self.cls)  # type: ignore[arg-type]
         return frozenset(each.name for each in fields if each.default is attrs.NOTHING)
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """The schemas of all names."""
+        found = {name: each for part in self.parts for name, each in part.schemas.items()}
+        return {**found, **{each.name: each.codec.schema for each in self.derived}}
+
+    @property
+    def schema(self) -> Schema:
+        needed = {each for each in self._required if self._path(each) in self._known}
+        required = {self._path(each) for each in needed}
+        return object_schema(self.schemas, required, more=self.rest is not None)
 
     def parse(self, raw: object, aliases: Collection[str] = ()) -> T:
         """Return the value that *raw* describes.
@@ -266,6 +300,19 @@ class Tagged:
 
     tag: str
     shapes: Mapping[str, ObjectCodec[Any]]
+
+    @property
+    def schema(self) -> Schema:
+        return {
+            "oneOf": [
+                {
+                    **shape.schema,
+                    "properties": {self.tag: {"const": word}, **shape.schemas},
+                    "required": [self.tag, *shape.schema.get("required", ())],
+                }
+                for word, shape in self.shapes.items()
+            ]
+        }
 
     def parse(self, raw: object) -> Any:
         if not isinstance(raw, Mapping):

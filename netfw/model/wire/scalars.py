@@ -14,12 +14,14 @@ from netfw.errors import nearest
 from netfw.model.binding import check_vif_type
 from netfw.model.router import VRIDS
 from netfw.model.subnet import PREFIX_DELEGATION
+from netfw.model.values import text_validation
 from netfw.model.values.address import IpAddress, IpNetwork, Mac, as_address, as_network
 from netfw.model.values.device_names import check_device_name
 from netfw.model.values.json_document import JsonDocument
 from netfw.model.values.port_range import PortRange
 from netfw.model.values.protocol import NAMES, NUMBERS
 from netfw.model.values.text_validation import (
+    TEXT_LENGTH,
     check_dhcp_option_name,
     check_dhcp_option_value,
     check_dns_name,
@@ -31,7 +33,16 @@ from netfw.model.values.text_validation import (
     quote,
 )
 from netfw.model.values.validation import InvalidValue
-from netfw.model.wire.codec import ABSENT, Absent, CodecError, Json, Scalar, describe
+from netfw.model.wire.codec import (
+    ABSENT,
+    NULL,
+    Absent,
+    CodecError,
+    Json,
+    Scalar,
+    Schema,
+    describe,
+)
 
 E = TypeVar("E", bound=enum.Enum)
 
@@ -42,13 +53,18 @@ _UUID = re.compile(
     r"(?i)[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.ASCII
 )
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
+_PRINTABLE = "[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]"
 _INTERFACE = re.compile(r"[0-9A-Fa-f.:]+/[0-9]{1,3}")
+_LABEL = text_validation.LABEL.pattern
 _RANGE = re.compile(r"([0-9]{1,5}):([0-9]{1,5})")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 
 
-def text(check: Callable[[str], object] | None = None) -> Scalar[str]:
-    """Return a codec of one line of text that *check* accepts."""
+def text(
+    check: Callable[[str], object] | None = None,
+    pattern: str = f"{_PRINTABLE}*",
+) -> Scalar[str]:
+    """Return a codec of one line of text that *check* accepts; *pattern* is for its schema."""
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str):
@@ -58,7 +74,9 @@ def text(check: Callable[[str], object] | None = None) -> Scalar[str]:
             check(raw)
         return str(raw)
 
-    return Scalar(parse, str)
+    return Scalar(
+        parse, str, {"type": "string", "maxLength": TEXT_LENGTH, "pattern": f"^{pattern}$"}
+    )
 
 
 def integer(least: int, most: int) -> Scalar[int]:
@@ -73,7 +91,7 @@ def integer(least: int, most: int) -> Scalar[int]:
             raise ValueError(f"{describe(raw)} is outside {least} to {most}")
         return int(raw)
 
-    return Scalar(parse, int)
+    return Scalar(parse, int, {"type": "integer", "minimum": least, "maximum": most})
 
 
 def choice(words: type[E], fold: bool = False) -> Scalar[E]:
@@ -88,7 +106,8 @@ def choice(words: type[E], fold: bool = False) -> Scalar[E]:
             raise ValueError(f"{describe(raw)} is none of {', '.join(names)}{near}")
         return word
 
-    return Scalar(parse, lambda word: str(word.value))
+    schema = {"type": "string", "enum": [word.value for word in words]}
+    return Scalar(parse, lambda word: str(word.value), schema)
 
 
 def _folded(word: str, fold: bool) -> str:
@@ -235,35 +254,57 @@ def _check_filled(value: str) -> None:
 
 
 TEXT = text()
-TAG = text(_check_filled)
-HOST = text(check_host)
-HOST_OR_EMPTY = text(_empty_or(check_host))
-TOKEN = text(check_token)
-DNS_NAME = text(check_dns_name)
-PHYSICAL_NETWORK = text(check_physical_network)
-DHCP_OPTION_NAME = text(check_dhcp_option_name)
+TAG = text(_check_filled, f"{_PRINTABLE}+")
+HOST = text(check_host, text_validation.HOST.pattern)
+HOST_OR_EMPTY = text(_empty_or(check_host), f"({text_validation.HOST.pattern})?")
+TOKEN = text(check_token, text_validation.TOKEN.pattern)
+DNS_NAME = text(check_dns_name, rf"({_LABEL}(\.{_LABEL})*\.?)?")
+PHYSICAL_NETWORK = text(check_physical_network, text_validation.PHYSICAL_NETWORK.pattern)
+DHCP_OPTION_NAME = text(check_dhcp_option_name, text_validation.DHCP_OPTION_NAME.pattern)
 DHCP_OPTION_VALUE = text(check_dhcp_option_value)
 DEVICE_NAME = text(check_device_name)
-SOCKET_PATH = text(check_socket_path)
+SOCKET_PATH = text(check_socket_path, text_validation.SOCKET_PATH.pattern)
 VIF_TYPE = text(check_vif_type)
 
-BOOLEAN: Scalar[bool] = Scalar(_parse_boolean, bool)
+BOOLEAN: Scalar[bool] = Scalar(_parse_boolean, bool, {"type": "boolean"})
 REVISION = integer(0, 2**63 - 1)
 NUMBER = integer(0, 2**32 - 1)
 PORT_NUMBER = integer(1, 65535)
 VRID = integer(VRIDS[0], VRIDS[-1])
-IP_VERSION: Scalar[int] = Scalar(_parse_ip_version, int)
+IP_VERSION: Scalar[int] = Scalar(_parse_ip_version, int, {"type": "integer", "enum": [4, 6]})
 
-ID: Scalar[Any] = Scalar(_parse_id, str)
-SUBNET_POOL: Scalar[Any] = Scalar(_parse_subnet_pool, str)
-ADDRESS: Scalar[IpAddress] = Scalar(_parse_address, str)
-PREFIX: Scalar[IpNetwork] = Scalar(_parse_prefix, str)
-PREFIX_OR_ADDRESS: Scalar[IpNetwork] = Scalar(_parse_prefix, _render_prefix)
-CIDR: Scalar[IpNetwork] = Scalar(_parse_cidr, str)
+_ID: Schema = {"type": "string", "format": "uuid"}
+_ADDRESS: Schema = {
+    "anyOf": [{"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"}]
+}
+_PREFIX: Schema = {"type": "string", "format": "ip-prefix", "maxLength": ADDRESS_LENGTH}
+_MAC: Schema = {"type": "string", "pattern": "^([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$"}
+
+ID: Scalar[Any] = Scalar(_parse_id, str, _ID)
+SUBNET_POOL: Scalar[Any] = Scalar(
+    _parse_subnet_pool, str, {"anyOf": [_ID, {"const": PREFIX_DELEGATION}]}
+)
+ADDRESS: Scalar[IpAddress] = Scalar(_parse_address, str, _ADDRESS)
+PREFIX: Scalar[IpNetwork] = Scalar(_parse_prefix, str, _PREFIX)
+PREFIX_OR_ADDRESS: Scalar[IpNetwork] = Scalar(
+    _parse_prefix, _render_prefix, {"anyOf": [_PREFIX, *_ADDRESS["anyOf"]]}
+)
+CIDR: Scalar[IpNetwork] = Scalar(_parse_cidr, str, _PREFIX)
 """A prefix whose host bits do not matter: they are cleared."""
-DOCUMENT: Scalar[JsonDocument] = Scalar(_parse_document, JsonDocument.content)
-MAC: Scalar[Mac] = Scalar(_parse_mac, str)
-TIME: Scalar[datetime] = Scalar(_parse_time, _render_time)
-PROTOCOL: Scalar[int | None] = Scalar(_parse_protocol, _render_protocol)
-PORT_RANGE: Scalar[PortRange] = Scalar(_parse_port_range, str)
-SINGLE_PORT: Scalar[PortRange] = Scalar(_parse_single_port, _render_single_port)
+DOCUMENT: Scalar[JsonDocument] = Scalar(_parse_document, JsonDocument.content, {"type": "object"})
+MAC: Scalar[Mac] = Scalar(_parse_mac, str, _MAC)
+TIME: Scalar[datetime] = Scalar(
+    _parse_time, _render_time, {"type": "string", "format": "date-time"}
+)
+PROTOCOL_SCHEMA: Schema = {
+    "anyOf": [
+        {"type": "string", "enum": ["any", *NUMBERS]},
+        {"type": "string", "pattern": "^(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])$"},
+        NULL,
+    ]
+}
+PROTOCOL: Scalar[int | None] = Scalar(_parse_protocol, _render_protocol, PROTOCOL_SCHEMA)
+PORT_RANGE: Scalar[PortRange] = Scalar(
+    _parse_port_range, str, {"type": "string", "pattern": "^[0-9]{1,5}:[0-9]{1,5}$"}
+)
+SINGLE_PORT: Scalar[PortRange] = Scalar(_parse_single_port, _render_single_port, PORT_NUMBER.schema)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from netfw.model.wire.codec import Absent
+from netfw.server.api.schema.paths import collection_path
 from netfw.server.api.schema.resource_schema import ApiAttribute, ApiResource, Verb
 
 _HEAD = (
@@ -17,20 +18,17 @@ _HEAD = (
 def reference(resources: Iterable[ApiResource]) -> str:
     """Render all resources as Markdown: URLs, verbs and attributes."""
     every = tuple(resources)
-    collections = {each.name: each.collection for each in every}
+    by_name = {each.name: each for each in every}
     lines: list[str] = []
     for each in every:
-        lines += ["", f"## {each.name}", "", *_paths(each, collections), "", *_HEAD]
+        lines += ["", f"## {each.name}", "", *_paths(each, by_name), "", *_HEAD]
         lines += [_row(attribute) for attribute in each.attributes]
         lines += _notes(each)
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
-def _paths(resource: ApiResource, collections: dict[str, str]) -> Iterator[str]:
-    base = "/v2.0/"
-    if resource.parent is not None:
-        base += f"{collections[resource.parent]}/{{{resource.parent_attribute}}}/"
-    base += resource.collection
+def _paths(resource: ApiResource, by_name: Mapping[str, ApiResource]) -> Iterator[str]:
+    base = collection_path(resource, by_name)
     whole, member = f"`{base}`", f"`{base}/{{{resource.identity}}}`"
     listed = resource.listed and Verb.SHOW in resource.verbs
     is_readable = resource.member_shown and Verb.SHOW in resource.verbs

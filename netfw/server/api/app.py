@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import time
@@ -23,6 +24,7 @@ from netfw.server.api.auth_protocols import Identity, Policy
 from netfw.server.api.controller import Controller
 from netfw.server.api.error_responses import no_such_path, to_response, unexpected
 from netfw.server.api.events import PublishingPlugin
+from netfw.server.api.openapi import openapi_document
 from netfw.server.api.query_params import parse_query_string
 from netfw.server.api.request import PUBLIC_URL, ApiRequest
 from netfw.server.api.request_body import RequestLimits, check_length
@@ -53,6 +55,7 @@ class Application:
     ) -> None:
         self._public_url = public_url.rstrip("/")
         self._registry, self._identity, self._limits = registry, identity, limits
+        self._openapi = functools.cache(lambda: openapi_document(registry))
         self._routes = Routes(registry.resources)
         self._controller = Controller(registry.resources, plugins, policy, limits)
         self._tagging = Tagging(self._controller, plugins, policy)
@@ -93,7 +96,7 @@ class Application:
         try:
             parts = path_of(environ)
             check_length(environ, self._limits.body)
-            response = discovery.describe_api(parts, environ, self._registry)
+            response = discovery.describe_api(parts, environ, self._registry, self._openapi)
             if response is None:
                 requester = environ[REQUESTER] = self._identity(environ)
                 if parts[0] != discovery.VERSION:

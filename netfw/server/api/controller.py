@@ -16,7 +16,7 @@ from netfw.server.api.auth_protocols import Policy
 from netfw.server.api.pagination import page_links
 from netfw.server.api.query_params import QueryParser
 from netfw.server.api.request import ApiRequest, ApiResponse
-from netfw.server.api.request_body import RequestLimits
+from netfw.server.api.request_body import MAX_BULK, RequestLimits
 from netfw.server.api.schema.resource_schema import ApiAction, ApiResource, Verb
 from netfw.server.api.schema.validation import (
     Validator,
@@ -25,9 +25,6 @@ from netfw.server.api.schema.validation import (
     for_create,
     for_update,
 )
-
-MAX_BULK = 10_000
-"""Resources that one request can create."""
 
 
 @frozen(kw_only=True)

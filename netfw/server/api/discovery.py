@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from netfw.drivers.server.api_extension import ExtensionInfo
@@ -13,20 +13,26 @@ from netfw.server.api.request import ApiResponse, base_url
 from netfw.server.api.resource_registry import ResourceRegistry
 
 VERSION = "v2.0"
+OPENAPI = "openapi.json"
 
 
 def describe_api(
-    parts: tuple[str, ...], environ: Mapping[str, Any], registry: ResourceRegistry
+    parts: tuple[str, ...],
+    environ: Mapping[str, Any],
+    registry: ResourceRegistry,
+    openapi: Callable[[], Mapping[str, Any]],
 ) -> ApiResponse | None:
     """Return the versions at ``/``, the resources at ``/v2.0/``, and ``None`` for other paths.
 
-    These two documents need no identity.
+    These documents need no identity, nor does *openapi* at ``/v2.0/openapi.json``.
 
     :raises HttpError: the method is not ``GET``.
     """
-    if parts and parts != (VERSION,):
+    if parts not in ((), (VERSION,), (VERSION, OPENAPI)):
         return None
     _require_get(environ)
+    if parts == (VERSION, OPENAPI):
+        return ApiResponse(status=200, body=openapi())
     if not parts:
         link = {"rel": "self", "href": f"{base_url(environ)}/{VERSION}/"}
         version = {"id": VERSION, "status": "CURRENT", "links": [link]}

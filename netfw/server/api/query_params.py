@@ -28,6 +28,8 @@ from netfw.server.api.schema.resource_schema import ApiAttribute, ApiResource
 
 TAG_FILTERS = ("tags", "tags-any", "not-tags", "not-tags-any")
 LONGEST_VALUE = 4096
+MAX_ROWS = 10**9 - 1
+"""The largest number of rows that a client can name."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _SYNONYMS = {"tenant_id": "project_id"}
@@ -232,7 +234,7 @@ def _number(name: str, values: list[str]) -> int:
     text = _last(values)
     if not text:
         return 0
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_ROWS))):
         raise InvalidInput({name: f"{quote(text)} is not a number of rows"})
     return int(text)
 

@@ -12,6 +12,8 @@ from attrs import frozen
 from netfw.http.http_error import HttpError, malformed
 from netfw.model.values.text_validation import quote
 
+MAX_BULK = 10_000
+"""Resources that one request can create."""
 PLAIN_BRACKETS = 24
 """A body with fewer brackets cannot exceed the depth limit, so the depth is not computed."""
 

@@ -18,7 +18,8 @@ from netfw.drivers.server.query import Body, RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
 from netfw.model.wire import Json
 from netfw.server.api.auth_protocols import PolicyOperation
-from netfw.server.api.policy.evaluation import Decision, Decisions, Predicate
+from netfw.server.api.policy.evaluation import Decision, Decisions
+from netfw.server.api.policy.predicates import Predicate
 from netfw.server.api.policy.rules import Rules, compile_rules, declared_rules, parse_policy_file
 from netfw.server.api.policy.target import Lookup, Row, Rows
 from netfw.server.api.reloading_file import ReloadingFile

@@ -9,28 +9,27 @@ from __future__ import annotations
 import ast
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from oslo_policy.policy import AndCheck, Check, NotCheck, OrCheck, RuleCheck, RuleDefault
 
 from netfw.drivers.server.query import RequestContext
 from netfw.errors import nearest
+from netfw.server.api.policy.predicates import (
+    Predicate,
+    Target,
+    attribute_equals,
+    field_predicate,
+    is_field_match,
+)
 
 REQUESTER_WORDS = ("project_id", "tenant_id", "user_id", "is_admin")
 """Words left of a colon, besides ``role``, ``rule``, ``field`` and literals."""
 
-_FIELD = re.compile(r"(?P<resource>[^:=]+):(?P<name>[^=~]+)=(?P<regular>~?)(?P<value>.*)", re.S)
 _ONE_ATTRIBUTE = re.compile(r"%\((?P<name>[^)]+)\)s")
 
 
-class Target(Protocol):
-    """The target of a rule; raises ``KeyError`` for a missing attribute."""
-
-    def __getitem__(self, name: str, /) -> Any: ...
-
-
-Predicate = Callable[[Target], bool]
 Decision = bool | Predicate
 Tree = Any
 """A check of oslo.policy."""
@@ -70,11 +69,11 @@ def walk(tree: Tree) -> Iterator[Tree]:
 def _validate_check(check: Check) -> None:
     if isinstance(check, RuleCheck | _ROLE):
         return
-    if not isinstance(check, _GENERIC):
-        raise ValueError(f"{check}: checks that call other services are not supported")
     if check.kind == "field":
-        if not _FIELD.fullmatch(check.match):
+        if not is_field_match(check.match):
             raise ValueError(f"{check}: write such as field:port:device_owner=~^network:")
+    elif not isinstance(check, _GENERIC):
+        raise ValueError(f"{check}: checks that call other services are not supported")
     elif check.kind not in REQUESTER_WORDS and _literal(check.kind) is None:
         hint = nearest(check.kind, (*REQUESTER_WORDS, "role", "rule", "field"))
         raise ValueError(f"{check}: requesters have no {check.kind!r}{hint}")
@@ -129,7 +128,7 @@ class Decisions:
 
     def _compare(self, kind: str, match: str) -> Decision:
         if kind == "field":
-            return _field(match)
+            return field_predicate(match)
         wanted = self._words.get(kind)
         if wanted is None:
             wanted = _literal(kind)
@@ -138,7 +137,7 @@ class Decisions:
         if "%" not in match:
             return match == wanted
         if one := _ONE_ATTRIBUTE.fullmatch(match):
-            return _equals(one["name"], wanted)
+            return attribute_equals(one["name"], wanted)
         return lambda target: _fill(match, target) == wanted
 
 
@@ -154,35 +153,6 @@ def _fill(match: str, target: Target) -> str | None:
         return match % target
     except KeyError:
         return None
-
-
-def _equals(name: str, wanted: str) -> Predicate:
-    def predicate(target: Target) -> bool:
-        try:
-            found = target[name]
-            return found == wanted or str(found) == wanted
-        except KeyError:
-            return False
-
-    return predicate
-
-
-def _field(match: str) -> Predicate:
-    """Evaluate ``field:<resource>:<attribute>=<value>``, or ``=~<regular expression>``."""
-    found = _FIELD.fullmatch(match)
-    assert found is not None, "parse() refuses others"
-    name, value = found["name"], found["value"]
-    if not found["regular"]:
-        return _equals(name, value)
-    pattern = re.compile(value)
-
-    def predicate(target: Target) -> bool:
-        try:
-            return pattern.match(str(target[name])) is not None
-        except KeyError:
-            return False
-
-    return predicate
 
 
 def _undecided(parts: Sequence[Decision]) -> list[Predicate]:

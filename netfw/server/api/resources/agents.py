@@ -16,7 +16,9 @@ from netfw.server.api.schema.resource_schema import (
 )
 
 _TYPES = {name.casefold(): name for name in ("DHCP agent", "L3 agent", "Open vSwitch agent")}
-_TYPE = Scalar(lambda raw: _TYPES.get(str(raw).casefold(), TEXT.parse(raw)), TEXT.render)
+_TYPE = Scalar(
+    lambda raw: _TYPES.get(str(raw).casefold(), TEXT.parse(raw)), TEXT.render, TEXT.schema
+)
 """Clients ask for a ``DHCP Agent``, and databases that others use find it."""
 _FOR_ADMINS = dict.fromkeys(Verb, ADMIN)
 

@@ -34,6 +34,7 @@ from netfw.server.api.resources.common import (
     ROUTE,
     STANDARD,
     STATUS_SHOWN,
+    TAGS,
     TIMES,
     ZONE_HINTS,
     ZONES_SHOWN,
@@ -84,7 +85,9 @@ NETWORK = ApiResource(
             name="router:external", codec=FLAG, default=False, checks=FOR_ADMINS, sortable=True
         ),
         ApiAttribute(name="is_default", codec=FLAG, default=False, checks=FOR_ADMINS),
-        ApiAttribute(name="mtu", codec=Null(Scalar(NUMBER.parse, _chosen)), sortable=True),
+        ApiAttribute(
+            name="mtu", codec=Null(Scalar(NUMBER.parse, _chosen, NUMBER.schema)), sortable=True
+        ),
         *(
             ApiAttribute(name=name, codec=codec, checks=ONLY_ADMINS)
             for name, codec in _PROVIDER.items()
@@ -103,6 +106,7 @@ NETWORK = ApiResource(
         ZONES_SHOWN,
         read_only("ipv4_address_scope", Nullable(ID)),
         read_only("ipv6_address_scope", Nullable(ID)),
+        read_only("vlan_transparent", Nullable(FLAG)),
     ),
 )
 
@@ -118,6 +122,7 @@ SEGMENT = ApiResource(
         read_only("physical_network", _PHYSICAL, filterable=True),
         read_only("segmentation_id", _NUMBER, filterable=True),
         read_only("description", TEXT),
+        read_only("tags", TAGS.codec),
         REVISION_NUMBER,
         *TIMES,
     ),

@@ -31,7 +31,7 @@ from netfw.server.api.resources.common import (
     STATUS_SHOWN,
     read_only,
 )
-from netfw.server.api.schema.request_codecs import Null, Record
+from netfw.server.api.schema.request_codecs import FLAG, Null, Record
 from netfw.server.api.schema.resource_schema import (
     MEMBER,
     NETWORK_OWNER,
@@ -134,6 +134,7 @@ PORT = ApiResource(
         read_only("binding:vif_type", VIF_TYPE, filterable=True, checks={Verb.SHOW: SERVICE}),
         read_only("binding:vif_details", VIF_DETAILS, checks={Verb.SHOW: SERVICE}),
         read_only("ip_allocation", choice(IpAllocation), filterable=True),
+        read_only("propagate_uplink_status", FLAG),
     ),
 )
 

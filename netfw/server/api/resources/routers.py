@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from netfw.model.floating_ip import ForwardedProtocol
-from netfw.model.wire.codec import Json, Listed, Nullable, Scalar
+from netfw.model.wire.codec import Json, Listed, Nullable, Scalar, or_null
 from netfw.model.wire.scalars import (
     ADDRESS,
+    DNS_NAME,
     DOCUMENT,
     ID,
     PORT_NUMBER,
@@ -85,7 +86,7 @@ ROUTER = ApiResource(
         STATUS_REASON,
         ApiAttribute(
             name="external_gateway_info",
-            codec=Scalar(_parse_gateway, _as_it_is),
+            codec=Scalar(_parse_gateway, _as_it_is, or_null(_GATEWAY.schema)),
             default=None,
             filterable=False,
             inner={"enable_snat": FOR_ADMINS, "external_fixed_ips": FOR_ADMINS},
@@ -155,6 +156,9 @@ FLOATING_IP = ApiResource(
         read_only("router_id", Nullable(ID), filterable=True, sortable=True),
         STATUS_SHOWN,
         STATUS_REASON,
+        read_only("dns_name", DNS_NAME),
+        read_only("dns_domain", DNS_NAME),
+        read_only("qos_policy_id", Nullable(ID)),
         read_only("port_details", Nullable(DOCUMENT)),
         read_only("port_forwardings", Listed(DOCUMENT)),
     ),

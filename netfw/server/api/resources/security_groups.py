@@ -38,9 +38,9 @@ def _parse_port(raw: object) -> int:
 
 
 _NUMBER = integer(-(2**63), 2**63 - 1)
-_PORT = Nullable(Scalar(_parse_port, int))
-_PROTOCOL: Scalar[Any] = Scalar(_parse_protocol, lambda value: value)
-_PREFIX: Scalar[str] = Scalar(_parse_prefix, str)
+_PORT = Nullable(Scalar(_parse_port, int, integer(0, 65535).schema))
+_PROTOCOL: Scalar[Any] = Scalar(_parse_protocol, lambda value: value, PROTOCOL.schema)
+_PREFIX: Scalar[str] = Scalar(_parse_prefix, str, CIDR.schema)
 
 SECURITY_GROUP = ApiResource(
     name="security_group",

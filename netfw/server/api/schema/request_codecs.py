@@ -14,8 +14,19 @@ from attrs import field, frozen
 
 from netfw.errors import nearest
 from netfw.model.values.text_validation import check_text
-from netfw.model.wire.codec import ABSENT, Absent, Codec, CodecError, Json, Scalar, describe
-from netfw.model.wire.scalars import text
+from netfw.model.wire.codec import (
+    ABSENT,
+    Absent,
+    Codec,
+    CodecError,
+    Json,
+    Scalar,
+    Schema,
+    describe,
+    object_schema,
+    or_null,
+)
+from netfw.model.wire.scalars import BOOLEAN, text
 
 _FLAGS: Mapping[object, bool] = {
     word: word in ("true", "1", "t", "on", "y", "yes")
@@ -46,7 +57,7 @@ def _parse_flag(raw: object) -> bool:
     return _FLAGS[word]
 
 
-FLAG: Scalar[bool] = Scalar(_parse_flag, bool)
+FLAG: Scalar[bool] = Scalar(_parse_flag, bool, BOOLEAN.schema)
 """A boolean, also as the words and numbers that clients send."""
 
 
@@ -59,7 +70,7 @@ def long_text(limit: int) -> Scalar[str]:
         check_text(raw, limit)
         return raw
 
-    return Scalar(parse, str)
+    return Scalar(parse, str, {"type": "string", "maxLength": limit})
 
 
 def checked(codec: Codec[Any], check: Callable[[Any], object]) -> Scalar[Any]:
@@ -70,7 +81,7 @@ def checked(codec: Codec[Any], check: Callable[[Any], object]) -> Scalar[Any]:
         check(value)
         return value
 
-    return Scalar(parse, codec.render)
+    return Scalar(parse, codec.render, codec.schema)
 
 
 def _names(names: Iterable[str]) -> frozenset[str]:
@@ -85,6 +96,14 @@ class Record:
     required: frozenset[str] = field(default=frozenset(), converter=_names)
     any_of: tuple[str, ...] = ()
     """Names of which at least one is required."""
+
+    @property
+    def schema(self) -> Schema:
+        names = {name: codec.schema for name, codec in self.codecs.items()}
+        schema = object_schema(names, self.required)
+        if not self.any_of:
+            return schema
+        return {**schema, "anyOf": [{"required": [name]} for name in self.any_of]}
 
     def parse(self, raw: object) -> dict[str, Json]:
         if not isinstance(raw, Mapping):
@@ -129,6 +148,10 @@ class Either:
     first: Codec[Any]
     second: Codec[Any]
 
+    @property
+    def schema(self) -> Schema:
+        return {"anyOf": [self.first.schema, self.second.schema]}
+
     def parse(self, raw: object) -> Json | Absent:
         try:
             return normalised(self.first, raw)
@@ -148,6 +171,10 @@ class Null:
 
     codec: Codec[Any]
     instead: Json | Absent = ABSENT
+
+    @property
+    def schema(self) -> Schema:
+        return or_null(self.codec.schema)
 
     def parse(self, raw: object) -> Json | Absent:
         return self.instead if raw is None else normalised(self.codec, raw)

@@ -1,0 +1,39 @@
+"""The OpenAPI document as a value; tests/system/server/test_openapi.py holds a server to it."""
+
+from __future__ import annotations
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from netfw.server.api.openapi import openapi_document
+from netfw.server.api.resource_registry import build
+from netfw.server.api.resources import RESOURCES
+from netfw.server.api.schema.resource_schema import ApiResource
+from tests.server.api.environment import Client
+
+REGISTRY = build([*(each.name for each in RESOURCES), "quota"])
+
+
+@pytest.mark.spec("API-20")
+def test_the_document_is_valid() -> None:
+    OpenAPIV31SpecValidator(openapi_document(REGISTRY)).validate()
+
+
+@pytest.mark.spec("API-20")
+@pytest.mark.parametrize("resource", REGISTRY.resources, ids=lambda each: each.name)
+def test_every_attribute_says_what_its_values_are(resource: ApiResource) -> None:
+    actions = [each for action in resource.actions for each in action.attributes]
+    vague = [each.name for each in (*resource.attributes, *actions) if not each.codec.schema]
+    assert vague == []
+
+
+@pytest.mark.spec("API-20")
+def test_the_document_is_served_to_everybody_with_the_resources_of_this_server(
+    unmoved: Client,
+) -> None:
+    reply = unmoved.as_("").get("openapi.json")
+    assert reply.status == 200
+    paths = reply.json["paths"]
+    assert {"/v2.0/networks", "/v2.0/networks/{id}", "/v2.0/networks/{id}/tags"} <= paths.keys()
+    assert "/v2.0/routers" not in paths, "no plugin keeps routers"
+    assert unmoved.as_("").post("openapi.json", {}).status == 405
