@@ -61,6 +61,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("multi-provider", "Networks with several segments", "network.segments"),
     ("net-mtu", "MTU of networks", "network.mtu"),
     ("net-mtu-writable", "MTU of networks can be chosen", "network.mtu"),
+    ("network-ip-availability", "Used addresses of networks", "network_ip_availability"),
     ("network_availability_zone", "Zones of networks", "network.availability_zone_hints"),
     ("pagination", "Lists in pages", ""),
     ("port-mac-address-regenerate", "A new MAC address for a port", "port.mac_address"),

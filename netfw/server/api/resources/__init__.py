@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netfw.server.api.resources.agents import AGENT_RESOURCES
+from netfw.server.api.resources.ip_availability import IP_AVAILABILITY
 from netfw.server.api.resources.networks import NETWORK_RESOURCES
 from netfw.server.api.resources.ports import PORT_RESOURCES
 from netfw.server.api.resources.quotas import quota_resource
@@ -18,5 +19,6 @@ RESOURCES: tuple[ApiResource, ...] = (
     *ROUTER_RESOURCES,
     *SECURITY_RESOURCES,
     *AGENT_RESOURCES,
+    IP_AVAILABILITY,
 )
 """All resources but the quotas, which are derived from the others."""
