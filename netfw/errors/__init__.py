@@ -9,14 +9,11 @@ NetfwError
 │   ├── InvalidInput         the value itself is wrong; every fault is named with its path
 │   │   └── PartlyInvalid    the parts that it names are left out; the rest is in force
 │   ├── NotFound             what the request names does not exist
-│   │   ├── TagNotFound      it has no such tag
-│   │   └── ExternalGatewayForFloatingIPNotFound  no router leads from the port to it
+│   │   └── TagNotFound      it has no such tag
 │   ├── Conflict             it contradicts something that already exists
+│   │   ├── InUse            something else uses it
 │   │   ├── Exhausted        a quota is used up, or a pool
-│   │   │   ├── OverQuota    the project may not have more
-│   │   │   └── IpAddressGenerationFailure  no address is left
-│   │   ├── IpAddressAlreadyAllocated  that address is taken
-│   │   ├── MacAddressInUse  that MAC address is taken
+│   │   │   └── OverQuota    the project may not have more
 │   │   └── Outdated         it was meant for another revision of the resource
 │   ├── Unauthorized         the requester is not authenticated
 │   ├── Forbidden            the requester may not do that
@@ -30,6 +27,9 @@ NetfwError
 ├── AgentMustEnd             an event after which the configuration ends the agent
 └── CursorLost               the source lost that cursor; read a snapshot instead
 
+The modules of this package declare the refusals of one area each: classes below these, by the names
+that clients know.  :mod:`netfw.errors.registry` finds them.
+
 ``retryable`` is read by the agent loop alone, and only the REST layer maps classes to status codes.
 Foreign exceptions are translated in the toolboxes (``netfw.linux``, ``netfw.ovs``), nowhere else.
 """
@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import ClassVar
+from typing import ClassVar, Self
 
 _SHORT = 120
 """Characters of an operation that come before its reason in a message."""
@@ -76,6 +76,17 @@ class DriverInvalid(DriverError):
 class RequestError(NetfwError):
     """The request is wrong; a retry does not help."""
 
+    api_type: ClassVar[str] = "BadRequest"
+    """The type in responses of the API: the name of the class, unless the class declares another.
+
+    Clients map it to exceptions; the docstring of the class is its cause in the documentation.
+    """
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if "api_type" not in vars(cls):
+            cls.api_type = cls.__name__
+
 
 class InvalidInput(RequestError):
     """One or more values are wrong; ``problems`` maps each path to its error."""
@@ -83,6 +94,10 @@ class InvalidInput(RequestError):
     def __init__(self, problems: Mapping[str, str]) -> None:
         self.problems = dict(problems)
         super().__init__("; ".join(f"{path}: {text}" for path, text in self.problems.items()))
+
+    def within(self, path: str) -> Self:
+        """Return the same error for a value at *path*: each of its paths begins with it."""
+        return type(self)({f"{path}.{each}": text for each, text in self.problems.items()})
 
 
 class PartlyInvalid(InvalidInput):
@@ -92,17 +107,23 @@ class PartlyInvalid(InvalidInput):
 class NotFound(RequestError):
     """The named object does not exist."""
 
+    resource: ClassVar[str] = ""
+    """Name of the resource whose absence the class reports; empty: of any."""
+
 
 class TagNotFound(NotFound):
-    """The resource has no such tag; clients know it by this name."""
-
-
-class ExternalGatewayForFloatingIPNotFound(NotFound):
-    """No router leads from a port to a floating IP; clients know it by this name."""
+    """The resource has no such tag."""
 
 
 class Conflict(RequestError):
     """The request contradicts something that already exists."""
+
+
+class InUse(Conflict):
+    """Something else uses the resource: remove that first."""
+
+    resource: ClassVar[str] = ""
+    """Name of the resource whose use the class reports; empty: of any."""
 
 
 class Exhausted(Conflict):
@@ -113,20 +134,10 @@ class OverQuota(Exhausted):
     """The project has used up its quota."""
 
 
-class IpAddressGenerationFailure(Exhausted):
-    """No address is left; clients know it by this name."""
-
-
-class IpAddressAlreadyAllocated(Conflict):
-    """That address is taken; clients know it by this name."""
-
-
-class MacAddressInUse(Conflict):
-    """That MAC address is taken; clients know it by this name."""
-
-
 class Outdated(Conflict):
     """The request names another revision than the present one of the resource."""
+
+    api_type = "RevisionNumberConstraintFailed"
 
 
 class Unauthorized(RequestError):
@@ -140,9 +151,13 @@ class Unauthorized(RequestError):
 class Forbidden(RequestError):
     """The requester may see the resource, but not do that with it."""
 
+    api_type = "PolicyNotAuthorized"
+
 
 class NotSupported(RequestError):
     """The driver does not have this capability."""
+
+    api_type = "HTTPBadRequest"
 
 
 class BackendError(NetfwError):

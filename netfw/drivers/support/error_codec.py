@@ -7,19 +7,12 @@ sent, and decoding makes nothing else.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
-from netfw import errors
 from netfw.drivers.support.message_limits import REQUEST_SIZE, REQUEST_VALUES
 from netfw.errors import BackendBroken, InvalidInput, NetfwError, OperationRefused
+from netfw.errors.registry import error_classes
 from netfw.model.values.bounded_json import load_bounded
-
-_CLASSES: Mapping[str, type[NetfwError]] = {
-    name: found
-    for name, found in vars(errors).items()
-    if isinstance(found, type) and issubclass(found, NetfwError)
-}
 
 
 def encode_error(error: BaseException) -> bytes:
@@ -47,7 +40,8 @@ def decode_error(body: bytes) -> NetfwError:
         }
     except (ValueError, KeyError, TypeError):
         return BackendBroken("the server answered with an error that cannot be read")
-    kind = next((_CLASSES[name] for name in names if name in _CLASSES), BackendBroken)
+    known = error_classes()
+    kind = next((known[name] for name in names if name in known), BackendBroken)
     made = kind.__new__(kind)
     Exception.__init__(made, text)
     if isinstance(made, InvalidInput):
@@ -59,4 +53,5 @@ def decode_error(body: bytes) -> NetfwError:
 
 def _ancestry(error: NetfwError) -> list[str]:
     """Return the error's classes, nearest first: another release may know only a base class."""
-    return [kind.__name__ for kind in type(error).__mro__ if _CLASSES.get(kind.__name__) is kind]
+    known = error_classes()
+    return [kind.__name__ for kind in type(error).__mro__ if known.get(kind.__name__) is kind]

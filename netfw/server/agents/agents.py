@@ -12,7 +12,8 @@ from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.values.subscription import Service
-from netfw.errors import InvalidInput, NotFound, NotSupported
+from netfw.errors import InvalidInput, NotSupported
+from netfw.errors.agents import AvailabilityZoneNotFound
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
 from netfw.server.agents.host_resources import release_host_resources
@@ -189,4 +190,4 @@ class ZoneHandler(ResourceHandler):
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         for zone in self.find(reader, requester, Query(filters={"name": (id,)})):
             return zone
-        raise NotFound(f"there is no availability zone {id[:80]!r}")
+        raise AvailabilityZoneNotFound(f"there is no availability zone {id[:80]!r}")

@@ -24,6 +24,7 @@ from netfw.drivers.values.agent_requests import (
 )
 from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict, Exhausted, NotFound, NotSupported
+from netfw.errors.networks import SubnetNotFound
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.values.address import Mac, derives, link_local_mac
@@ -258,7 +259,7 @@ def _check_subnets(unit: UnitOfWork, request: EnsureDhcpPort) -> None:
     there = {row.ref.id for row in rows if row.body["network_id"] == str(request.network)}
     for each in refs:
         if each.id not in there:
-            raise NotFound(f"network {request.network} has no subnet {each.id}")
+            raise SubnetNotFound(f"network {request.network} has no subnet {each.id}")
 
 
 def _is_complete(port: Port, request: EnsureDhcpPort) -> bool:

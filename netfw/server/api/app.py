@@ -119,7 +119,7 @@ class Application:
             data = b"" if response.body is None else _encode(response.body)
             return response.status, _headers(response.headers, bool(data)), data
         except NetfwError as exc:
-            error = to_response(exc, resource, environ["REQUEST_METHOD"])
+            error = to_response(exc, resource)
             if error is None:
                 LOG.exception("request failed: internal error")
                 error = unexpected(request_id)

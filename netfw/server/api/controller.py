@@ -9,7 +9,8 @@ from attrs import evolve, frozen
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.resource_plugin import ResourcePlugin
-from netfw.errors import InvalidInput, NotFound
+from netfw.errors import InvalidInput
+from netfw.errors.registry import not_found
 from netfw.http.http_error import malformed
 from netfw.model.wire import Json
 from netfw.server.api.auth_protocols import Policy
@@ -103,7 +104,7 @@ class Controller:
         body = endpoint.plugin.show(request.requester, name, request.route.own_id)
         visible = self._visible(endpoint, request, (body,))
         if not visible:
-            raise NotFound(f"there is no {name} {request.route.id}")
+            raise not_found(name)(f"there is no {name} {request.route.id}")
         return visible[0]
 
     # Verbs.

@@ -1,12 +1,11 @@
 """Error responses: status, type and message.
 
-A type is the name of the error class, except where existing clients expect another.
+The class of an error declares its type (``RequestError.api_type``); its base decides the status.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,8 +24,8 @@ from netfw.errors import (
     RequestError,
     Unauthorized,
 )
+from netfw.errors.registry import not_found
 from netfw.http.http_error import RETRY_AFTER, ErrorBody, HttpError
-from netfw.model.resource import Kind
 from netfw.server.api.schema.resource_schema import ApiResource
 
 LONGEST_MESSAGE = 4000
@@ -75,53 +74,39 @@ _STATUSES: tuple[tuple[type[NetfwError], int], ...] = (
 """The first class that matches applies."""
 
 
-def to_response(
-    error: NetfwError, resource: ApiResource | None = None, method: str = ""
-) -> ErrorResponse | None:
+def status_of(kind: type[NetfwError]) -> int | None:
+    """Return the status of errors of *kind*; ``None``: they are internal errors."""
+    return next((number for base, number in _STATUSES if issubclass(kind, base)), None)
+
+
+def to_response(error: NetfwError, resource: ApiResource | None = None) -> ErrorResponse | None:
     """Return the response to *error* of a request on *resource*; ``None``: an internal error."""
     if isinstance(error, HttpError):
         return _refused(error)
-    status = next((number for cls, number in _STATUSES if isinstance(error, cls)), None)
+    status = status_of(type(error))
     if status is None:
         return None
-    if status == 503:
+    if not isinstance(error, RequestError):
         return ErrorResponse(
-            status=503,
+            status=status,
             word="ServiceUnavailable",
             message="something that the server needs does not answer; try again",
             headers={"Retry-After": RETRY_AFTER},
         )
     headers = {"WWW-Authenticate": error.challenge} if isinstance(error, Unauthorized) else {}
     return ErrorResponse(
-        status=status, word=_word(error, resource, method), message=str(error), headers=headers
+        status=status, word=_type_of(error, resource), message=str(error), headers=headers
     )
 
 
-def _word(error: NetfwError, resource: ApiResource | None, method: str) -> str:
-    """Return the type of *error*: the name of its class, unless clients expect another."""
-    name = "" if resource is None else resource.name
+def _type_of(error: RequestError, resource: ApiResource | None) -> str:
+    """Return the declared type of *error*.
+
+    A plain ``NotFound``, which is what contracts require of drivers, is that of *resource*.
+    """
     if type(error) is NotFound:
-        match = _MISSING.match(str(error))
-        missing = match[1] if match is not None and match[1] in _KINDS else name
-        return f"{_camel(missing)}NotFound" if missing else "HTTPNotFound"
-    if type(error) is Conflict and method == "DELETE" and name:
-        return f"{_camel(name)}InUse"
-    return _WORDS.get(type(error)) or type(error).__name__
-
-
-def _camel(name: str) -> str:
-    special = {"floatingip": "FloatingIP"}
-    return special.get(name) or "".join(part.capitalize() for part in name.split("_"))
-
-
-_MISSING = re.compile(r"there is no (\w+)")
-"""The missing resource may differ from that of the request."""
-_KINDS = frozenset(kind.value for kind in Kind)
-_WORDS: Mapping[type[NetfwError], str] = {
-    Outdated: "RevisionNumberConstraintFailed",
-    Forbidden: "PolicyNotAuthorized",
-    NotSupported: "HTTPBadRequest",
-}
+        return "HTTPNotFound" if resource is None else not_found(resource.name).api_type
+    return error.api_type
 
 
 def unexpected(request_id: str) -> ErrorResponse:

@@ -14,6 +14,12 @@ from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
+from netfw.errors.ports import (
+    PortBindingAlreadyActive,
+    PortBindingAlreadyExists,
+    PortBindingNotFound,
+    PortNotFound,
+)
 from netfw.model.binding import Binding, VifType
 from netfw.model.port import Port
 from netfw.model.resource import Kind
@@ -65,7 +71,7 @@ class PortBindingHandler(ResourceHandler):
         _require_instance(port)
         inactive = inactive_bindings(unit.extra_of(port))
         if host == port.binding.host or host in inactive:
-            raise Conflict(f"port {port.id} has a binding to host {host!r} already")
+            raise PortBindingAlreadyExists(f"port {port.id} has a binding to host {host!r} already")
         if len(inactive) >= MAX_INACTIVE:
             raise Conflict(f"port {port.id} has {MAX_INACTIVE} inactive bindings; delete one first")
         if not port.binding.host:
@@ -95,7 +101,9 @@ class PortBindingHandler(ResourceHandler):
             raise NotSupported(f"a {self.name} has no action {action!r}")
         port, _, host = self._instance_member(unit, id)
         if host == port.binding.host:
-            raise Conflict(f"the binding of port {port.id} to host {host!r} is active already")
+            raise PortBindingAlreadyActive(
+                f"the binding of port {port.id} to host {host!r} is active already"
+            )
         return _active_body(unit.update(port, self._binder.activate(unit, port, host)))
 
     def _member(
@@ -145,7 +153,7 @@ class PortBindingHandler(ResourceHandler):
 
 
 def _no_binding(port: str, host: str) -> NotFound:
-    return NotFound(f"port {port[:80]} has no binding to host {host[:80]!r}")
+    return PortBindingNotFound(f"port {port[:80]} has no binding to host {host[:80]!r}")
 
 
 def _require_instance(port: Port) -> None:
@@ -170,7 +178,7 @@ def _bindings(reader: Reader, requester: RequestContext, port: str) -> tuple[Bod
     try:
         id = UUID(port)
     except ValueError:
-        raise NotFound(f"there is no port {port[:80]!r}") from None
+        raise PortNotFound(f"there is no port {port[:80]!r}") from None
     row: Row = reader.resources.get(Kind.PORT, id, project=requester.sees)
     value = cast(Port, row.resource())
     if not value.binding.host:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from netfw.drivers.server.query import Body, Query, RequestContext
-from netfw.errors import InvalidInput, NotFound, nearest
+from netfw.errors import InvalidInput, nearest
+from netfw.errors.quotas import TenantQuotaNotFound
 from netfw.server.core.resource_handler import Reader, ResourceHandler, apply_query
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.quotas import UNLIMITED, Usage
@@ -62,7 +63,7 @@ class QuotaHandler(ResourceHandler):
         usages = unit.tx.quotas.of_project(id)
         limited = sorted(name for name, usage in usages.items() if usage.allowed is not None)
         if not limited:
-            raise NotFound(f"project {id} has no limits of its own")
+            raise TenantQuotaNotFound(f"project {id} has no limits of its own")
         for name in limited:
             unit.tx.quotas.set_limit(id, name, None)
 
@@ -107,7 +108,7 @@ class QuotaHandler(ResourceHandler):
 def _check(requester: RequestContext, project: str) -> None:
     """Hide the limits of a project from requesters of other projects."""
     if requester.sees not in (None, project):
-        raise NotFound(f"there is no quota of project {project[:80]!r}")
+        raise TenantQuotaNotFound(f"there is no quota of project {project[:80]!r}")
 
 
 def _check_use(limits: Mapping[str, Any], usages: Mapping[str, Usage]) -> None:

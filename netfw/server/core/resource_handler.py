@@ -13,6 +13,7 @@ from uuid import UUID
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, NotSupported, Outdated, TagNotFound
+from netfw.errors.registry import not_found
 from netfw.model.resource import Kind, Resource
 from netfw.model.values.common_fields import MAX_TAGS
 from netfw.server.db.database import ReadSnapshot, Transaction
@@ -144,7 +145,7 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         try:
             return UUID(id)
         except ValueError:
-            raise NotFound(f"there is no {self.name} {id[:80]!r}") from None
+            raise not_found(self.name)(f"there is no {self.name} {id[:80]!r}") from None
 
     def get_for_update(self, unit: UnitOfWork, id: str, revision: int | None = None) -> R:
         """Return the resource of *id*, locked until the transaction ends.

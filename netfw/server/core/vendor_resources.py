@@ -12,6 +12,7 @@ from netfw.drivers.server.api_extension import ResourceDeclaration
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, NotFound, Outdated
+from netfw.errors.registry import not_found
 from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import (
@@ -115,7 +116,7 @@ class VendorResourceHandler(ResourceHandler):
         try:
             return UUID(id.rpartition("/")[2])
         except ValueError:
-            raise NotFound(f"there is no {self.name} {id[:80]!r}") from None
+            raise not_found(self.name)(f"there is no {self.name} {id[:80]!r}") from None
 
     def _count(self, unit: UnitOfWork, bodies: Sequence[Body], each: int) -> None:
         if self._declared.quota is None:

@@ -9,7 +9,15 @@ from uuid import uuid4
 from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query, RequestContext
-from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
+from netfw.errors import InvalidInput, NotSupported
+from netfw.errors.agents import AvailabilityZoneNotFound
+from netfw.errors.networks import (
+    DefaultExternalNetworkExists,
+    ExternalNetworkInUse,
+    InvalidSharedSetting,
+    NetworkInUse,
+    NetworkMTUSubnetConflict,
+)
 from netfw.model.network import Network
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType, Provider, Segment
@@ -170,7 +178,7 @@ def _clear_ports(unit: UnitOfWork, network: Network) -> None:
     if ports:
         owners = _owners(unit, id)
         named = f" of {', '.join(owners)}" if owners else ""
-        raise Conflict(
+        raise NetworkInUse(
             f"network {network.id} is in use by {counted(ports, 'port')}{named}; "
             f"{removal_advice(owners)}"
         )
@@ -234,7 +242,9 @@ def _check(unit: UnitOfWork, before: Network | None, after: Network) -> None:
     if after.is_default and not (before and before.is_default):
         of: Mapping[str, tuple[bool, ...]] = {"is_default": (True,), "router:external": (True,)}
         for row in unit.tx.resources.find(Kind.NETWORK, Query(filters=of, limit=1)):
-            raise Conflict(f"network {row.body['id']} is the default external network already")
+            raise DefaultExternalNetworkExists(
+                f"network {row.body['id']} is the default external network already"
+            )
     new = set(after.availability_zone_hints) - set(before.availability_zone_hints if before else ())
     if new:
         _check_zones(unit, new)
@@ -244,7 +254,7 @@ def _check_zones(unit: UnitOfWork, zones: set[str]) -> None:
     of = Query(filters={"availability_zone": tuple(sorted(zones))})
     known = {row.body["availability_zone"] for row in unit.tx.resources.find(Kind.AGENT, of)}
     if missing := sorted(zones - known):
-        raise NotFound(f"no agent is in availability zone {', '.join(missing)}")
+        raise AvailabilityZoneNotFound(f"no agent is in availability zone {', '.join(missing)}")
 
 
 def _check_mtu_for_subnets(unit: UnitOfWork, network: Network, mtu: int | None) -> None:
@@ -253,7 +263,7 @@ def _check_mtu_for_subnets(unit: UnitOfWork, network: Network, mtu: int | None) 
         return
     for version in {subnet.ip_version for subnet in unit.subnets(network.id)}:
         if mtu < LEAST_MTU[version]:
-            raise Conflict(
+            raise NetworkMTUSubnetConflict(
                 f"an MTU of {mtu} is too small for the IPv{version} subnets of network "
                 f"{network.id}, which need {LEAST_MTU[version]}"
             )
@@ -266,7 +276,7 @@ def _check_not_used_by_others(unit: UnitOfWork, network: Network) -> None:
         count = unit.tx.resources.count
         others = count(kind, Query(filters=on_network)) - count(kind, Query(filters=known))
         if others:
-            raise Conflict(
+            raise InvalidSharedSetting(
                 f"network {network.id} cannot stop being shared: other projects have {others} "
                 f"{kind}s on it"
             )
@@ -281,6 +291,6 @@ def _check_not_used_from_outside(unit: UnitOfWork, network: Network) -> None:
     for what, (kind, attribute) in users.items():
         count = unit.tx.resources.count(kind, Query(filters={attribute: id}))
         if count:
-            raise Conflict(
+            raise ExternalNetworkInUse(
                 f"network {network.id} cannot stop being external: {count} {what} use it"
             )

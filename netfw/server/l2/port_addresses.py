@@ -20,12 +20,8 @@ from netfw.drivers.server.ipam import (
     IpamDriver,
     ThisAddress,
 )
-from netfw.errors import (
-    Conflict,
-    InvalidInput,
-    IpAddressAlreadyAllocated,
-    IpAddressGenerationFailure,
-)
+from netfw.errors import Conflict, InvalidInput
+from netfw.errors.ports import IpAddressAlreadyAllocated, IpAddressGenerationFailure
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
 from netfw.model.values.address import IpAddress, Mac, as_address, eui64

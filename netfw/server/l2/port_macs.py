@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from netfw.drivers.server.query import Body, Query
-from netfw.errors import Exhausted, InvalidInput, MacAddressInUse
+from netfw.errors import InvalidInput
+from netfw.errors.ports import HostMacAddressGenerationFailure, MacAddressInUse
 from netfw.model.resource import Kind
 from netfw.model.values.address import Mac
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -68,7 +69,9 @@ def _generate(unit: UnitOfWork, bodies: Sequence[Body], chosen: dict[int, Networ
         missing = [at for at in missing if at not in chosen or chosen[at] in clashes]
         if not missing:
             return
-    raise Exhausted(f"no MAC address was found that begins as {base}: have base_mac be another")
+    raise HostMacAddressGenerationFailure(
+        f"no MAC address was found that begins as {base}: have base_mac be another"
+    )
 
 
 def _taken(unit: UnitOfWork, network_macs: Iterable[NetworkMac]) -> set[NetworkMac]:

@@ -10,7 +10,16 @@ from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query
 from netfw.drivers.support.dhcp_option_text import check_option
-from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
+from netfw.errors import Forbidden, InvalidInput
+from netfw.errors.ports import (
+    AddressPairAndPortSecurityRequired,
+    AllowedAddressPairExhausted,
+    PortBound,
+    PortSecurityAndIPRequiredForSecurityGroups,
+    PortSecurityPortHasSecurityGroup,
+    UnsupportedPortDeviceOwner,
+)
+from netfw.errors.security_groups import SecurityGroupNotFound
 from netfw.model.binding import VifType
 from netfw.model.port import AddressPair, Port
 from netfw.model.resource import Kind
@@ -79,7 +88,9 @@ def address_pairs(
     :raises InvalidInput: there are too many, or one is invalid.
     """
     if len(requested) > most:
-        raise InvalidInput({"allowed_address_pairs": f"{len(requested)} are more than {most}"})
+        raise AllowedAddressPairExhausted(
+            {"allowed_address_pairs": f"{len(requested)} are more than {most}"}
+        )
     pairs = tuple(
         pair if pair.mac is not None else evolve(pair, mac=port.mac)
         for pair in _parsed(_PAIRS, "allowed_address_pairs", requested)
@@ -148,16 +159,16 @@ def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -
     if port.port_security:
         return
     if groups and before is not None and before.port_security:
-        raise Conflict(
+        raise PortSecurityPortHasSecurityGroup(
             "port security cannot be switched off while the port has security groups: give "
             "security_groups as an empty list too"
         )
     if groups:
-        raise InvalidInput(
+        raise PortSecurityAndIPRequiredForSecurityGroups(
             {"security_groups": "need port security, which is off for this port or its network"}
         )
     if pairs:
-        raise Conflict(
+        raise AddressPairAndPortSecurityRequired(
             "allowed_address_pairs need port security, which is off: leave them empty, or switch "
             "port security on"
         )
@@ -175,7 +186,7 @@ def check_owner(before: Port | None, owner: str, device: str) -> None:
     if before is not None and before.device_owner in MANAGED_BY:
         for name, old, new in zip(("device_owner", "device_id"), had, (owner, device), strict=True):
             if new != old:
-                raise Conflict(
+                raise UnsupportedPortDeviceOwner(
                     f"{name} of port {before.id} cannot be changed: it is {had[0]} of "
                     f"{MANAGED_BY[had[0]]} {had[1]}"
                 )
@@ -192,7 +203,7 @@ def check_mac_change(before: Port, mac: Mac) -> None:
     :raises Conflict: the port is bound with its present MAC.
     """
     if is_bound(before):
-        raise Conflict(
+        raise PortBound(
             f"port {before.id} is bound to host {', '.join(sorted(before.binding.all_hosts))} "
             f"({before.binding.vif_type}): its MAC {before.mac} can become {mac} only while it is "
             "bound to none"
@@ -228,7 +239,7 @@ class Groups:
         found = unit.tx.resources.find(Kind.SECURITY_GROUP, query, project=unit.requester.sees)
         missing = wanted - {SecurityGroupId(row.ref.id) for row in found}
         if missing:
-            raise NotFound(f"there is no security_group {min(missing)}")
+            raise SecurityGroupNotFound(f"there is no security_group {min(missing)}")
 
     def of(self, body: Body) -> frozenset[SecurityGroupId] | None:
         """Return the groups that *body* names; ``None``: it names none."""

@@ -10,7 +10,8 @@ from attrs import evolve
 
 from netfw.drivers.server.query import Body, RequestContext
 from netfw.drivers.values.subscription import Service
-from netfw.errors import Conflict, InvalidInput
+from netfw.errors import InvalidInput
+from netfw.errors.ports import ServicePortInUse
 from netfw.model.binding import VifType
 from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.resource import Kind, Ref, ref
@@ -313,7 +314,7 @@ def _refuse_served(unit: UnitOfWork, port: Port) -> None:
     except ValueError:
         return
     if unit.tx.resources.present([target]):
-        raise Conflict(
+        raise ServicePortInUse(
             f"port {port.id} cannot be deleted by itself: it is {port.device_owner} of {target}; "
             f"{removal_advice([port.device_owner])}"
         )

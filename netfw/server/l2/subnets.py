@@ -11,7 +11,12 @@ from attrs import evolve
 
 from netfw.drivers.server.ipam import DerivedAddress, ThisAddress
 from netfw.drivers.server.query import Body, Query, RequestContext
-from netfw.errors import Conflict, NotFound
+from netfw.errors.networks import (
+    GatewayIpInUse,
+    NetworkMTUSubnetConflict,
+    NetworkNotFound,
+    SubnetInUse,
+)
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.renumbering import readdress, renumber
@@ -134,7 +139,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         check_subnet(subnet, unit.context.settings)
         least = LEAST_MTU[subnet.ip_version]
         if network.mtu < least:
-            raise Conflict(
+            raise NetworkMTUSubnetConflict(
                 f"network {network.id} has an MTU of {network.mtu}, and IPv{subnet.ip_version} "
                 f"needs {least}"
             )
@@ -185,7 +190,7 @@ def _visible_network(unit: UnitOfWork, id: str) -> Network:
 
     :raises NotFound: there is none that the requester may see.
     """
-    unseen = NotFound(f"there is no network {id[:80]}")
+    unseen = NetworkNotFound(f"there is no network {id[:80]}")
     try:
         network = unit.network(NetworkId(UUID(id)), lock=True)
     except ValueError:
@@ -220,7 +225,7 @@ def _vacating(unit: UnitOfWork, subnet: Subnet) -> tuple[Row, ...]:
     if others:
         some = unit.tx.resources.find(Kind.PORT, Query(filters=on_subnet, limit=10))
         users = {row.body["device_owner"] for row in some} - {DeviceOwner.DHCP.value}
-        raise Conflict(
+        raise SubnetInUse(
             f"subnet {subnet.id} is in use: addresses of {subnet.cidr} belong to "
             f"{counted(others, 'port')}; {removal_advice(users)}"
         )
@@ -233,7 +238,7 @@ def _check_gateway_unused(unit: UnitOfWork, subnet: Subnet) -> None:
     gateway_ip = (f"subnet_id={subnet.id}", f"ip_address={subnet.gateway}")
     for row in unit.tx.resources.find(Kind.PORT, Query(filters={"fixed_ips": gateway_ip})):
         if is_l3_agent_port(row.body["device_owner"]):
-            raise Conflict(
+            raise GatewayIpInUse(
                 f"gateway {subnet.gateway} of subnet {subnet.id} is in use by port "
                 f"{row.body['id']} of router {row.body['device_id']}"
             )

@@ -13,7 +13,8 @@ from typing import Any
 from uuid import UUID
 
 from netfw.drivers.server.change import Change
-from netfw.errors import IpAddressGenerationFailure, NotFound
+from netfw.errors import NotFound
+from netfw.errors.ports import IpAddressGenerationFailure
 from netfw.model.port import Port
 from netfw.model.router import Router
 from netfw.model.values.device_owner import DeviceOwner, is_distributed

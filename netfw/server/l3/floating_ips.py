@@ -14,6 +14,7 @@ from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput
+from netfw.errors.routers import FipInUseByPortForwarding, FloatingIPPortAlreadyAssociated
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref, ref
@@ -82,7 +83,9 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
 
     def do_delete(self, unit: UnitOfWork, before: FloatingIp) -> None:
         if forwards(before):
-            raise Conflict(f"floating IP {before.address} has port forwardings; delete them first")
+            raise FipInUseByPortForwarding(
+                f"floating IP {before.address} has port forwardings; delete them first"
+            )
         filters = {"device_id": (str(before.id),), "device_owner": (DeviceOwner.FLOATING_IP.value,)}
         for row in unit.tx.resources.find(Kind.PORT, Query(filters=filters)):
             drop_port(unit, cast(Port, row.resource()))
@@ -202,7 +205,7 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
         unit.tx.statuses.delete([ref(floating)])
         return disassociate(floating)
     if forwards(floating):
-        raise Conflict(
+        raise FipInUseByPortForwarding(
             f"floating IP {floating.address} has port forwardings; delete them first, or take "
             "another one"
         )
@@ -222,7 +225,7 @@ def _check_unassociated(unit: UnitOfWork, floating: FloatingIp, port: Port, fixe
     for other in floating_ips(unit, port_id=port.id):
         mapping = (other.fixed_address, other.network_id)
         if other.id != floating.id and mapping == (fixed.address, floating.network_id):
-            raise Conflict(
+            raise FloatingIPPortAlreadyAssociated(
                 f"{fixed.address} of port {port.id} has floating IP {other.address} of network "
                 f"{other.network_id} already; disassociate that first"
             )

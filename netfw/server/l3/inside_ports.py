@@ -12,7 +12,8 @@ from typing import Any, cast
 from uuid import UUID
 
 from netfw.drivers.server.query import Query
-from netfw.errors import ExternalGatewayForFloatingIPNotFound, InvalidInput
+from netfw.errors import InvalidInput
+from netfw.errors.routers import ExternalGatewayForFloatingIPNotFound
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref

@@ -16,11 +16,12 @@ from attrs import evolve
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.query import Body, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
-from netfw.errors import (
-    Conflict,
+from netfw.errors import InvalidInput
+from netfw.errors.routers import (
     ExternalGatewayForFloatingIPNotFound,
-    InvalidInput,
-    NotFound,
+    FloatingIPPortAlreadyAssociated,
+    PortForwardingNotFound,
+    PortHasBindingFloatingIP,
 )
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.port import FixedIp
@@ -128,7 +129,9 @@ def _locked_floating_ip(unit: UnitOfWork, id: str) -> FloatingIp:
 
 def _check_parent(id: UUID, floating_ip: str, named: str) -> None:
     if floating_ip != named:
-        raise NotFound(f"there is no port_forwarding {id} of floating IP {named[:80]}")
+        raise PortForwardingNotFound(
+            f"there is no port_forwarding {id} of floating IP {named[:80]}"
+        )
 
 
 def _merge(before: Mapping[str, Any], body: Body) -> dict[str, Any]:
@@ -160,7 +163,7 @@ class _ForwardingBuilder:
         :raises Conflict: the floating IP is associated already.
         """
         if floating.port_id is not None:
-            raise Conflict(
+            raise FloatingIPPortAlreadyAssociated(
                 f"floating IP {floating.address} stands for port {floating.port_id}; disassociate "
                 "it, then it can forward single ports"
             )
@@ -220,7 +223,7 @@ def _find_inside_address(
         raise InvalidInput(problems) from exc
     for other in floating_ips(unit, port_id=port.id):
         if other.fixed_address == fixed.address:
-            raise Conflict(
+            raise PortHasBindingFloatingIP(
                 f"{fixed.address} of port {port.id} has floating IP {other.address} already; "
                 "disassociate that first"
             )

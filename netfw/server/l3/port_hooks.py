@@ -16,6 +16,11 @@ from attrs import evolve
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, NotFound
+from netfw.errors.routers import (
+    RouterExternalGatewayInUseByFloatingIp,
+    RouterInterfaceInUseByFloatingIP,
+    RouterInterfaceInUseByRoute,
+)
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
@@ -141,7 +146,7 @@ def _check_attachment(unit: UnitOfWork, before: Port, after: Port | None) -> Non
 def _refuse_routes(router: Router, attached: RouterPorts) -> None:
     for route in router.routes:
         if not reaches(attached.subnets.values(), route):
-            raise Conflict(
+            raise RouterInterfaceInUseByRoute(
                 f"router {router.id} needs the way to {route.nexthop} for its route to "
                 f"{route.destination}; remove the route first"
             )
@@ -150,7 +155,7 @@ def _refuse_routes(router: Router, attached: RouterPorts) -> None:
 def _refuse_gateway(unit: UnitOfWork, router: Router, still: Port | None) -> None:
     using = [] if still is not None else floating_ips(unit, router_id=router.id)
     if using:
-        raise Conflict(
+        raise RouterExternalGatewayInUseByFloatingIp(
             f"router {router.id} needs its gateway for floating IPs "
             f"({quote_ids([each.address for each in using])}); disassociate them, or delete their "
             "port forwardings, first"
@@ -165,7 +170,7 @@ def _refuse_interface(unit: UnitOfWork, router: Router, lost: list[Subnet]) -> N
         if any(address in subnet.cidr for address in addresses for subnet in lost)
     ]
     if using:
-        raise Conflict(
+        raise RouterInterfaceInUseByFloatingIP(
             f"router {router.id} needs its interface on "
             f"{quote_ids([each.cidr for each in lost])} for floating IPs ({quote_ids(using)}); "
             "disassociate them, or delete their port forwardings, first"

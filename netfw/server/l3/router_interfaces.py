@@ -11,7 +11,9 @@ from typing import cast
 from uuid import UUID
 
 from netfw.drivers.server.query import Body
-from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
+from netfw.errors import Conflict, Forbidden, InvalidInput
+from netfw.errors.ports import PortInUse
+from netfw.errors.routers import RouterInterfaceNotFound, RouterInterfaceNotFoundForSubnet
 from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.model.router import Router
@@ -179,7 +181,7 @@ def _by_port(unit: UnitOfWork, router: Router, attached: RouterPorts, id: UUID) 
     if not unit.requester.admin and port.project_id != unit.requester.project_id:
         raise Forbidden(f"port {id} belongs to another project; a router takes one of its own")
     if port.device_id:
-        raise Conflict(
+        raise PortInUse(
             f"port {id} is in use by {port.device_owner or 'device'} {port.device_id}; "
             "a router takes only an unused port"
         )
@@ -219,7 +221,9 @@ def _interface(
     if port_id is None:
         found = attached.on(SubnetId(cast(UUID, subnet_id)))
         if found is None:
-            raise NotFound(f"router {router.id} has no interface on subnet {subnet_id}")
+            raise RouterInterfaceNotFoundForSubnet(
+                f"router {router.id} has no interface on subnet {subnet_id}"
+            )
         return found
     for port in attached.interfaces:
         if port.id == port_id:
@@ -227,7 +231,7 @@ def _interface(
             if subnet_id is not None and subnet_id not in on:
                 raise Conflict(f"port {port_id} is not on subnet {subnet_id}")
             return port
-    raise NotFound(f"router {router.id} has no interface {port_id}")
+    raise RouterInterfaceNotFound(f"router {router.id} has no interface {port_id}")
 
 
 def _render_interface(router: Router, port: Port, subnets: Sequence[UUID]) -> Body:

@@ -11,7 +11,9 @@ from attrs import evolve
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
-from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.errors import InvalidInput
+from netfw.errors.agents import AvailabilityZoneNotFound
+from netfw.errors.routers import RouterInUse
 from netfw.model.resource import Kind, ref
 from netfw.model.router import Router
 from netfw.model.values.route import Route
@@ -87,7 +89,7 @@ class RouterHandler(StoredResourceHandler[Router]):
         attached = read_router_ports(unit.tx, before.id)
         if attached.interfaces:
             ports = [port.id for port in attached.interfaces]
-            raise Conflict(
+            raise RouterInUse(
                 f"router {before.id} has interfaces ({quote_ids(ports)}); remove them first"
             )
         if attached.gateway is not None:
@@ -226,4 +228,4 @@ def _check_zones(unit: UnitOfWork, router: Router, before: Router | None = None)
     query = Query(filters={"availability_zone": tuple(sorted(wanted))})
     known = {row.body["availability_zone"] for row in unit.tx.resources.find(Kind.AGENT, query)}
     if missing := sorted(wanted - known):
-        raise NotFound(f"no agent is in availability zone {', '.join(missing)}")
+        raise AvailabilityZoneNotFound(f"no agent is in availability zone {', '.join(missing)}")

@@ -10,7 +10,13 @@ from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
-from netfw.errors import Conflict
+from netfw.errors.security_groups import (
+    SecurityGroupCannotRemoveDefault,
+    SecurityGroupCannotUpdateDefault,
+    SecurityGroupConflict,
+    SecurityGroupDefaultAlreadyExists,
+    SecurityGroupInUse,
+)
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.security_group import SecurityGroup
@@ -84,7 +90,9 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
         after = cast(SecurityGroup, parse(self.kind, {**render(before), **body}))
         if after.name != before.name:
             if before.name == DEFAULT:
-                raise Conflict(f"the default security group keeps its name {DEFAULT!r}")
+                raise SecurityGroupCannotUpdateDefault(
+                    f"the default security group keeps its name {DEFAULT!r}"
+                )
             _refuse_default_name(body)
         if after.stateful != before.stateful:
             _refuse_used(unit, before, "cannot become stateful or stateless")
@@ -93,7 +101,7 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
 
     def do_delete(self, unit: UnitOfWork, before: SecurityGroup) -> None:
         if before.name == DEFAULT and not unit.requester.admin:
-            raise Conflict(
+            raise SecurityGroupCannotRemoveDefault(
                 f"{before.id} is the default security group of its project and stays as long as it"
             )
         _refuse_used(unit, before, "cannot be deleted")
@@ -163,7 +171,7 @@ def watch_ports(unit: UnitOfWork, change: Change) -> None:
     groups = {row.body["id"]: row.body["stateful"] for row in unit.tx.resources.present(refs)}
     if len(set(groups.values())) > 1:
         stateless = sorted(id for id, stateful in groups.items() if not stateful)
-        raise Conflict(
+        raise SecurityGroupConflict(
             f"port {port.id} cannot be in stateless security groups ({', '.join(stateless)}) and "
             "in stateful ones at the same time"
         )
@@ -180,7 +188,7 @@ def _requested_project(requester: RequestContext, query: Query) -> str:
 
 def _refuse_default_name(body: Body) -> None:
     if body.get("name") == DEFAULT:
-        raise Conflict(
+        raise SecurityGroupDefaultAlreadyExists(
             f"only a project's default security group is named {DEFAULT!r}, and that is made for it"
         )
 
@@ -191,7 +199,7 @@ def _refuse_used(unit: UnitOfWork, group: SecurityGroup, what: str) -> None:
     if ports:
         named = ", ".join(ports[:NAMED_IN_TEXTS])
         more = " and others" if len(ports) > NAMED_IN_TEXTS else ""
-        raise Conflict(
+        raise SecurityGroupInUse(
             f"security group {group.id} {what} while ports are in it: {named}{more}; "
             "take it off them first"
         )

@@ -14,7 +14,12 @@ from attrs import evolve
 
 from netfw.drivers.server.attribute import Value
 from netfw.drivers.server.query import Body, Query, RequestContext
-from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
+from netfw.errors import Forbidden, InvalidInput
+from netfw.errors.security_groups import (
+    DuplicateSecurityGroupRuleInPost,
+    SecurityGroupNotFound,
+    SecurityGroupRuleExists,
+)
 from netfw.model.resource import Kind, ref
 from netfw.model.security_group import Direction, Ethertype, SecurityGroup, SecurityGroupRule
 from netfw.model.values.ids import SecurityGroupId, SecurityGroupRuleId
@@ -135,7 +140,7 @@ def _check_identity(group: object) -> None:
     try:
         UUID(str(group))
     except ValueError:
-        raise NotFound(f"there is no security_group {str(group)[:80]!r}") from None
+        raise SecurityGroupNotFound(f"there is no security_group {str(group)[:80]!r}") from None
 
 
 def _requested_spelling(rule: SecurityGroupRule, body: Body) -> dict[str, Any]:
@@ -204,11 +209,13 @@ def _refuse_repeated(unit: UnitOfWork, rules: Sequence[SecurityGroupRule]) -> No
     wanted: dict[Identity, SecurityGroupRule] = {}
     for rule in rules:
         if _identity(rule) in wanted:
-            raise Conflict(f"the request has the same rule twice: {_text(rule)}")
+            raise DuplicateSecurityGroupRuleInPost(
+                f"the request has the same rule twice: {_text(rule)}"
+            )
         wanted[_identity(rule)] = rule
     for found in rules_of(unit.tx, **_narrow_filters(rules)):
         if _identity(found) in wanted:
-            raise Conflict(
+            raise SecurityGroupRuleExists(
                 f"security group {found.security_group_id} has this rule already "
                 f"({found.id}): {_text(found)}"
             )

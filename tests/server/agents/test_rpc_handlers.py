@@ -18,7 +18,8 @@ from netfw.drivers.values.agent_requests import (
     ResolveDevices,
     SetPrefix,
 )
-from netfw.errors import Conflict, Exhausted, MacAddressInUse, NotFound, NotSupported
+from netfw.errors import Conflict, Exhausted, NotFound, NotSupported
+from netfw.errors.ports import MacAddressInUse
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.address import as_address, derives
 from netfw.model.values.ids import NetworkId, PortId, RouterId, SubnetId

@@ -8,12 +8,8 @@ import pytest
 
 from netfw.drivers.server.ipam import AddressRequest, AddressStore, AnyAddress
 from netfw.drivers.server.query import Query
-from netfw.errors import (
-    Conflict,
-    InvalidInput,
-    IpAddressAlreadyAllocated,
-    IpAddressGenerationFailure,
-)
+from netfw.errors import Conflict, InvalidInput
+from netfw.errors.ports import IpAddressAlreadyAllocated, IpAddressGenerationFailure
 from netfw.model import AllocationPool, NetworkId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Ipv6Mode

@@ -10,15 +10,8 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.server.query import Query
-from netfw.errors import (
-    Conflict,
-    Exhausted,
-    Forbidden,
-    InvalidInput,
-    MacAddressInUse,
-    NotFound,
-    Outdated,
-)
+from netfw.errors import Conflict, Exhausted, Forbidden, InvalidInput, NotFound, Outdated
+from netfw.errors.ports import MacAddressInUse
 from netfw.model import NetworkId
 from netfw.server.core.context import ServerContext
 from netfw_drivers.extension_drivers.port_security import PortSecurityDriver

@@ -9,7 +9,8 @@ import pytest
 
 from netfw.drivers.values.agent_requests import EnsureDhcpPort
 from netfw.drivers.values.subscription import Service, Subscription
-from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.errors import Conflict, NotFound
+from netfw.errors.agents import InvalidDHCPAgent
 from netfw.model.resource import Kind, Resource
 from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
@@ -171,14 +172,14 @@ def test_people_give_networks_to_dhcp_agents_and_take_them_away(make: Make) -> N
     with pytest.raises(Conflict, match="is not with"):
         plugin.delete(ADMIN, "dhcp_network", f"{one}/{network}")
     wrong = {"agent_id": cloud.agent("a", L3), "network_id": network}
-    with pytest.raises(InvalidInput, match="no DHCP agent"):
+    with pytest.raises(InvalidDHCPAgent, match="no DHCP agent"):
         plugin.create(ADMIN, "dhcp_network", [wrong])
     with pytest.raises(NotFound):
         plugin.create(ADMIN, "dhcp_network", [{"agent_id": one, "network_id": str(uuid4())}])
     with pytest.raises(NotFound):
         cloud.calls.all("dhcp_agent", network_id=str(uuid4()))
     plugin.update(ADMIN, "agent", one, {"admin_state_up": False})
-    with pytest.raises(Conflict, match="switched off"):
+    with pytest.raises(InvalidDHCPAgent, match="switched off"):
         plugin.create(ADMIN, "dhcp_network", [{"agent_id": one, "network_id": network}])
 
 

@@ -16,6 +16,7 @@ from netfw.conf.identity import POLICY
 from netfw.drivers.server.api_extension import PolicyRule
 from netfw.drivers.server.query import Body, RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
+from netfw.errors.registry import not_found
 from netfw.model.wire import Json
 from netfw.server.api.auth_protocols import PolicyOperation
 from netfw.server.api.policy.evaluation import Decision, Decisions
@@ -197,7 +198,7 @@ class RulesPolicy:
         if operation is not Verb.SHOW and self._sees(decisions, resource, target):
             return Forbidden(_refusal_message(resource, operation, rule))
         id = (target or {}).get(resource.identity, "")
-        return NotFound(f"there is no {resource.name} {id}".rstrip())
+        return not_found(resource.name)(f"there is no {resource.name} {id}".rstrip())
 
     def _hidden_parent(
         self, decisions: Decisions, resource: ApiResource, body: Body
@@ -209,7 +210,7 @@ class RulesPolicy:
                 continue
             parent = rows.parent(body, name)
             if parent is None or not self._sees(decisions, self._resources[name], parent):
-                return NotFound(f"there is no {name} {body[attribute]}")
+                return not_found(name)(f"there is no {name} {body[attribute]}")
         return None
 
 

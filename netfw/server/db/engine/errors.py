@@ -31,6 +31,8 @@ class RetryTransaction(NetfwError):
 class Duplicate(Conflict):
     """A row with the same key exists."""
 
+    api_type = "Conflict"
+
 
 class DatabaseFull(BackendUnavailable):
     """The disk of the database is full; nothing was changed."""

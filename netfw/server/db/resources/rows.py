@@ -27,7 +27,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.util import LRUCache
 
 from netfw.drivers.server.query import Query
-from netfw.errors import Conflict, NotFound
+from netfw.errors import Conflict
+from netfw.errors.registry import in_use, not_found
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.subnet import Subnet
@@ -186,7 +187,7 @@ class Rows:
         rows = _one(kind, seen=project is not None, lock=lock)
         found = rows.first(self._connection, values)
         if found is None:
-            raise NotFound(f"there is no {kind} {id}")
+            raise not_found(kind)(f"there is no {kind} {id}")
         return found
 
     def network(
@@ -243,7 +244,7 @@ class Rows:
             row = row.where(visible(kind, project))
         found = self._execute_list(row).first()
         if found is None:
-            raise NotFound(f"there is no {kind} {query.marker} to go on from")
+            raise not_found(kind)(f"there is no {kind} {query.marker} to go on from")
         return dict(found._mapping)
 
     def _execute_list(self, rows: Select[Any]) -> Result[Any]:
@@ -341,7 +342,9 @@ class Resources(Rows):
         try:
             done = self._connection.execute(gone).rowcount
         except IntegrityError as exc:
-            raise Conflict(f"{target} is in use; remove what refers to it first") from exc
+            raise in_use(target.kind)(
+                f"{target} is in use; remove what refers to it first"
+            ) from exc
         if done != 1:
             raise RetryTransaction(f"{target} was changed or deleted meanwhile")
         if getattr(before, "tags", ()):

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from netfw.errors import NotFound
+from netfw.errors.registry import not_found
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.schema.tables import VENDOR_RESOURCES
 
@@ -46,7 +46,7 @@ class VendorResources:
             row = row.where(VENDOR_RESOURCES.c.project_id == project)
         text = self._connection.execute(row.with_for_update() if lock else row).scalar()
         if text is None:
-            raise NotFound(f"there is no {self._resource} {id}")
+            raise not_found(self._resource)(f"there is no {self._resource} {id}")
         body: dict[str, Any] = json.loads(text)
         return body
 

@@ -12,7 +12,7 @@ from netfw.drivers.values.agent_requests import EnsureGatewayPort, ReleaseGatewa
 from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import RouterPart
-from netfw.errors import IpAddressGenerationFailure
+from netfw.errors.ports import IpAddressGenerationFailure
 from netfw.model.resource import ref
 from netfw.testing.fakes.router import FakeRouter
 from tests.unit.agents.l3.distributed import (

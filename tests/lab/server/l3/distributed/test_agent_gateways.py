@@ -14,7 +14,8 @@ from netfw.drivers.values.agent_requests import (
     EnsureHostMac,
     ReleaseGatewayPort,
 )
-from netfw.errors import Conflict, IpAddressGenerationFailure, NotFound
+from netfw.errors import Conflict, NotFound
+from netfw.errors.ports import IpAddressGenerationFailure
 from netfw.model.values.ids import NetworkId
 from netfw.server.db import Database
 from tests.lab.server.l3.environment import ADMIN, Json, Layer3
