@@ -13,7 +13,8 @@ NetfwError
 │   ├── Conflict             it contradicts something that already exists
 │   │   ├── InUse            something else uses it
 │   │   ├── Exhausted        a quota is used up, or a pool
-│   │   │   └── OverQuota    the project may not have more
+│   │   │   ├── OverQuota    the project may not have more
+│   │   │   └── ResourceExhausted  the operator must provide more
 │   │   └── Outdated         it was meant for another revision of the resource
 │   ├── Unauthorized         the requester is not authenticated
 │   ├── Forbidden            the requester may not do that
@@ -36,7 +37,7 @@ Foreign exceptions are translated in the toolboxes (``netfw.linux``, ``netfw.ovs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import ClassVar, Self
 
@@ -100,6 +101,14 @@ class InvalidInput(RequestError):
         return type(self)({f"{path}.{each}": text for each, text in self.problems.items()})
 
 
+def merge_invalid(errors: Sequence[InvalidInput]) -> InvalidInput:
+    """Return one error with the problems of *errors*; the first of them decides its class."""
+    problems: dict[str, str] = {}
+    for each in errors:
+        problems |= each.problems
+    return type(errors[0])(problems)
+
+
 class PartlyInvalid(InvalidInput):
     """Parts of a value are left out: ``problems`` says why.  The rest is in force."""
 
@@ -132,6 +141,10 @@ class Exhausted(Conflict):
 
 class OverQuota(Exhausted):
     """The project has used up its quota."""
+
+
+class ResourceExhausted(Exhausted):
+    """A pool that the operator configures is used up; the request may succeed later."""
 
 
 class Outdated(Conflict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netfw.errors import Conflict, Exhausted, InUse, InvalidInput, NotFound
+from netfw.errors import Conflict, InUse, InvalidInput, NotFound, ResourceExhausted
 
 
 class NetworkNotFound(NotFound):
@@ -73,7 +73,7 @@ class FlatNetworkInUse(InUse):
     """Another flat network has the physical network."""
 
 
-class NoNetworkAvailable(Exhausted):
+class NoNetworkAvailable(ResourceExhausted):
     """No segment is left for a network without provider attributes."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netfw.errors import Conflict, Exhausted, InUse, InvalidInput, NotFound
+from netfw.errors import Conflict, Exhausted, InUse, InvalidInput, NotFound, ResourceExhausted
 
 
 class PortNotFound(NotFound):
@@ -53,7 +53,7 @@ class AllocationOnAutoAddressSubnet(InvalidInput):
     """Hosts of the subnet derive their addresses; none can be chosen."""
 
 
-class HostMacAddressGenerationFailure(Exhausted):
+class HostMacAddressGenerationFailure(ResourceExhausted):
     """No MAC address is left with the configured prefix."""
 
 
@@ -63,10 +63,6 @@ class AllowedAddressPairExhausted(InvalidInput):
 
 class DuplicateAddressPairInRequest(InvalidInput):
     """Two address pairs are the same."""
-
-
-class AddressPairMatchesPortFixedIPAndMac(InvalidInput):
-    """The address pair is an address and the MAC of the port itself."""
 
 
 class AddressPairAndPortSecurityRequired(Conflict):

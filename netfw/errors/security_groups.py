@@ -47,14 +47,6 @@ class DuplicateSecurityGroupRuleInPost(InUse):
     """Two rules of the request are the same."""
 
 
-class SecurityGroupNotSingleGroupRules(InvalidInput):
-    """The rules of one request belong to several security groups."""
-
-
-class SecurityGroupRulesNotSingleProject(InvalidInput):
-    """The rules of one request belong to several projects."""
-
-
 class SecurityGroupMultipleRemoteEntites(InvalidInput):
     """The rule has more than one remote: a prefix, a group or an address group."""
 

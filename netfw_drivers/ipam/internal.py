@@ -16,7 +16,12 @@ from netfw.drivers.server.ipam import (
     IpamDriver,
     ThisAddress,
 )
-from netfw.errors import Conflict, InvalidInput
+from netfw.errors import InvalidInput
+from netfw.errors.ports import (
+    InvalidIpForSubnet,
+    IpAddressAlreadyAllocated,
+    IpAddressGenerationFailure,
+)
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
 from netfw.model.values.address import IpAddress, eui64
@@ -49,7 +54,7 @@ class InternalIpamDriver(IpamDriver):
                 return _any(subnets, store)
             case ThisAddress(subnet=subnet, address=address):
                 if problems := dict(address_problems(subnet, address)):
-                    raise InvalidInput(problems)
+                    raise InvalidIpForSubnet(problems)
                 return _this(subnet, address, store)
             case DerivedAddress(subnet=subnet):
                 return _this(subnet, _derived(request), store)
@@ -67,13 +72,13 @@ def _any(subnets: tuple[Subnet, ...], store: AddressStore) -> FixedIp:
         if address is not None:
             return FixedIp(subnet_id=subnet.id, address=address)
     if not subnets:
-        raise Conflict("there is no subnet to take an address from")
-    raise Conflict(f"no address is left in {', '.join(map(_named, subnets))}")
+        raise IpAddressGenerationFailure("there is no subnet to take an address from")
+    raise IpAddressGenerationFailure(f"no address is left in {', '.join(map(_named, subnets))}")
 
 
 def _this(subnet: Subnet, address: IpAddress, store: AddressStore) -> FixedIp:
     if not store.acquire(subnet.id, address):
-        raise Conflict(f"address {address} is taken in {_named(subnet)}")
+        raise IpAddressAlreadyAllocated(f"address {address} is taken in {_named(subnet)}")
     return FixedIp(subnet_id=subnet.id, address=address)
 
 

@@ -9,7 +9,8 @@ from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.type_driver import AllocationStore, Pool, Range, TypeDriver
-from netfw.errors import ConfigError, Conflict, InvalidInput, nearest
+from netfw.errors import ConfigError, InvalidInput, nearest
+from netfw.errors.networks import FlatNetworkInUse
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.values.text_validation import check_physical_network
 from netfw_drivers.type_drivers.mtu import GLOBAL_MTU, PHYSICAL_MTUS, PhysicalMtus, physical_mtus
@@ -70,7 +71,9 @@ class FlatTypeDriver(TypeDriver):
 
     def reserve(self, request: Provider, store: AllocationStore) -> Provider:
         if not store.acquire(_pool(request), THE_ONE):
-            raise Conflict(f"physical network {request.physical_network} has a flat network")
+            raise FlatNetworkInUse(
+                f"physical network {request.physical_network} has a flat network"
+            )
         return request
 
     def allocate(self, store: AllocationStore) -> Provider | None:

@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.type_driver import AllocationStore, Pool, Range, TypeDriver
-from netfw.errors import Conflict
+from netfw.errors.networks import NoNetworkAvailable, TunnelIdInUse
 from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Provider
 from netfw_drivers.type_drivers.mtu import (
     ETHERNET_HEADER,
@@ -72,10 +72,12 @@ class TunnelTypeDriver(TypeDriver):
     def reserve(self, request: Provider, store: AllocationStore) -> Provider:
         number = request.segmentation_id
         if number is not None and not store.acquire(self._pool, number):
-            raise Conflict(f"{self.TYPE} number {number} is taken")
+            raise TunnelIdInUse(f"{self.TYPE} number {number} is taken")
         found = request if number is not None else self.allocate(store)
         if found is None:
-            raise Conflict(f"no {self.TYPE} number is left in [{self.TYPE}] {self.RANGES}")
+            raise NoNetworkAvailable(
+                f"no {self.TYPE} number is left in [{self.TYPE}] {self.RANGES}"
+            )
         return found
 
     def allocate(self, store: AllocationStore) -> Provider | None:

@@ -9,7 +9,8 @@ from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.type_driver import AllocationStore, Pool, Range, TypeDriver
-from netfw.errors import Conflict, InvalidInput, nearest
+from netfw.errors import InvalidInput, nearest
+from netfw.errors.networks import NoNetworkAvailable, VlanIdInUse
 from netfw.model.segment import NetworkType, Provider
 from netfw_drivers.type_drivers.mtu import GLOBAL_MTU, PHYSICAL_MTUS, PhysicalMtus, physical_mtus
 from netfw_drivers.type_drivers.ranges import Span, check_type, joined, vlan_spans
@@ -77,7 +78,7 @@ class VlanTypeDriver(TypeDriver):
         if number is None:
             return self._any(store, (name,))
         if not store.acquire(_pool(name), number):
-            raise Conflict(f"VLAN {number} of physical network {name} is taken")
+            raise VlanIdInUse(f"VLAN {number} of physical network {name} is taken")
         return request
 
     def allocate(self, store: AllocationStore) -> Provider | None:
@@ -95,7 +96,7 @@ class VlanTypeDriver(TypeDriver):
         found = self._free(store, names)
         if found is None:
             where = f"physical network {names[0]}" if len(names) == 1 else "any physical network"
-            raise Conflict(f"no VLAN is left in [vlan] network_vlan_ranges for {where}")
+            raise NoNetworkAvailable(f"no VLAN is left in [vlan] network_vlan_ranges for {where}")
         return found
 
     def _free(self, store: AllocationStore, names: Sequence[str]) -> Provider | None:

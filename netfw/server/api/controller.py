@@ -11,6 +11,7 @@ from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import InvalidInput
 from netfw.errors.registry import not_found
+from netfw.errors.requests import HTTPBadRequest
 from netfw.http.http_error import malformed
 from netfw.model.wire import Json
 from netfw.server.api.auth_protocols import Policy
@@ -206,7 +207,7 @@ class Controller:
         if endpoint.resource.attribute("project_id") is not None:
             own = request.requester.project_id
             if body.setdefault("project_id", own) != own and not request.requester.admin:
-                raise InvalidInput({"project_id": "only administrators give things to others"})
+                raise HTTPBadRequest({"project_id": "only administrators give things to others"})
         return {**body, **_parent_of(endpoint.resource, request)}
 
     def _restrict_hidden_filters(
@@ -224,7 +225,7 @@ class Controller:
         secret = {each.name for each in resource.attributes if each.secret or not owned}
         if refused := sorted(hidden & secret):
             text = "is not shown to you, so you cannot ask for it"
-            raise InvalidInput(dict.fromkeys(refused, text))
+            raise HTTPBadRequest(dict.fromkeys(refused, text))
         own = requester.project_id
         allowed = own in query.filters.get("project_id", (own,))
         filters = {**query.filters, "project_id": (own,) if allowed else ()}
@@ -320,4 +321,4 @@ def _validate_item(
     except InvalidInput as exc:
         item = f"{resource.plural}[{at}]"
         problems = {f"{item}.{path}" if path else item: text for path, text in exc.problems.items()}
-        raise InvalidInput(problems) from exc
+        raise type(exc)(problems) from exc

@@ -22,6 +22,7 @@ from netfw.errors import (
     NotSupported,
     Outdated,
     RequestError,
+    ResourceExhausted,
     Unauthorized,
 )
 from netfw.errors.registry import not_found
@@ -65,6 +66,7 @@ _STATUSES: tuple[tuple[type[NetfwError], int], ...] = (
     (Forbidden, 403),
     (NotFound, 404),
     (Outdated, 412),
+    (ResourceExhausted, 503),
     (Conflict, 409),
     (NotSupported, 400),
     (RequestError, 400),

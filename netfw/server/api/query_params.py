@@ -13,6 +13,7 @@ from attrs import field, frozen
 from netfw.drivers.server.attribute import Value
 from netfw.drivers.server.query import Query
 from netfw.errors import InvalidInput, nearest
+from netfw.errors.requests import BadRequest, HTTPBadRequest
 from netfw.http.http_error import malformed
 from netfw.model.values.text_validation import quote
 from netfw.model.wire.codec import Absent, Codec, Listed, Nullable
@@ -87,7 +88,8 @@ class QueryParser:
     def parse_list(self, given: Parameters) -> ListRequest:
         """Parse the parameters of a list request.
 
-        :raises InvalidInput: names each wrong parameter.
+        :raises HTTPBadRequest: names each wrong parameter.
+        :raises InvalidInput: the same, when the values alone are wrong.
         """
         if not given:
             return ListRequest(query=Query(limit=self._max_page))
@@ -112,18 +114,18 @@ class QueryParser:
             ):
                 problems[name] = f"more than {self._limits.tags} tags in one filter"
         if problems:
-            raise InvalidInput(problems)
+            raise (InvalidInput if problems.keys() <= self._known else HTTPBadRequest)(problems)
         unique = {name: tuple(dict.fromkeys(values)) for name, values in filters.items()}
         return self._list_request(unique, control)
 
     def parse_fields(self, given: Parameters) -> frozenset[str]:
         """Parse the parameters of a member request, which may only have ``fields``.
 
-        :raises InvalidInput: another parameter, or no known field.
+        :raises HTTPBadRequest: another parameter, or no known field.
         """
         for name, _ in given:
             if name != "fields":
-                raise InvalidInput(
+                raise HTTPBadRequest(
                     {name[:100]: "is no parameter of a single resource; only fields is"}
                 )
         return self._fields([value for _, value in given])
@@ -143,7 +145,7 @@ class QueryParser:
         named = [name for value in values for name in value.split(",") if name]
         if named and self._shown.isdisjoint(named):
             near = nearest(named[0], self._shown)
-            raise InvalidInput({"fields": f"there is no attribute {quote(named[0])}{near}"})
+            raise HTTPBadRequest({"fields": f"there is no attribute {quote(named[0])}{near}"})
         return frozenset(named)
 
     def _list_request(
@@ -170,14 +172,14 @@ class QueryParser:
 
     def _sort(self, keys: list[str], directions: list[str]) -> tuple[tuple[str, bool], ...]:
         if len(directions) > len(keys):
-            raise InvalidInput({"sort_dir": "there are more of them than of sort_key"})
+            raise HTTPBadRequest({"sort_dir": "there are more of them than of sort_key"})
         for key in keys:
             if key not in self._sortable:
                 near = nearest(key, self._sortable)
-                raise InvalidInput({"sort_key": f"{quote(key)} cannot be sorted by{near}"})
+                raise HTTPBadRequest({"sort_key": f"{quote(key)} cannot be sorted by{near}"})
         for direction in directions:
             if direction not in ("asc", "desc"):
-                raise InvalidInput({"sort_dir": f"{quote(direction)} is neither asc nor desc"})
+                raise HTTPBadRequest({"sort_dir": f"{quote(direction)} is neither asc nor desc"})
         padded = [*directions, *["asc"] * (len(keys) - len(directions))]
         pairs = zip(keys, padded, strict=True)
         return tuple((_SYNONYMS.get(key, key), way == "asc") for key, way in pairs)
@@ -235,7 +237,7 @@ def _number(name: str, values: list[str]) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_ROWS))):
-        raise InvalidInput({name: f"{quote(text)} is not a number of rows"})
+        raise BadRequest({name: f"{quote(text)} is not a number of rows"})
     return int(text)
 
 
@@ -245,7 +247,7 @@ def _flag(name: str, values: list[str]) -> bool:
     try:
         return FLAG.parse(values[-1])
     except ValueError as exc:
-        raise InvalidInput({name: str(exc)}) from exc
+        raise HTTPBadRequest({name: str(exc)}) from exc
 
 
 def _marker(text: str) -> UUID | None:
@@ -254,4 +256,4 @@ def _marker(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:
-        raise InvalidInput({"marker": f"{quote(text)} is not the id of a row"}) from None
+        raise HTTPBadRequest({"marker": f"{quote(text)} is not the id of a row"}) from None

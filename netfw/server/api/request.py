@@ -9,7 +9,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from netfw.drivers.server.query import RequestContext
-from netfw.errors import InvalidInput
+from netfw.errors.requests import BadRequest
 from netfw.model.values.text_validation import quote
 from netfw.server.api.query_params import Parameters
 from netfw.server.api.request_body import RequestLimits, read_object
@@ -51,14 +51,14 @@ class ApiRequest:
     def revision(self) -> int | None:
         """Return the revision that ``If-Match: revision_number=7`` requires, or ``None``.
 
-        :raises InvalidInput: the header has another form.
+        :raises BadRequest: the header has another form.
         """
         header = (self.environ.get("HTTP_IF_MATCH") or "").strip()
         if header in ("", "*"):
             return None
         match = _IF_MATCH.fullmatch(header)
         if match is None:
-            raise InvalidInput({"If-Match": f"not like revision_number=7: {quote(header)}"})
+            raise BadRequest({"If-Match": f"not like revision_number=7: {quote(header)}"})
         return int(match[1])
 
     def url(self) -> str:

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from netfw.drivers.server.type_driver import TypeDriver
-from netfw.errors import ConfigError, Exhausted, InvalidInput
+from netfw.errors import ConfigError, InvalidInput
+from netfw.errors.networks import NoNetworkAvailable
 from netfw.model.segment import NetworkType, Provider
 from netfw.server.core.settings import Settings
 from netfw.server.db.database import Transaction
@@ -58,13 +59,13 @@ class TypeDrivers:
             driver.validate(requested)
         except InvalidInput as exc:
             problems = {f"{prefix}{PREFIX}{path}": text for path, text in exc.problems.items()}
-            raise InvalidInput(problems) from exc
+            raise type(exc)(problems) from exc
         return driver.reserve(requested, tx.allocations)
 
     def allocate(self, tx: Transaction, *, external: bool = False) -> Provider:
         """Allocate a segment of the configured network types, tried in their order.
 
-        :raises Exhausted: all types are exhausted.
+        :raises NoNetworkAvailable: all types are exhausted.
         """
         drivers = self._external if external else self._own
         for driver in drivers:
@@ -72,11 +73,11 @@ class TypeDrivers:
             if found is not None:
                 return found
         if not drivers:
-            raise Exhausted(
+            raise NoNetworkAvailable(
                 "no network can be made without provider attributes: tenant_network_types is empty"
             )
         types = ", ".join(driver.network_type() for driver in drivers)
-        raise Exhausted(
+        raise NoNetworkAvailable(
             f"no segment is left for a network of type {types}: delete a network, or have the "
             "operator configure more"
         )

@@ -17,6 +17,8 @@ from netfw.errors.networks import (
     InvalidSharedSetting,
     NetworkInUse,
     NetworkMTUSubnetConflict,
+    SegmentsContainDuplicateEntry,
+    SegmentsSetInConjunctionWithProviders,
 )
 from netfw.model.network import Network
 from netfw.model.resource import Kind
@@ -24,6 +26,7 @@ from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.values.device_owner import DeviceOwner
 from netfw.model.values.ids import NetworkId, SegmentId
 from netfw.model.values.text_validation import counted
+from netfw.model.values.validation import repeated
 from netfw.model.wire import Json, parse, render
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.core.extension_drivers import ExtensionDrivers
@@ -34,6 +37,7 @@ from netfw.server.db.resources.rows import Row
 from netfw.server.l2.port_validation import check_dhcp_options, removal_advice
 from netfw.server.scheduling.assignments import add_zones
 
+UNNUMBERED = (NetworkType.FLAT, NetworkType.LOCAL)
 LEAST_MTU = {4: 68, 6: 1280}
 """Smallest MTU that hosts of an IP version must accept."""
 MAX_MTU = 65535
@@ -100,6 +104,8 @@ class NetworkHandler(StoredResourceHandler[Network]):
         mtu = cast("int | None", plain.pop("mtu", None))
         if plain.get("segments") is None:
             plain.pop("segments", None)
+        else:
+            _check_no_provider(plain)
         network = cast(Network, parse(Kind.NETWORK, {**plain, "id": str(uuid4())}))
         network = self._extensions.apply(unit, None, network, body)
         _check(unit, None, network)
@@ -110,6 +116,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
         """Return the segments of a new network: those requested, or one that is free."""
         if not network.segments:
             return (self._types.allocate(unit.tx, external=network.external),)
+        _check_unique_segments(network.segments)
         prefixes = [""]
         if len(network.segments) > 1:
             prefixes = [f"segments[{at}]." for at in range(len(network.segments))]
@@ -207,6 +214,31 @@ def _segments_of(network: Network) -> tuple[Segment, ...]:
 
 def _says_segments(name: str) -> bool:
     return name.startswith(PREFIX) or name == "segments"
+
+
+def _check_no_provider(body: Body) -> None:
+    """Refuse provider attributes beside segments.
+
+    :raises SegmentsSetInConjunctionWithProviders: naming them.
+    """
+    given = [name for name, value in body.items() if name.startswith(PREFIX) and value is not None]
+    if given:
+        text = "cannot be given beside segments; each segment has its own"
+        raise SegmentsSetInConjunctionWithProviders(dict.fromkeys(given, text))
+
+
+def _check_unique_segments(segments: Sequence[Provider]) -> None:
+    """Refuse a segment that is there twice; one without a number may be any free one.
+
+    :raises SegmentsContainDuplicateEntry: naming each second one.
+    """
+    problems = {
+        f"segments[{at}]": "is there twice"
+        for at in repeated(segments)
+        if segments[at].segmentation_id is not None or segments[at].network_type in UNNUMBERED
+    }
+    if problems:
+        raise SegmentsContainDuplicateEntry(problems)
 
 
 def _renumbered(before: Network, carried: Mapping[str, Json]) -> tuple[Provider, ...]:

@@ -20,8 +20,13 @@ from netfw.drivers.server.ipam import (
     IpamDriver,
     ThisAddress,
 )
-from netfw.errors import Conflict, InvalidInput
-from netfw.errors.ports import IpAddressAlreadyAllocated, IpAddressGenerationFailure
+from netfw.errors import Conflict, InvalidInput, merge_invalid
+from netfw.errors.ports import (
+    AllocationOnAutoAddressSubnet,
+    InvalidIpForNetwork,
+    IpAddressAlreadyAllocated,
+    IpAddressGenerationFailure,
+)
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
 from netfw.model.values.address import IpAddress, Mac, as_address, eui64
@@ -154,21 +159,22 @@ def _named(
 ) -> tuple[AddressRequest, ...]:
     found: list[AddressRequest] = []
     seen = {(each.subnet_id, each.address) for each in taken}
-    problems: dict[str, str] = {}
+    errors: list[InvalidInput] = []
     for at, entry in requested:
         try:
             request = _entry(subnets, owner, entry)
         except InvalidInput as exc:
-            problems |= {f"fixed_ips[{at}].{name}": text for name, text in exc.problems.items()}
+            errors.append(exc.within(f"fixed_ips[{at}]"))
             continue
         if isinstance(request, ThisAddress):
             wanted = (request.subnet.id, request.address)
             if wanted in seen:
-                problems[f"fixed_ips[{at}].ip_address"] = f"{request.address} is there twice"
+                text = f"{request.address} is there twice"
+                errors.append(InvalidInput({f"fixed_ips[{at}].ip_address": text}))
             seen.add(wanted)
         found.append(request)
-    if problems:
-        raise InvalidInput(problems)
+    if errors:
+        raise merge_invalid(errors)
     return tuple(found)
 
 
@@ -210,14 +216,14 @@ def _subnet(subnets: Sequence[Subnet], entry: Entry, address: IpAddress | None) 
     for each in subnets:
         if address in each.cidr:
             return each
-    raise InvalidInput({"ip_address": f"{address} is in no subnet of the port's network"})
+    raise InvalidIpForNetwork({"ip_address": f"{address} is in no subnet of the port's network"})
 
 
 def _only_derived(subnet: Subnet, owner: AddressOwner, address: IpAddress) -> DerivedAddress:
     """Accept *address* only if it is the one derived from the MAC."""
     derived = eui64(cast(IPv6Network, subnet.cidr), owner.mac)
     if address != derived:
-        raise InvalidInput(
+        raise AllocationOnAutoAddressSubnet(
             {
                 "ip_address": f"hosts in {subnet.cidr} derive their addresses: with this MAC it "
                 f"is {derived}, not {address}; leave ip_address out"
@@ -279,9 +285,7 @@ class AddressAllocator:
         try:
             return self._ipam.allocate(request, self)
         except InvalidInput as exc:
-            raise InvalidInput(
-                {f"fixed_ips.{name}": t for name, t in exc.problems.items()}
-            ) from exc
+            raise exc.within("fixed_ips") from exc
         except Conflict as exc:
             any_one = isinstance(request, AnyAddress)
             kind = IpAddressGenerationFailure if any_one else IpAddressAlreadyAllocated

@@ -10,10 +10,11 @@ from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query
 from netfw.drivers.support.dhcp_option_text import check_option
-from netfw.errors import Forbidden, InvalidInput
+from netfw.errors import Forbidden, InvalidInput, merge_invalid
 from netfw.errors.ports import (
     AddressPairAndPortSecurityRequired,
     AllowedAddressPairExhausted,
+    DuplicateAddressPairInRequest,
     PortBound,
     PortSecurityAndIPRequiredForSecurityGroups,
     PortSecurityPortHasSecurityGroup,
@@ -96,16 +97,17 @@ def address_pairs(
         for pair in _parsed(_PAIRS, "allowed_address_pairs", requested)
     )
     own = {fixed.address for fixed in port.fixed_ips}
-    problems: dict[str, str] = {}
+    errors: list[InvalidInput] = []
     for at, pair in enumerate(pairs):
         where = f"allowed_address_pairs[{at}]"
         if pair in pairs[:at]:
-            problems[where] = "is there twice"
+            errors.append(DuplicateAddressPairInRequest({where: "is there twice"}))
         whole = pair.prefix.prefixlen == pair.prefix.max_prefixlen
         if whole and pair.mac == port.mac and pair.prefix.network_address in own:
-            problems[where] = f"{pair.prefix.network_address} is the port's own address already"
-    if problems:
-        raise InvalidInput(problems)
+            text = f"{pair.prefix.network_address} is the port's own address already"
+            errors.append(InvalidInput({where: text}))
+    if errors:
+        raise merge_invalid(errors)
     return pairs
 
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from netfw.drivers.server.query import Body
 from netfw.drivers.support.host_addresses import gateway_problem, prefix_problem
-from netfw.errors import Conflict, InvalidInput
+from netfw.errors import InvalidInput, merge_invalid
+from netfw.errors.networks import (
+    DNSNameServersExhausted,
+    GatewayConflictWithAllocationPools,
+    HostRoutesExhausted,
+    InvalidAllocationPool,
+    InvalidSubnetServiceType,
+    OutOfBoundsAllocationPool,
+    OverlappingAllocationPools,
+)
 from netfw.model.subnet import PREFIX_DELEGATION, PROVISIONAL_PREFIX, AllocationPool, Subnet
 from netfw.model.values.address import IpAddress, IpNetwork, as_address
+from netfw.model.values.validation import InvalidValue, Problem
 from netfw.model.wire import Json
 from netfw.model.wire.scalars import CIDR
 from netfw.server.core.settings import Settings
@@ -59,28 +70,54 @@ def _with_pools(found: dict[str, Json], block: IpNetwork) -> dict[str, Json]:
         found["allocation_pools"] = [
             {"start": str(pool.start), "end": str(pool.end)} for pool in rest(block, gateway)
         ]
-    check_gateway(found)
+    check_pools(found)
     return found
 
 
-def check_gateway(body: Body) -> None:
-    """Refuse a gateway that could be allocated to a port.
+def check_pools(body: Body) -> None:
+    """Refuse allocation pools that are not within the prefix, overlap, or have the gateway.
 
-    A pool outside the prefix is invalid by itself, which is reported when the subnet is built.
-
-    :raises Conflict: the gateway is in a pool.
+    :raises InvalidInput: a pool is none of the prefix.
+    :raises Conflict: two pools overlap, or the gateway could be allocated to a port.
     """
-    gateway, pools = _address(body.get("gateway_ip")), body.get("allocation_pools")
-    block = _block(body.get("cidr"))
-    for pool in pools if gateway is not None and isinstance(pools, list) else ():
-        start, end = _address(pool.get("start")), _address(pool.get("end"))
-        if start is None or end is None or gateway is None:
-            continue
-        within = start in block and end in block and gateway.version == block.version
-        if within and int(start) <= int(gateway) <= int(end):
-            raise Conflict(
-                f"gateway {gateway} is in allocation pool {start} to {end}; leave it out of it"
+    raw, block = body.get("allocation_pools"), _block(body.get("cidr"))
+    pools = [_pool(at, each, block) for at, each in enumerate(raw if isinstance(raw, list) else ())]
+    ordered = sorted(pools, key=lambda pool: int(pool.start))
+    for pool, after in pairwise(ordered):
+        if int(after.start) <= int(pool.end):
+            raise OverlappingAllocationPools(
+                f"allocation pools {pool.start} to {pool.end} and {after.start} to {after.end} "
+                f"of {block} overlap"
             )
+    gateway = _address(body.get("gateway_ip"))
+    for pool in pools:
+        if gateway is not None and gateway in pool:
+            raise GatewayConflictWithAllocationPools(
+                f"gateway {gateway} is in allocation pool {pool.start} to {pool.end}; leave it out "
+                "of it"
+            )
+
+
+def _pool(at: int, raw: Any, block: IpNetwork) -> AllocationPool:
+    """Return one pool of a body.
+
+    :raises InvalidAllocationPool: it is no range of addresses of one family.
+    :raises OutOfBoundsAllocationPool: it is not within *block*.
+    """
+    path = f"allocation_pools[{at}]"
+    try:
+        pool = AllocationPool(start=raw["start"], end=raw["end"])
+    except InvalidValue as exc:
+        raise InvalidAllocationPool(dict(exc.problems)).within(path) from exc
+    except (KeyError, TypeError, ValueError) as exc:
+        raise InvalidAllocationPool({path: f"is no range of addresses: {exc}"}) from exc
+    if pool.start.version != block.version:
+        text = f"{pool.start} to {pool.end} is of another family than {block}"
+        raise InvalidAllocationPool({path: text})
+    if pool.start not in block or pool.end not in block:
+        text = f"{pool.start} to {pool.end} is not within {block}"
+        raise OutOfBoundsAllocationPool({path: text})
+    return pool
 
 
 def first_address(block: IpNetwork) -> IpAddress | None:
@@ -116,10 +153,9 @@ def check_subnet(after: Subnet, settings: Settings, before: Subnet | None = None
 
     :raises InvalidInput: naming each invalid attribute.
     """
-    former = dict(_problems(before, settings)) if before is not None else {}
-    problems = {path: text for path, text in _problems(after, settings) if former.get(path) != text}
-    if problems:
-        raise InvalidInput(problems)
+    former = set() if before is None else {str(each) for each in _errors(before, settings)}
+    if errors := [each for each in _errors(after, settings) if str(each) not in former]:
+        raise merge_invalid(errors)
 
 
 def check_overlap(new: Subnet, others: Iterable[Subnet]) -> None:
@@ -135,7 +171,22 @@ def check_overlap(new: Subnet, others: Iterable[Subnet]) -> None:
             raise InvalidInput({"cidr": f"{text}subnet {other.id}"})
 
 
-def _problems(subnet: Subnet, settings: Settings) -> Iterator[tuple[str, str]]:
+def _errors(subnet: Subnet, settings: Settings) -> Iterator[InvalidInput]:
+    for path, text in _problems(subnet):
+        yield InvalidInput({path: text})
+    servers, most = len(subnet.dns_nameservers), settings.max_dns_nameservers
+    if servers > most:
+        yield DNSNameServersExhausted({"dns_nameservers": f"{servers}, and {most} are allowed"})
+    routes, most = len(subnet.host_routes), settings.max_subnet_host_routes
+    if routes > most:
+        yield HostRoutesExhausted({"host_routes": f"{routes}, and {most} are allowed"})
+    for at, service in enumerate(subnet.service_types):
+        if not SERVICE.fullmatch(service):
+            text = f"{service!r} is no device owner, such as compute:nova"
+            yield InvalidSubnetServiceType({f"service_types[{at}]": text})
+
+
+def _problems(subnet: Subnet) -> Iterator[Problem]:
     block = subnet.cidr
     if (unusable := prefix_problem(block)) is not None:
         yield "cidr", unusable
@@ -149,16 +200,6 @@ def _problems(subnet: Subnet, settings: Settings) -> Iterator[tuple[str, str]]:
     for name, mode in _modes(subnet).items():
         if mode is not None and not subnet.enable_dhcp:
             yield name, "cannot be set while enable_dhcp is false"
-    limits = {
-        "dns_nameservers": (len(subnet.dns_nameservers), settings.max_dns_nameservers),
-        "host_routes": (len(subnet.host_routes), settings.max_subnet_host_routes),
-    }
-    for name, (count, most) in limits.items():
-        if count > most:
-            yield name, f"{count}, and {most} are allowed"
-    for at, service in enumerate(subnet.service_types):
-        if not SERVICE.fullmatch(service):
-            yield f"service_types[{at}]", f"{service!r} is no device owner, such as compute:nova"
 
 
 def _modes(subnet: Subnet) -> Mapping[str, Any]:

@@ -32,7 +32,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.rows import Row
 from netfw.server.l2.networks import LEAST_MTU
 from netfw.server.l2.port_validation import removal_advice
-from netfw.server.l2.subnet_validation import check_gateway, check_overlap, check_subnet, completed
+from netfw.server.l2.subnet_validation import check_overlap, check_pools, check_subnet, completed
 
 
 class SubnetHandler(StoredResourceHandler[Subnet]):
@@ -65,13 +65,13 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
 
     def do_update(self, unit: UnitOfWork, before: Subnet, body: Body) -> Subnet:
         attributes = {**render(before), **self._extensions.plain(Kind.SUBNET, body)}
-        check_gateway(attributes)
+        check_pools(attributes)
         after = cast(Subnet, parse(Kind.SUBNET, attributes))
         network = unit.network(before.network_id)
         after = self._extensions.apply(unit, before, after, body, network)
         check_subnet(after, unit.context.settings, before)
         if after.gateway != before.gateway:
-            _check_gateway_unused(unit, before)
+            _check_pools_unused(unit, before)
         unit.context.ipam.validate_subnet(before, after, unit.tx.addresses)
         if after.allocation_pools != before.allocation_pools:
             unit.tx.addresses.define(after)
@@ -232,7 +232,7 @@ def _vacating(unit: UnitOfWork, subnet: Subnet) -> tuple[Row, ...]:
     return rows
 
 
-def _check_gateway_unused(unit: UnitOfWork, subnet: Subnet) -> None:
+def _check_pools_unused(unit: UnitOfWork, subnet: Subnet) -> None:
     if subnet.gateway is None:
         return
     gateway_ip = (f"subnet_id={subnet.id}", f"ip_address={subnet.gateway}")

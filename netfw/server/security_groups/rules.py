@@ -14,25 +14,36 @@ from attrs import evolve
 
 from netfw.drivers.server.attribute import Value
 from netfw.drivers.server.query import Body, Query, RequestContext
-from netfw.errors import Forbidden, InvalidInput
+from netfw.errors import Forbidden, InvalidInput, merge_invalid
 from netfw.errors.security_groups import (
     DuplicateSecurityGroupRuleInPost,
+    SecurityGroupEthertypeConflictWithProtocol,
+    SecurityGroupInvalidIcmpValue,
+    SecurityGroupInvalidPortRange,
+    SecurityGroupInvalidPortValue,
+    SecurityGroupInvalidProtocolForPort,
+    SecurityGroupMissingIcmpType,
+    SecurityGroupMultipleRemoteEntites,
     SecurityGroupNotFound,
+    SecurityGroupProtocolRequiredWithPorts,
     SecurityGroupRuleExists,
+    SecurityGroupRuleInvalidProtocol,
+    SecurityGroupRuleParameterConflict,
 )
 from netfw.model.resource import Kind, ref
 from netfw.model.security_group import Direction, Ethertype, SecurityGroup, SecurityGroupRule
 from netfw.model.values.ids import SecurityGroupId, SecurityGroupRuleId
 from netfw.model.values.port_range import PORTS
 from netfw.model.values.protocol import ICMP, ICMPV6, NAMES, NUMBERS, PORTED
-from netfw.model.values.validation import Problem
 from netfw.model.wire import parse, render
+from netfw.model.wire.scalars import PROTOCOL
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.enforcement import check_rules
 
 CHANGEABLE = frozenset({"description"})
-RELATED = ("port_range_min", "port_range_max", "remote_ip_prefix")
+RELATED = ("protocol", "port_range_min", "port_range_max", "remote_ip_prefix")
+REMOTES = ("remote_ip_prefix", "remote_group_id", "remote_address_group_id")
 """Attributes whose meaning depends on the protocol, or on the ethertype."""
 
 
@@ -124,23 +135,36 @@ def parse_rule(body: Body) -> SecurityGroupRule:
 
     :raises InvalidInput: it contradicts itself.
     """
-    _check_identity(body.get("remote_group_id"))
+    _check_remotes(body)
     id = str(uuid4())
     bare = {name: value for name, value in body.items() if name not in RELATED}
     plain = cast(SecurityGroupRule, parse(Kind.SECURITY_GROUP_RULE, {**bare, "id": id}))
-    low, high, prefix = (body.get(name) for name in RELATED)
-    check_range(plain.protocol, cast("int | None", low), cast("int | None", high))
-    check_family(plain.ethertype, plain.protocol, cast("str | None", prefix))
+    low, high, prefix = (body.get(name) for name in RELATED[1:])
+    protocol = _parse_protocol(body.get("protocol"))
+    check_range(protocol, cast("int | None", low), cast("int | None", high))
+    check_family(plain.ethertype, protocol, cast("str | None", prefix))
     return cast(SecurityGroupRule, parse(Kind.SECURITY_GROUP_RULE, {**body, "id": id}))
 
 
-def _check_identity(group: object) -> None:
+def _check_remotes(body: Body) -> None:
+    """Validate that a rule has one kind of remote, and that its group can exist."""
+    if second := [name for name in REMOTES if body.get(name) is not None][1:]:
+        text = "a rule has one kind of remote at most"
+        raise SecurityGroupMultipleRemoteEntites(dict.fromkeys(second, text))
+    group = body.get("remote_group_id")
     if group is None:
         return
     try:
         UUID(str(group))
     except ValueError:
         raise SecurityGroupNotFound(f"there is no security_group {str(group)[:80]!r}") from None
+
+
+def _parse_protocol(raw: object) -> int | None:
+    try:
+        return PROTOCOL.parse(raw)
+    except ValueError as exc:
+        raise SecurityGroupRuleInvalidProtocol({"protocol": str(exc)}) from exc
 
 
 def _requested_spelling(rule: SecurityGroupRule, body: Body) -> dict[str, Any]:
@@ -264,15 +288,12 @@ def check_family(ethertype: Ethertype, protocol: int | None, prefix: str | None)
 
     :raises InvalidInput: one is of the other family.
     """
-    problems: dict[str, str] = {}
     if protocol is not None and protocol in IPV6_ONLY and ethertype is Ethertype.IPV4:
-        problems["protocol"] = f"Conflicting value ethertype IPv4: {NAMES[protocol]} is for IPv6"
+        text = f"Conflicting value ethertype IPv4: {NAMES[protocol]} is for IPv6"
+        raise SecurityGroupEthertypeConflictWithProtocol({"protocol": text})
     if prefix is not None and (":" in prefix) != (ethertype is Ethertype.IPV6):
-        problems["remote_ip_prefix"] = (
-            f"Conflicting value ethertype {ethertype}: not that of {prefix}"
-        )
-    if problems:
-        raise InvalidInput(problems)
+        text = f"Conflicting value ethertype {ethertype}: not that of {prefix}"
+        raise SecurityGroupRuleParameterConflict({"remote_ip_prefix": text})
 
 
 def check_range(protocol: int | None, low: int | None, high: int | None) -> None:
@@ -280,30 +301,45 @@ def check_range(protocol: int | None, low: int | None, high: int | None) -> None
 
     :raises InvalidInput: it does not fit the protocol.
     """
-    problems: Iterator[Problem] = iter(())
+    given = [
+        name for name, n in (("port_range_min", low), ("port_range_max", high)) if n is not None
+    ]
+    if not given:
+        return
     if protocol in PORTED:
-        problems = _ports(low, high)
+        errors = list(_port_errors(low, high))
     elif protocol in (ICMP, ICMPV6):
-        problems = _icmp(low, high)
-    if found := dict(problems):
-        raise InvalidInput(found)
+        errors = list(_icmp_errors(low, high))
+    else:
+        problems = dict.fromkeys(given, "a range of ports needs a protocol that has ports")
+        if protocol is None:
+            raise SecurityGroupProtocolRequiredWithPorts(problems)
+        raise SecurityGroupInvalidProtocolForPort(problems)
+    if errors:
+        raise merge_invalid(errors)
 
 
-def _ports(low: int | None, high: int | None) -> Iterator[Problem]:
+def _port_errors(low: int | None, high: int | None) -> Iterator[InvalidInput]:
     given = {"port_range_min": low, "port_range_max": high}
     wrong = {name: n for name, n in given.items() if n is not None and n not in PORTS}
     for name, number in wrong.items():
-        yield name, f"Invalid value for port {number}: it is not 1 to 65535"
+        text = f"Invalid value for port {number}: it is not 1 to 65535"
+        yield SecurityGroupInvalidPortValue({name: text})
+    order = "port_range_min must be <= port_range_max"
     if not wrong and (low is None) != (high is None):
-        yield "port_range_max", "port_range_min must be <= port_range_max: give both, or none"
+        yield SecurityGroupInvalidPortRange({"port_range_max": f"{order}: give both, or none"})
     elif not wrong and low is not None and high is not None and low > high:
-        yield "port_range_max", f"port_range_min must be <= port_range_max: {high} is before {low}"
+        text = f"{order}: {high} is before {low}"
+        yield SecurityGroupInvalidPortRange({"port_range_max": text})
 
 
-def _icmp(kind: int | None, code: int | None) -> Iterator[Problem]:
+def _icmp_errors(kind: int | None, code: int | None) -> Iterator[InvalidInput]:
     if kind is not None and kind not in ICMP_NUMBERS:
-        yield "port_range_min", f"Invalid value for ICMP type {kind}: it is not 0 to 255"
+        text = f"Invalid value for ICMP type {kind}: it is not 0 to 255"
+        yield SecurityGroupInvalidIcmpValue({"port_range_min": text})
     if code is not None and code not in ICMP_NUMBERS:
-        yield "port_range_max", f"Invalid value for ICMP code {code}: it is not 0 to 255"
+        text = f"Invalid value for ICMP code {code}: it is not 0 to 255"
+        yield SecurityGroupInvalidIcmpValue({"port_range_max": text})
     if kind is None and code is not None:
-        yield "port_range_max", "ICMP type (port-range-min) is missing, and a code is given"
+        text = "ICMP type (port-range-min) is missing, and a code is given"
+        yield SecurityGroupMissingIcmpType({"port_range_max": text})

@@ -62,7 +62,7 @@ def test_networks_of_dhcp_agents_are_listed_given_and_taken_away(admin: Client) 
     assert admin.delete(f"{other}/{network}").status == 204
     assert admin.delete(f"{other}/{network}").status == 409
     wrong = f"agents/{found['c']}/dhcp-networks"
-    assert admin.post(wrong, {"network_id": network}).status == 400
+    assert admin.post(wrong, {"network_id": network}).status == 404
     assert admin.get(wrong).json["networks"] == []
 
 

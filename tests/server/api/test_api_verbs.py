@@ -66,7 +66,7 @@ def test_body_is_validated_and_all_problems_are_reported(client: Client) -> None
         "ports", {"port": {"nmae": "x", "mac_address": "zz", "status": "ACTIVE", "fixed_ips": [{}]}}
     )
     assert reply.status == 400
-    assert reply.error["type"] == "InvalidInput"
+    assert reply.error["type"] == "HTTPBadRequest"
     message = reply.error["message"]
     assert "nmae: unknown attribute, did you mean 'name'?" in message
     assert "mac_address: " in message

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from netfw.errors import InvalidInput
+from netfw.errors.requests import HTTPBadRequest
 
 LONGEST_NAME = 255
 LONGEST_TOKEN = 16_384
@@ -40,8 +40,8 @@ class Unauthenticated:
 Method = Callable[[Environ], ClaimedIdentity | Unauthenticated]
 """An authentication method.  Called by several threads at once.
 
-Raises ``InvalidInput`` for malformed headers, and ``BackendUnavailable`` when the identity service
-does not answer.
+Raises ``HTTPBadRequest`` for malformed headers, and ``BackendUnavailable`` when the identity
+service does not answer.
 """
 
 
@@ -57,11 +57,11 @@ class NamedIdentity:
 def named_identity(environ: Environ) -> NamedIdentity:
     """Parse ``X-Project-Id`` (or ``X-Tenant-Id``), ``X-User-Id`` and ``X-Roles``.
 
-    :raises InvalidInput: a header is malformed, or two contradict each other.
+    :raises HTTPBadRequest: a header is malformed, or two contradict each other.
     """
     project, tenant = _name(environ, "X-Project-Id"), _name(environ, "X-Tenant-Id")
     if project is not None and tenant is not None and project != tenant:
-        raise InvalidInput({"X-Tenant-Id": "contradicts X-Project-Id"})
+        raise HTTPBadRequest({"X-Tenant-Id": "contradicts X-Project-Id"})
     return NamedIdentity(
         project_id=tenant if project is None else project,
         user=_name(environ, "X-User-Id"),
@@ -72,37 +72,39 @@ def named_identity(environ: Environ) -> NamedIdentity:
 def token(environ: Environ) -> str | None:
     """Return the token in ``X-Auth-Token``, or ``None``.
 
-    :raises InvalidInput: it cannot be a token.
+    :raises HTTPBadRequest: it cannot be a token.
     """
     value = header(environ, "X-Auth-Token", LONGEST_TOKEN)
     if value is not None and not (value.isascii() and value.isprintable() and " " not in value):
-        raise InvalidInput({"X-Auth-Token": "is not a token: only visible ASCII characters can be"})
+        raise HTTPBadRequest(
+            {"X-Auth-Token": "is not a token: only visible ASCII characters can be"}
+        )
     return value or None
 
 
 def header(environ: Environ, name: str, longest: int = LONGEST_NAME) -> str | None:
     """Return the text of a header, or ``None``.
 
-    :raises InvalidInput: it is too long, not UTF-8, or not printable.
+    :raises HTTPBadRequest: it is too long, not UTF-8, or not printable.
     """
     raw = environ.get("HTTP_" + name.upper().replace("-", "_"))
     if raw is None:
         return None
     if len(raw) > longest:
-        raise InvalidInput({name: f"is longer than {longest} octets"})
+        raise HTTPBadRequest({name: f"is longer than {longest} octets"})
     try:
         text = raw.encode("latin-1").decode("utf-8")
     except UnicodeError as exc:
-        raise InvalidInput({name: "is not UTF-8 text"}) from exc
+        raise HTTPBadRequest({name: "is not UTF-8 text"}) from exc
     if not text.isprintable():
-        raise InvalidInput({name: "has control characters"})
+        raise HTTPBadRequest({name: "has control characters"})
     return str(text.strip())
 
 
 def _name(environ: Environ, header_name: str) -> str | None:
     value = header(environ, header_name)
     if value and "," in value:  # a WSGI server joins repeated headers by commas
-        raise InvalidInput({header_name: "names more than one; give it once"})
+        raise HTTPBadRequest({header_name: "names more than one; give it once"})
     return value or None
 
 
@@ -112,5 +114,5 @@ def _roles(environ: Environ) -> frozenset[str] | None:
         return None
     roles = frozenset(role.strip().lower() for role in value.split(",")) - {""}
     if len(roles) > MAX_ROLES or any(len(role) > LONGEST_NAME for role in roles):
-        raise InvalidInput({"X-Roles": f"has more than {MAX_ROLES} roles, or one without end"})
+        raise HTTPBadRequest({"X-Roles": f"has more than {MAX_ROLES} roles, or one without end"})
     return roles

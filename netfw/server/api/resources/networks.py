@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from netfw.errors.networks import InvalidAllocationPool
 from netfw.model.segment import NetworkType
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.wire.codec import ABSENT, Absent, Codec, Listed, Nullable, Scalar
@@ -168,7 +169,10 @@ SUBNET = ApiResource(
             note="Unless given the first address; null: no gateway.",
         ),
         ApiAttribute(
-            name="allocation_pools", codec=Null(Listed(_POOL, limit=MAX_ITEMS)), filterable=False
+            name="allocation_pools",
+            codec=Null(Listed(_POOL, limit=MAX_ITEMS)),
+            error=InvalidAllocationPool,
+            filterable=False,
         ),
         ApiAttribute(
             name="dns_nameservers",

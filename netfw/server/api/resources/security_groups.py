@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from netfw.errors.security_groups import (
+    SecurityGroupInvalidPortValue,
+    SecurityGroupRuleInvalidEtherType,
+    SecurityGroupRuleInvalidProtocol,
+)
 from netfw.model.security_group import Ethertype
 from netfw.model.wire.codec import Listed, Nullable, Scalar
 from netfw.model.wire.common import DIRECTION
@@ -42,6 +47,18 @@ _PORT = Nullable(Scalar(_parse_port, int, integer(0, 65535).schema))
 _PROTOCOL: Scalar[Any] = Scalar(_parse_protocol, lambda value: value, PROTOCOL.schema)
 _PREFIX: Scalar[str] = Scalar(_parse_prefix, str, CIDR.schema)
 
+
+def _port_attribute(name: str) -> ApiAttribute:
+    return ApiAttribute(
+        name=name,
+        codec=_PORT,
+        error=SecurityGroupInvalidPortValue,
+        default=None,
+        update=False,
+        sortable=True,
+    )
+
+
 SECURITY_GROUP = ApiResource(
     name="security_group",
     collection="security-groups",
@@ -73,13 +90,21 @@ SECURITY_GROUP_RULE = ApiResource(
         ApiAttribute(
             name="ethertype",
             codec=choice(Ethertype, fold=True),
+            error=SecurityGroupRuleInvalidEtherType,
             default="IPv4",
             update=False,
             sortable=True,
         ),
-        ApiAttribute(name="protocol", codec=_PROTOCOL, default=None, update=False, sortable=True),
-        ApiAttribute(name="port_range_min", codec=_PORT, default=None, update=False, sortable=True),
-        ApiAttribute(name="port_range_max", codec=_PORT, default=None, update=False, sortable=True),
+        ApiAttribute(
+            name="protocol",
+            codec=_PROTOCOL,
+            error=SecurityGroupRuleInvalidProtocol,
+            default=None,
+            update=False,
+            sortable=True,
+        ),
+        _port_attribute("port_range_min"),
+        _port_attribute("port_range_max"),
         ApiAttribute(
             name="remote_ip_prefix",
             codec=Nullable(_PREFIX),

@@ -21,6 +21,7 @@ from typing import Any
 from attrs import field, frozen
 
 from netfw.drivers.server.api_extension import ExtensionInfo, Verb
+from netfw.errors import InvalidInput
 from netfw.model.wire import Json
 from netfw.model.wire.codec import ABSENT, Absent, Codec
 
@@ -69,6 +70,8 @@ class ApiAttribute:
     """
     inner: Mapping[str, Mapping[Verb, str]] = field(factory=dict)
     """The same for keys of an object or objects: ``create_port:fixed_ips:ip_address``."""
+    error: type[InvalidInput] = InvalidInput
+    """The error for an invalid value."""
     note: str = ""
     """A sentence for the documentation."""
 

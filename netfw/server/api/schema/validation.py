@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from netfw.errors import InvalidInput
+from netfw.errors.requests import BadRequest, HTTPBadRequest
 from netfw.model.wire import Json
 from netfw.model.wire.codec import Absent, CodecError, describe
 from netfw.server.api.schema.request_codecs import unknown
@@ -32,6 +33,7 @@ class Validator:
         self._readers: dict[str, Read] = {
             each.name: _reader(each) for each in every if allowed(each)
         }
+        self._errors = {each.name: each.error for each in every}
         self._required = frozenset(each.name for each in every if each.required and complete)
         self._defaults: dict[str, Json] = {}
         self._mutable: list[tuple[str, Json]] = []
@@ -44,31 +46,42 @@ class Validator:
     def validate(self, raw: object, where: str) -> dict[str, Json]:
         """Return the attributes of *raw*, normalised.
 
-        :raises InvalidInput: all problems by path; *where* is the path of *raw* itself.
+        :raises InvalidInput: all problems by path; *where* is the path of *raw* itself.  The first
+            attribute with an invalid value decides the class.
+        :raises HTTPBadRequest: the same, when attributes are missing, unknown or read-only.
         """
         if not isinstance(raw, dict):
-            raise InvalidInput({where: f"not an object: {describe(raw)}"})
+            raise HTTPBadRequest({where: f"not an object: {describe(raw)}"})
         attributes: dict[str, Json] = {}
         problems: dict[str, str] = {}
+        misfits = self._misfits(raw)
+        error: type[InvalidInput] | None = None
         for name, value in raw.items():
             read = self._readers.get(name)
             if read is None:
-                problems |= self._refused(name, len(problems))
                 continue
             try:
                 found = read(value)
             except ValueError as exc:
+                error = error or self._errors.get(name, InvalidInput)
                 problems |= CodecError.within(name, exc)
                 continue
             if not isinstance(found, Absent):
                 attributes[name] = found
-        for name in self._required:
-            if name not in raw:
-                problems[name] = "is required"
-        _one_project(attributes, problems)
-        if problems:
-            raise InvalidInput(problems)
+        misfits |= _merge_project(attributes)
+        if misfits:
+            raise HTTPBadRequest(misfits | problems)
+        if error is not None:
+            raise error(problems)
         return attributes
+
+    def _misfits(self, raw: dict[Any, object]) -> dict[str, str]:
+        """Return the problems of attributes that are missing, unknown or read-only."""
+        problems: dict[str, str] = {}
+        for name in raw:
+            if name not in self._readers:
+                problems |= self._refused(name, len(problems))
+        return problems | {name: "is required" for name in self._required if name not in raw}
 
     def with_defaults(self, attributes: dict[str, Json]) -> dict[str, Json]:
         """Return *attributes* with the defaults of missing attributes."""
@@ -89,12 +102,13 @@ def _reader(attribute: ApiAttribute) -> Read:
     return lambda raw: render(parse(raw))
 
 
-def _one_project(attributes: dict[str, Any], problems: dict[str, str]) -> None:
-    """Replace ``tenant_id``, the older name, by ``project_id``."""
-    if "tenant_id" in attributes:
-        tenant = attributes.pop("tenant_id")
-        if attributes.setdefault("project_id", tenant) != tenant:
-            problems["tenant_id"] = "contradicts project_id"
+def _merge_project(attributes: dict[str, Any]) -> dict[str, str]:
+    """Replace ``tenant_id``, the older name, by ``project_id``; return the problem, if any."""
+    if "tenant_id" not in attributes:
+        return {}
+    tenant = attributes.pop("tenant_id")
+    same = attributes.setdefault("project_id", tenant) == tenant
+    return {} if same else {"tenant_id": "contradicts project_id"}
 
 
 def for_create(resource: ApiResource) -> Validator:
@@ -122,9 +136,9 @@ def for_action(action: ApiAction) -> Validator:
 def check_exclusive(action: ApiAction, attributes: dict[str, Json]) -> None:
     """Raise unless exactly one of the exclusive attributes is given.
 
-    :raises InvalidInput: names them.
+    :raises BadRequest: names them.
     """
     given = [name for name in action.exclusive if name in attributes]
     if action.exclusive and len(given) != 1:
         names = " or ".join(action.exclusive)
-        raise InvalidInput({action.exclusive[0]: f"give exactly one of {names}"})
+        raise BadRequest({action.exclusive[0]: f"give exactly one of {names}"})

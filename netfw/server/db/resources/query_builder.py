@@ -27,6 +27,7 @@ from sqlalchemy import (
 from netfw.drivers.server.attribute import Value
 from netfw.drivers.server.query import Query
 from netfw.errors import InvalidInput, nearest
+from netfw.errors.requests import HTTPBadRequest
 from netfw.model.resource import Kind
 from netfw.model.values.json_document import JsonDocument
 from netfw.server.db.schema.port_tables import PORT_ADDRESSES, PORT_GROUPS
@@ -106,7 +107,7 @@ def _order(kind: Kind, query: Query) -> list[tuple[str, ColumnElement[Any], bool
     columns = table_mapping(kind).columns
     unknown = [name for name, _ in query.sort if name not in columns]
     if unknown:
-        raise InvalidInput(
+        raise HTTPBadRequest(
             {name: f"cannot be sorted by{nearest(name, columns)}" for name in unknown}
         )
     chosen = list(dict(query.sort).items())
