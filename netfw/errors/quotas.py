@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from netfw.errors import Conflict, NotFound
+from netfw.errors import NotFound
 
 
 class TenantQuotaNotFound(NotFound):
     """The project has no limits of its own, or the requester may not see them."""
 
     resource = "quota"
-
-
-class InvalidQuotaValue(Conflict):
-    """The project uses more than the limit already."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from netfw.drivers.server.query import Body, Query, RequestContext
-from netfw.errors import InvalidInput, nearest
+from netfw.errors import InvalidInput, merge_invalid, nearest
 from netfw.errors.quotas import TenantQuotaNotFound
+from netfw.errors.requests import HTTPBadRequest
 from netfw.server.core.resource_handler import Reader, ResourceHandler, apply_query
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.quotas import UNLIMITED, Usage
@@ -49,8 +50,7 @@ class QuotaHandler(ResourceHandler):
         limits: dict[str, Any] = {
             name: body[name] for name in body if name not in (*FLAGS, *IDENTITY)
         }
-        if problems := self._problems(limits):
-            raise InvalidInput(problems)
+        self._check(limits)
         usages = unit.tx.quotas.of_project(id)
         if body.get("check_limit") and not body.get("force"):
             _check_use(limits, usages)
@@ -95,14 +95,17 @@ class QuotaHandler(ResourceHandler):
             return self._defaults[name]
         return usage.allowed
 
-    def _problems(self, limits: Mapping[str, object]) -> dict[str, str]:
-        problems = {}
+    def _check(self, limits: Mapping[str, object]) -> None:
+        errors: list[InvalidInput] = []
         for name, limit in limits.items():
             if name not in self._defaults:
-                problems[name] = f"is not counted{nearest(name, self._defaults)}"
+                text = f"is not counted{nearest(name, self._defaults)}"
+                errors.insert(0, HTTPBadRequest({name: text}))
             elif not isinstance(limit, int) or isinstance(limit, bool) or limit < UNLIMITED:
-                problems[name] = f"{limit!r} is no limit: give a number, or {UNLIMITED} for any"
-        return problems
+                text = f"{limit!r} is no limit: give a number, or {UNLIMITED} for any"
+                errors.append(InvalidInput({name: text}))
+        if errors:
+            raise merge_invalid(errors)
 
 
 def _check(requester: RequestContext, project: str) -> None:
@@ -115,4 +118,4 @@ def _check_use(limits: Mapping[str, Any], usages: Mapping[str, Usage]) -> None:
     for name, limit in limits.items():
         used = usages[name].used if name in usages else 0
         if UNLIMITED < limit < used:
-            raise InvalidInput({name: f"the project has {used} already, more than {limit}"})
+            raise HTTPBadRequest({name: f"the project has {used} already, more than {limit}"})

@@ -227,7 +227,7 @@ def _check_no_provider(body: Body) -> None:
         raise SegmentsSetInConjunctionWithProviders(dict.fromkeys(given, text))
 
 
-def _check_unique_segments(segments: Sequence[Provider]) -> None:
+def _check_unique_segments(segments: tuple[Provider, ...]) -> None:
     """Refuse a segment that is there twice; one without a number may be any free one.
 
     :raises SegmentsContainDuplicateEntry: naming each second one.

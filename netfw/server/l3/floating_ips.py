@@ -14,7 +14,13 @@ from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput
-from netfw.errors.routers import FipInUseByPortForwarding, FloatingIPPortAlreadyAssociated
+from netfw.errors.ports import InvalidIpForNetwork
+from netfw.errors.requests import BadRequest
+from netfw.errors.routers import (
+    FipInUseByPortForwarding,
+    FloatingIPPortAlreadyAssociated,
+    PortHasPortForwarding,
+)
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref, ref
@@ -128,12 +134,12 @@ def _make_outside_port(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: 
     """Create the port that holds the outside address.
 
     :raises NotFound: there is no such network that the requester may see.
-    :raises InvalidInput: it is not external, or has no such address.
+    :raises BadRequest: it is not external, or has no such address.
     :raises Conflict: the address is taken, or none is left.
     """
     network, subnets = unit.visible_network(network_id)
     if not network.external:
-        raise InvalidInput(
+        raise BadRequest(
             {"floating_network_id": f"network {network_id} is not external: it has no outside"}
         )
     _check_outside(subnets, body)
@@ -152,12 +158,12 @@ def _make_outside_port(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: 
             )
         except InvalidInput as exc:
             attribute = "floating_ip_address" if "ip_address" in wanted else "subnet_id"
-            raise InvalidInput({attribute: "; ".join(exc.problems.values())}) from exc
+            raise type(exc)({attribute: "; ".join(exc.problems.values())}) from exc
         except Conflict as exc:
             refusal = exc
     if refusal is not None:
         raise refusal
-    raise InvalidInput(
+    raise BadRequest(
         {"floating_network_id": f"network {network_id} has no IPv4 subnet for an address"}
     )
 
@@ -170,7 +176,7 @@ def _check_outside(subnets: Sequence[Subnet], body: Body) -> None:
         raise InvalidInput({"subnet_id": f"{subnet} is no subnet of the external network"})
     if address and all(as_address(str(address)) not in each.cidr for each in subnets):
         text = f"{address} is in no subnet of the external network"
-        raise InvalidInput({"floating_ip_address": text})
+        raise InvalidIpForNetwork({"floating_ip_address": text})
 
 
 def _requested_addresses(subnets: Sequence[Subnet], body: Body) -> list[dict[str, str]]:
@@ -192,14 +198,14 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
     """Return *floating*, associated with what *body* names.
 
     :raises NotFound: there is no such port, or no router leads from it to the floating IP.
-    :raises InvalidInput: the port has no such address, or belongs to the network itself.
+    :raises BadRequest: the port has no such address, or belongs to the network itself.
     :raises Conflict: the address has a floating IP already.
     """
     port_id = body.get("port_id", None if floating.port_id is None else str(floating.port_id))
     requested = body.get("fixed_ip_address")
     if port_id is None:
         if requested is not None:
-            raise InvalidInput({"fixed_ip_address": "belongs to no port; name port_id too"})
+            raise BadRequest({"fixed_ip_address": "belongs to no port; name port_id too"})
         if floating.port_id is None:
             return floating
         unit.tx.statuses.delete([ref(floating)])
@@ -231,7 +237,7 @@ def _check_unassociated(unit: UnitOfWork, floating: FloatingIp, port: Port, fixe
             )
     for forwarding in find_port_forwardings(unit.tx, internal_port_id=[port.id]):
         if forwarding.internal_address == fixed.address:
-            raise Conflict(
-                f"{fixed.address} of port {port.id} has port forwarding {forwarding.id} of "
-                f"floating IP {forwarding.floating_ip_id}; delete that first"
+            text = f"port forwarding {forwarding.id} of floating IP {forwarding.floating_ip_id}"
+            raise PortHasPortForwarding(
+                {"port_id": f"{fixed.address} of port {port.id} has {text}; delete that first"}
             )

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 
-from netfw.errors import InvalidInput
+from netfw.errors.requests import BadRequest
 from netfw.model.floating_ip import ForwardedProtocol, PortForwarding
 from netfw.model.values.address import IpAddress
 from netfw.model.values.port_range import PortRange
@@ -54,7 +54,7 @@ class ForwardedPortIndex:
     def add(self, new: PortForwarding) -> None:
         """Add a port forwarding.
 
-        :raises InvalidInput: its external ports are in use, or its inside ports are the target of
+        :raises BadRequest: its external ports are in use, or its inside ports are the target of
             another one.
         """
         external = self._external[new.protocol]
@@ -62,11 +62,11 @@ class ForwardedPortIndex:
         if found := external.find(new.external_ports):
             ports, user = found
             text = f"{_text(new.external_ports)} of {new.protocol} overlaps with {_text(ports)} of "
-            raise InvalidInput({"external_port": f"{text}port forwarding {user.id}"})
+            raise BadRequest({"external_port": f"{text}port forwarding {user.id}"})
         if found := internal.find(new.internal_ports):
             _, user = found
             text = f"{new.internal_address} {_text(new.internal_ports)} of {new.protocol} is the "
-            raise InvalidInput(
+            raise BadRequest(
                 {"internal_port": f"{text}target of port forwarding {user.id} already"}
             )
         external.add(new.external_ports, new)

@@ -12,7 +12,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from netfw.drivers.server.query import Query
-from netfw.errors import InvalidInput
+from netfw.errors.requests import BadRequest
 from netfw.errors.routers import ExternalGatewayForFloatingIPNotFound
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.port import FixedIp, Port
@@ -46,13 +46,13 @@ def get_inside_port(unit: UnitOfWork, id: str) -> Port:
     """Return the port that a request names, locked.
 
     :raises NotFound: there is no such port that the requester may see.
-    :raises InvalidInput: it belongs to a router or to another part of the network itself.
+    :raises BadRequest: it belongs to a router or to another part of the network itself.
     """
     row = unit.tx.resources.get(Kind.PORT, UUID(id), project=unit.requester.sees, lock=True)
     port = cast(Port, row.resource())
     if is_trusted(port.device_owner):
         text = f"port {port.id} belongs to the network itself ({port.device_owner})"
-        raise InvalidInput({"port_id": text})
+        raise BadRequest({"port_id": text})
     return port
 
 
@@ -61,19 +61,19 @@ def choose_fixed_ip(
 ) -> FixedIp:
     """Return the address of *port* that *floating* leads to: the one *requested*, or the only one.
 
-    :raises InvalidInput: there is no such address, or the port is of another project.
+    :raises BadRequest: there is no such address, or the port is of another project.
     """
     if port.project_id != floating.project_id and not unit.requester.admin:
-        raise InvalidInput({"port_id": f"port {port.id} belongs to another project"})
+        raise BadRequest({"port_id": f"port {port.id} belongs to another project"})
     inside = [each for each in port.fixed_ips if each.address.version == floating.address.version]
     if requested is not None:
         inside = [each for each in inside if str(each.address) == requested]
         if not inside:
-            raise InvalidInput({"fixed_ip_address": f"port {port.id} does not have {requested}"})
+            raise BadRequest({"fixed_ip_address": f"port {port.id} does not have {requested}"})
     if not inside:
-        raise InvalidInput({"port_id": f"port {port.id} has no IPv4 address"})
+        raise BadRequest({"port_id": f"port {port.id} has no IPv4 address"})
     if len(inside) > 1:
-        raise InvalidInput(
+        raise BadRequest(
             {"fixed_ip_address": f"port {port.id} has several IPv4 addresses; name one"}
         )
     return inside[0]

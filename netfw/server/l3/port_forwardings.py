@@ -17,6 +17,7 @@ from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.query import Body, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import InvalidInput
+from netfw.errors.requests import BadRequest
 from netfw.errors.routers import (
     ExternalGatewayForFloatingIPNotFound,
     FloatingIPPortAlreadyAssociated,
@@ -203,7 +204,7 @@ class _ForwardingBuilder:
         try:
             router = find_router(unit, floating, new.internal_port_id, fixed, only)
         except ExternalGatewayForFloatingIPNotFound as exc:
-            raise InvalidInput({PORT: str(exc)}) from exc
+            raise BadRequest({PORT: str(exc)}) from exc
         self._routed.add(fixed.subnet_id)
         if router.id != floating.router_id:
             unit.tx.statuses.delete([ref(floating)])
@@ -220,7 +221,7 @@ def _find_inside_address(
     except InvalidInput as exc:
         names = {"port_id": PORT, "fixed_ip_address": ADDRESS}
         problems = {names[path]: text for path, text in exc.problems.items()}
-        raise InvalidInput(problems) from exc
+        raise type(exc)(problems) from exc
     for other in floating_ips(unit, port_id=port.id):
         if other.fixed_address == fixed.address:
             raise PortHasBindingFloatingIP(

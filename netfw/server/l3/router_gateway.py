@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from netfw.errors import InvalidInput
+from netfw.errors.requests import BadRequest
 from netfw.model.port import Port
 from netfw.model.router import ExternalGateway, Router
 from netfw.model.values.device_owner import DeviceOwner
@@ -32,7 +33,7 @@ def update_gateway(unit: UnitOfWork, router: Router, info: Info | None) -> Exter
     A pre-commit hook checks whether something needs what is removed.
 
     :raises NotFound: there is no such network that the requester may see.
-    :raises InvalidInput: the network is not external, or an address is not on it.
+    :raises BadRequest: the network is not external, or an address is not on it.
     :raises Conflict: an address is taken, or none is left.
     """
     attached = read_router_ports(unit.tx, router.id)
@@ -74,7 +75,7 @@ def _new_port(
     network, _ = unit.visible_network(network_id)
     if not network.external:
         problem = f"network {network_id} is not external: no router leads there"
-        raise InvalidInput({f"{GATEWAY_INFO}.network_id": problem})
+        raise BadRequest({f"{GATEWAY_INFO}.network_id": problem})
     if old is not None:
         drop_port(unit, old)
     body: dict[str, Any] = {
@@ -100,7 +101,7 @@ def _readdressed(unit: UnitOfWork, port: Port, requested: Sequence[Mapping[str, 
 
 def _placed(error: InvalidInput) -> InvalidInput:
     """Return *error* of a port with the paths of the router's request."""
-    return InvalidInput(
+    return type(error)(
         {
             f"{GATEWAY_INFO}.{path.replace('fixed_ips', 'external_fixed_ips', 1)}": text
             for path, text in error.problems.items()
@@ -119,7 +120,7 @@ def _check(unit: UnitOfWork, port: Port, before: RouterPorts) -> None:
                 f"{fixed.address} is the gateway of the external subnet itself"
             )
     if problems:
-        raise InvalidInput(problems)
+        raise BadRequest(problems)
     inside = {fixed.subnet_id for each in before.interfaces for fixed in each.fixed_ips}
     others = [before.subnets[id] for id in sorted(inside)]
     for fixed in port.fixed_ips:

@@ -11,9 +11,16 @@ from typing import cast
 from uuid import UUID
 
 from netfw.drivers.server.query import Body
-from netfw.errors import Conflict, Forbidden, InvalidInput
+from netfw.errors import Forbidden
+from netfw.errors.networks import SubnetMismatchForPort
 from netfw.errors.ports import PortInUse
-from netfw.errors.routers import RouterInterfaceNotFound, RouterInterfaceNotFoundForSubnet
+from netfw.errors.requests import BadRequest
+from netfw.errors.routers import (
+    InvalidRoutes,
+    RouterInterfaceNotFound,
+    RouterInterfaceNotFoundForSubnet,
+    RoutesExhausted,
+)
 from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.model.router import Router
@@ -35,14 +42,14 @@ from netfw.server.l3.router_ports import (
 def check_apart(new: Subnet, others: Iterable[Subnet], path: str) -> None:
     """Validate that *new* does not overlap with the subnets of a router.
 
-    :raises InvalidInput: at *path*, it is one of them, or their addresses overlap.
+    :raises BadRequest: at *path*, it is one of them, or their addresses overlap.
     """
     for other in others:
         if other.id == new.id:
-            raise InvalidInput({path: f"the router has a port on subnet {new.id} already"})
+            raise BadRequest({path: f"the router has a port on subnet {new.id} already"})
         provisional = other.provisional or new.provisional
         if other.ip_version == new.ip_version and not provisional and other.cidr.overlaps(new.cidr):
-            raise InvalidInput(
+            raise BadRequest(
                 {
                     path: f"{new.cidr} of subnet {new.id} overlaps {other.cidr} of subnet "
                     f"{other.id}, which the router is connected to"
@@ -54,7 +61,7 @@ def add_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
     """Connect *router* to a subnet, or by a port.
 
     :raises NotFound: there is no such subnet or port that the requester may see.
-    :raises InvalidInput: the router cannot be there.
+    :raises BadRequest: the router cannot be there.
     :raises Forbidden: it would take another project's port, or its network's gateway address.
     :raises Conflict: the port, or the address, is in use.
     """
@@ -76,11 +83,11 @@ def remove_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
     A pre-commit hook checks whether something needs the interface.
 
     :raises NotFound: the router has no such interface.
-    :raises Conflict: the port is not on the subnet.
+    :raises SubnetMismatchForPort: the port is not on the subnet.
     """
     subnet_id, port_id = _parse_id(body, "subnet_id"), _parse_id(body, "port_id")
     if subnet_id is None and port_id is None:
-        raise InvalidInput({"subnet_id": "is required, or port_id"})
+        raise BadRequest({"subnet_id": "is required, or port_id"})
     attached = read_router_ports(unit.tx, router.id)
     port = _interface(router, attached, subnet_id, port_id)
     subnets = tuple(fixed.subnet_id for fixed in port.fixed_ips)
@@ -101,7 +108,7 @@ def remove_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
 def _one_of(body: Body) -> tuple[UUID | None, UUID | None]:
     subnet_id, port_id = _parse_id(body, "subnet_id"), _parse_id(body, "port_id")
     if (subnet_id is None) == (port_id is None):
-        raise InvalidInput({"subnet_id": "say either subnet_id or port_id"})
+        raise BadRequest({"subnet_id": "say either subnet_id or port_id"})
     return subnet_id, port_id
 
 
@@ -110,21 +117,21 @@ def _parse_id(body: Body, name: str) -> UUID | None:
     try:
         return None if value is None else UUID(str(value))
     except ValueError as exc:
-        raise InvalidInput({name: "is not an id"}) from exc
+        raise BadRequest({name: "is not an id"}) from exc
 
 
 def _subnet(unit: UnitOfWork, id: SubnetId) -> Subnet:
     row = unit.tx.resources.get(Kind.SUBNET, id, project=unit.requester.sees)
     subnet = cast(Subnet, row.resource())
     if subnet.gateway is None:
-        raise InvalidInput(
+        raise BadRequest(
             {
                 "subnet_id": f"subnet {id} has no gateway address for the router to take; give it "
                 "one, or connect the router by a port"
             }
         )
     if subnet.ipv6_address_mode is not None and subnet.ipv6_ra_mode is None:
-        raise InvalidInput(
+        raise BadRequest(
             {"subnet_id": f"subnet {id} is announced by a router that is not ours (ipv6_ra_mode)"}
         )
     _check_gateway(unit, subnet)
@@ -196,18 +203,18 @@ def _by_port(unit: UnitOfWork, router: Router, attached: RouterPorts, id: UUID) 
 
 def _check_port(port: Port, subnets: Sequence[Subnet], attached: RouterPorts) -> None:
     if not subnets:
-        raise InvalidInput({"port_id": f"port {port.id} has no address; a router needs one"})
+        raise BadRequest({"port_id": f"port {port.id} has no address; a router needs one"})
     for subnet in subnets:
         check_apart(subnet, attached.subnets.values(), "port_id")
     if sum(subnet.ip_version == 4 for subnet in subnets) > 1:
-        raise InvalidInput(
+        raise BadRequest(
             {"port_id": f"port {port.id} is on several IPv4 subnets; a router's is on one"}
         )
     if any(subnet.ip_version == 6 for subnet in subnets):
         for other in attached.interfaces:
             versions = {fixed.address.version for fixed in other.fixed_ips}
             if other.network_id == port.network_id and 6 in versions:
-                raise InvalidInput(
+                raise BadRequest(
                     {
                         "port_id": f"the router's port {other.id} is for the IPv6 subnets of "
                         f"network {port.network_id}; add subnets to it by subnet_id"
@@ -229,7 +236,9 @@ def _interface(
         if port.id == port_id:
             on = {fixed.subnet_id for fixed in port.fixed_ips}
             if subnet_id is not None and subnet_id not in on:
-                raise Conflict(f"port {port_id} is not on subnet {subnet_id}")
+                raise SubnetMismatchForPort(
+                    {"subnet_id": f"port {port_id} is not on subnet {subnet_id}"}
+                )
             return port
     raise RouterInterfaceNotFound(f"router {router.id} has no interface {port_id}")
 
@@ -250,10 +259,10 @@ def _render_interface(router: Router, port: Port, subnets: Sequence[UUID]) -> Bo
 def check_routes(new: Sequence[Route], attached: RouterPorts, most: int) -> None:
     """Validate the routes of a router.
 
-    :raises InvalidInput: naming each next hop that the router does not reach, or that is its own.
+    :raises InvalidRoutes: naming each next hop that the router does not reach, or that is its own.
     """
     if len(new) > most:
-        raise InvalidInput(
+        raise RoutesExhausted(
             {"routes": f"{len(new)} are more than the {most} that a router can have"}
         )
     own, problems = attached.addresses, {}
@@ -265,7 +274,7 @@ def check_routes(new: Sequence[Route], attached: RouterPorts, most: int) -> None
                 f"{route.nexthop} is on no subnet that the router is connected to"
             )
     if problems:
-        raise InvalidInput(problems)
+        raise InvalidRoutes(problems)
 
 
 def reaches(subnets: Iterable[Subnet], route: Route) -> bool:

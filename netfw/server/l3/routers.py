@@ -13,7 +13,8 @@ from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import InvalidInput
 from netfw.errors.agents import AvailabilityZoneNotFound
-from netfw.errors.routers import RouterInUse
+from netfw.errors.requests import BadRequest
+from netfw.errors.routers import InvalidRoutes, RouterInUse
 from netfw.model.resource import Kind, ref
 from netfw.model.router import Router
 from netfw.model.values.route import Route
@@ -190,23 +191,26 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
 def _routes(body: Body) -> tuple[Route, ...]:
     """Parse the routes of a request.
 
-    :raises InvalidInput: one is invalid, or occurs twice.
+    :raises InvalidRoutes: one is invalid, or occurs twice.
     """
     probe = {"id": str(uuid4()), "routes": body.get("routes") or []}
-    return cast(Router, parse(Kind.ROUTER, probe)).routes
+    try:
+        return cast(Router, parse(Kind.ROUTER, probe)).routes
+    except InvalidInput as exc:
+        raise InvalidRoutes(exc.problems) from exc
 
 
 def _check_conversion(before: Router, after: Router) -> None:
     """Validate a change of kind, which recreates the router: it must be down meanwhile.
 
-    :raises InvalidInput: it is up.
+    :raises BadRequest: it is up.
     """
     changed = [
         each for each in ("ha", "distributed") if getattr(before, each) != getattr(after, each)
     ]
     if changed and after.admin_up:
         text = "changes only while the router is down: set admin_state_up to false first"
-        raise InvalidInput(dict.fromkeys(changed, text))
+        raise BadRequest(dict.fromkeys(changed, text))
 
 
 def _with_vrid(unit: UnitOfWork, before: Router | None, after: Router) -> Router:

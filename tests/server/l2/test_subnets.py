@@ -10,6 +10,7 @@ import pytest
 
 from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound
+from netfw.errors.networks import OverlappingAllocationPools
 from netfw.server.db import Database
 from netfw.server.l2.subnet_validation import first_address, rest
 from tests.server.core.core_client import ADMIN, ALICE, BOB, Calls, core_plugin, statements
@@ -128,16 +129,6 @@ IMPOSSIBLE: tuple[tuple[str, dict[str, Any], str], ...] = (
         {"allocation_pools": [{"start": "10.0.1.20", "end": "10.0.1.30"}]},
         "allocation_pools[0]",
     ),
-    (
-        "10.0.0.0/24",
-        {
-            "allocation_pools": [
-                {"start": "10.0.0.20", "end": "10.0.0.30"},
-                {"start": "10.0.0.30", "end": "10.0.0.40"},
-            ]
-        },
-        "allocation_pools[1]",
-    ),
 )
 
 
@@ -148,6 +139,10 @@ def test_a_subnet_that_cannot_be_is_refused_by_attribute(calls: Calls) -> None:
         with pytest.raises(InvalidInput) as refused:
             calls.subnet(network, cidr, **given)
         assert path in refused.value.problems, (cidr, given, refused.value.problems)
+    first = {"start": "10.0.0.20", "end": "10.0.0.30"}
+    second = {"start": "10.0.0.30", "end": "10.0.0.40"}
+    with pytest.raises(OverlappingAllocationPools, match=r"10\.0\.0\.20 to 10\.0\.0\.30"):
+        calls.subnet(network, "10.0.0.0/24", allocation_pools=[second, first])
     assert calls.all("subnet") == []
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from netfw.errors.requests import BadRequest
+from netfw.errors.routers import InvalidRoutes
 from netfw.model.floating_ip import ForwardedProtocol
 from netfw.model.wire.codec import Json, Listed, Nullable, Scalar, or_null
 from netfw.model.wire.scalars import (
@@ -67,10 +69,10 @@ def _as_it_is(value: Any) -> Any:
 
 _ROUTES = Null(Listed(ROUTE), [])
 _INTERFACE = (
-    ApiAttribute(name="subnet_id", codec=ID),
-    ApiAttribute(name="port_id", codec=ID),
+    ApiAttribute(name="subnet_id", codec=ID, error=BadRequest),
+    ApiAttribute(name="port_id", codec=ID, error=BadRequest),
 )
-_ROUTES_OF = (ApiAttribute(name="routes", codec=_ROUTES, required=True),)
+_ROUTES_OF = (ApiAttribute(name="routes", codec=_ROUTES, error=InvalidRoutes, required=True),)
 
 ROUTER = ApiResource(
     name="router",
@@ -92,7 +94,9 @@ ROUTER = ApiResource(
             inner={"enable_snat": FOR_ADMINS, "external_fixed_ips": FOR_ADMINS},
             note="An empty object, like null, takes the gateway away.",
         ),
-        ApiAttribute(name="routes", codec=_ROUTES, create=False, filterable=False),
+        ApiAttribute(
+            name="routes", codec=_ROUTES, error=InvalidRoutes, create=False, filterable=False
+        ),
         ApiAttribute(name="ha", codec=FLAG, checks=ONLY_ADMINS),
         ApiAttribute(name="distributed", codec=FLAG, checks=ONLY_ADMINS),
         ZONE_HINTS,

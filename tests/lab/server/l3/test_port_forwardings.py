@@ -10,6 +10,7 @@ from sqlalchemy import event
 
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import Conflict, InvalidInput, NotFound, OverQuota
+from netfw.errors.routers import PortHasPortForwarding
 from netfw.model.resource import Kind, Ref
 from netfw.server.db import Database
 from netfw.server.state_source import CommitWatcher, DatabaseSource
@@ -114,7 +115,9 @@ class TestTheFloatingIp:
     def test_does_not_take_an_address_that_has_the_other_sort(self, site: Site) -> None:
         other = site.floating_ip()
         site.forward(80)
-        with pytest.raises(Conflict, match=r"has port forwarding .*; delete that first"):
+        with pytest.raises(
+            PortHasPortForwarding, match=r"has port forwarding .*; delete that first"
+        ):
             site.core.update("floatingip", other, port_id=site.port["id"])
         second = site.core.port(site.network)
         site.core.update("floatingip", other, port_id=second["id"])

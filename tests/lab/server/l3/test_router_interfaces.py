@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
+from netfw.errors.networks import SubnetMismatchForPort
 from netfw.server.db import Database
 from tests.lab.server.l3.environment import ADMIN, ANNA, BERT, Layer3
 
@@ -216,7 +217,7 @@ class TestDisconnecting:
             core.disconnect(id, subnet_id=other)
         with pytest.raises(NotFound):
             core.disconnect(id, port_id=core.port(network)["id"])
-        with pytest.raises(Conflict, match="not on subnet"):
+        with pytest.raises(SubnetMismatchForPort, match="not on subnet"):
             core.disconnect(id, port_id=told["port_id"], subnet_id=other)
         core.disconnect(id, port_id=told["port_id"], subnet_id=subnet)
         assert core.ports_of(id) == []
