@@ -4,6 +4,7 @@ docs/contracts/*.md        a page per contract, from its docstrings
 docs/contracts/index.md    the list of them
 docs/pipeline.md           the way of a packet through the bridges of the Open vSwitch driver
 docs/api-resources.md      the resources of the API and their attributes
+docs/api-errors.md         the types of errors of the API
 docs/port-path.svg         the folders that a port passes, from docs/port-path.json
 samples/conf/netfw.conf    every option of netfw and of the installed reference drivers
 samples/conf/ovs-agent.conf  those that netfw-ovs-agent reads
@@ -32,6 +33,7 @@ from oslo_config import cfg, generator
 from netfw.drivers.base import Driver
 from netfw.drivers.registry.loader import all_contracts
 from netfw.server.api.api_reference import reference
+from netfw.server.api.error_reference import render_error_types
 from netfw.server.api.policy import rules
 from netfw.server.api.resources import RESOURCES
 from netfw_drivers.ovs.flow_counts import pipeline
@@ -40,6 +42,7 @@ from netfw_drivers.ovs.pipeline import tables, tunnel_tables
 CONTRACTS = Path("docs/contracts")
 PIPELINE = Path("docs/pipeline.md")
 API = Path("docs/api-resources.md")
+ERRORS = Path("docs/api-errors.md")
 POLICY = Path("samples/conf/policy.yaml")
 SAMPLES = {
     Path("samples/conf/netfw.conf"): (
@@ -225,13 +228,25 @@ def api_page() -> str:
     return "\n".join([*lines, "", reference(RESOURCES)])
 
 
+def errors_page() -> str:
+    """The types by which clients tell errors apart."""
+    lines = [
+        "# Error types of the API",
+        "",
+        "Made from `netfw.errors`; `tools/generate_docs.py` writes this page. Clients map the",
+        "`type` of an error to an exception; the message says more. A resource of a vendor has",
+        "`<Resource>NotFound` and `<Resource>InUse`, by its name.",
+    ]
+    return "\n".join([*lines, "", render_error_types()])
+
+
 def wanted() -> dict[Path, str]:
     kinds = all_contracts()
     pages = {CONTRACTS / page_name(kind): contract_page(kind) for kind in kinds}
     samples = {path: sample(namespaces) for path, namespaces in SAMPLES.items()}
     pages |= {CONTRACTS / "index.md": index_page(kinds), PIPELINE: pipeline_page()}
     policy = rules.render_sample(rules.declared_rules(RESOURCES))
-    pages |= {API: api_page(), port_diagram.DIAGRAM: port_diagram.draw()}
+    pages |= {API: api_page(), ERRORS: errors_page(), port_diagram.DIAGRAM: port_diagram.draw()}
     return {**pages, **samples, POLICY: policy}
 
 

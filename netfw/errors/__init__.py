@@ -90,7 +90,10 @@ class RequestError(NetfwError):
 
 
 class InvalidInput(RequestError):
-    """One or more values are wrong; ``problems`` maps each path to its error."""
+    """The value of one or more attributes is wrong.
+
+    ``problems`` maps the path of each to its error.
+    """
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         self.problems = dict(problems)
@@ -110,7 +113,10 @@ def merge_invalid(errors: Sequence[InvalidInput]) -> InvalidInput:
 
 
 class PartlyInvalid(InvalidInput):
-    """Parts of a value are left out: ``problems`` says why.  The rest is in force."""
+    """Parts of a value are left out; the rest is in force.
+
+    ``problems`` says why.
+    """
 
 
 class NotFound(RequestError):
@@ -154,7 +160,10 @@ class Outdated(Conflict):
 
 
 class Unauthorized(RequestError):
-    """The requester is not authenticated; the message and *challenge* name the method to use."""
+    """The requester is not authenticated.
+
+    The message and *challenge* name the method to use.
+    """
 
     def __init__(self, message: str, challenge: str = "Token") -> None:
         self.challenge = challenge
@@ -168,7 +177,7 @@ class Forbidden(RequestError):
 
 
 class NotSupported(RequestError):
-    """The driver does not have this capability."""
+    """The server or a driver does not have this capability."""
 
     api_type = "HTTPBadRequest"
 

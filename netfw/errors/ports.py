@@ -89,3 +89,7 @@ class PortBindingAlreadyExists(Conflict):
 
 class PortBindingAlreadyActive(Conflict):
     """The binding is the active one."""
+
+
+class PortBindingError(InvalidInput):
+    """No mechanism driver binds the port to the host."""

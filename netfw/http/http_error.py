@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final
 
 from attrs import frozen
@@ -11,6 +12,25 @@ from attrs import frozen
 from netfw.errors import RequestError
 
 RETRY_AFTER: Final = "1"
+
+
+HTTP_TYPES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
+    {
+        "HTTPBadRequest": (400, "The request, its URL or its body cannot be parsed."),
+        "HTTPNotFound": (404, "There is nothing at the URL."),
+        "HTTPMethodNotAllowed": (405, "The method is not possible there; ``Allow`` lists others."),
+        "HTTPRequestTimeout": (408, "The request did not arrive in time."),
+        "HTTPRequestEntityTooLarge": (413, "The body or the headers are too large."),
+        "HTTPRequestURITooLong": (414, "The URL is too long."),
+        "HTTPUnsupportedMediaType": (415, "The body is not ``application/json``."),
+        "HTTPExpectationFailed": (417, "``Expect`` is not ``100-continue``."),
+        "HTTPInternalServerError": (500, "An internal error; the log has the details."),
+        "HTTPNotImplemented": (501, "``Transfer-Encoding`` is not ``chunked``."),
+        "ServiceUnavailable": (503, "The server is overloaded, or the database does not answer."),
+        "HTTPVersionNotSupported": (505, "The version of HTTP is neither 1.0 nor 1.1."),
+    }
+)
+"""Types of errors before a resource is reached: status and cause."""
 
 
 class HttpError(RequestError):

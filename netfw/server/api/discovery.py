@@ -11,6 +11,7 @@ from netfw.model.values.text_validation import quote
 from netfw.server.api.error_responses import wrong_method
 from netfw.server.api.request import ApiResponse, base_url
 from netfw.server.api.resource_registry import ResourceRegistry
+from netfw.server.api.schema.resource_schema import Verb
 
 VERSION = "v2.0"
 OPENAPI = "openapi.json"
@@ -40,12 +41,12 @@ def describe_api(
     url = f"{base_url(environ)}/{VERSION}"
     resources = [
         {
-            "name": resource.name,
+            "name": resource.singular,
             "collection": resource.plural,
             "links": [{"rel": "self", "href": f"{url}/{resource.collection}"}],
         }
         for resource in registry.resources
-        if resource.parent is None
+        if resource.parent is None and resource.listed and Verb.SHOW in resource.verbs
     ]
     return ApiResponse(status=200, body={"resources": resources})
 

@@ -13,13 +13,15 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query, RequestContext
-from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
+from netfw.errors import Conflict, NotFound, NotSupported
 from netfw.errors.ports import (
     PortBindingAlreadyActive,
     PortBindingAlreadyExists,
+    PortBindingError,
     PortBindingNotFound,
     PortNotFound,
 )
+from netfw.errors.requests import BadRequest
 from netfw.model.binding import Binding, VifType
 from netfw.model.port import Port
 from netfw.model.resource import Kind
@@ -52,7 +54,7 @@ class PortBindingHandler(ResourceHandler):
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         ports = [str(each) for each in query.filters.get(PARENT, ())]
         if len(ports) != 1:
-            raise InvalidInput({PARENT: "say the one port whose bindings you want"})
+            raise BadRequest({PARENT: "say the one port whose bindings you want"})
         found = _bindings(reader, requester, ports[0])
         return tuple(body for body in found if _wanted(body, query))
 
@@ -163,13 +165,13 @@ def _require_instance(port: Port) -> None:
             f"it is of {port.device_owner or 'no device'}; only a port of an instance "
             f"({COMPUTE_PREFIX}...) has several bindings"
         )
-        raise InvalidInput({PARENT: problem})
+        raise BadRequest({PARENT: problem})
 
 
 def _refuse_failed(binding: Binding) -> None:
     if binding.vif_type == VifType.BINDING_FAILED.value:
         reasons = cast("list[str]", binding.vif_details.other.content()[FAILURE])
-        raise InvalidInput(
+        raise PortBindingError(
             {"host": f"no driver binds it to {binding.host!r}: {'; '.join(reasons)}"}
         )
 

@@ -19,6 +19,7 @@ from netfw.errors.networks import (
     OutOfBoundsAllocationPool,
     OverlappingAllocationPools,
 )
+from netfw.errors.requests import BadRequest
 from netfw.model.subnet import PREFIX_DELEGATION, PROVISIONAL_PREFIX, AllocationPool, Subnet
 from netfw.model.values.address import IpAddress, IpNetwork, as_address
 from netfw.model.values.validation import InvalidValue, Problem
@@ -208,7 +209,7 @@ def _modes(subnet: Subnet) -> Mapping[str, Any]:
 
 def _block(text: Json) -> IpNetwork:
     if not text:
-        raise InvalidInput({"cidr": "is required"})
+        raise BadRequest({"cidr": "is required"})
     try:
         return CIDR.parse(text)
     except ValueError as exc:

@@ -15,6 +15,7 @@ from attrs import evolve
 from netfw.drivers.server.attribute import Value
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Forbidden, InvalidInput, merge_invalid
+from netfw.errors.requests import HTTPBadRequest
 from netfw.errors.security_groups import (
     DuplicateSecurityGroupRuleInPost,
     SecurityGroupEthertypeConflictWithProtocol,
@@ -71,7 +72,7 @@ class SecurityGroupRuleHandler(StoredResourceHandler[SecurityGroupRule]):
         self, unit: UnitOfWork, before: SecurityGroupRule, body: Body
     ) -> SecurityGroupRule:
         if fixed := set(body) - CHANGEABLE:
-            raise InvalidInput(
+            raise HTTPBadRequest(
                 dict.fromkeys(sorted(fixed), "cannot be changed; delete the rule, make another")
             )
         description = str(body.get("description", before.description))
