@@ -10,7 +10,7 @@ from attrs import evolve
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
-from netfw.errors import NotFound
+from netfw.errors.networks import NetworkNotFound
 from netfw.model.resource import Kind
 from netfw.model.subnet import Subnet
 from netfw.server.core.context import ServerContext, server_context
@@ -55,7 +55,7 @@ class IpAvailabilityHandler(ResourceHandler):
             Kind.NETWORK, Query(filters={"id": (id,)}), project=requester.sees
         )
         if not network:
-            raise NotFound(f"there is no network {id[:80]!r}")
+            raise NetworkNotFound(f"there is no network {id[:80]!r}")
         return next(iter(_availability(reader, network, set())))
 
 
