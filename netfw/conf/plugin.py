@@ -18,7 +18,13 @@ PLUGINS = (
     ),
     cfg.ListOpt(
         "service_plugins",
-        default=["security_groups", "router", "port_forwarding", "network_ip_availability"],
+        default=[
+            "security_groups",
+            "router",
+            "port_forwarding",
+            "flavors",
+            "network_ip_availability",
+        ],
         help="Plugins that implement further resources, in the order in which they are called.",
     ),
     cfg.ListOpt(

@@ -34,8 +34,8 @@ from netfw.drivers.values.reports import Report, ReportResult
 from netfw.errors import BackendError, ConfigError, NotSupported, nearest
 from netfw.model.router import HA_MARKERS
 from netfw.model.segment import NetworkType
+from netfw.server.core.documents import DocumentsPlugin
 from netfw.server.core.settings import Settings
-from netfw.server.core.vendor_resources import DocumentsPlugin
 from netfw.server.db import migration
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.factory import journal_retention, make_database

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -108,6 +108,17 @@ def choice(words: type[E], fold: bool = False) -> Scalar[E]:
 
     schema = {"type": "string", "enum": [word.value for word in words]}
     return Scalar(parse, lambda word: str(word.value), schema)
+
+
+def word_of(words: Sequence[str]) -> Scalar[str]:
+    """Return a codec of one of *words*."""
+
+    def parse(raw: object) -> str:
+        if not isinstance(raw, str) or raw not in words:
+            raise ValueError(f"{describe(raw)} is none of {', '.join(words)}")
+        return raw
+
+    return Scalar(parse, str, {"type": "string", "enum": list(words)})
 
 
 def _folded(word: str, fold: bool) -> str:

@@ -54,16 +54,14 @@ def describe_api(
 def describe_extensions(
     parts: tuple[str, ...], environ: Mapping[str, Any], registry: ResourceRegistry
 ) -> ApiResponse | None:
-    """Return the document of the extensions or service providers, or ``None`` for other paths.
+    """Return the document of the extensions, or ``None`` for other paths.
 
     :raises HttpError: the method is not ``GET``.
     :raises NotFound: the extension does not exist.
     """
     first = parts[0].removesuffix(".json")
-    if first == "service-providers" and len(parts) == 1:
-        body: dict[str, Any] = {"service_providers": []}
-    elif first == "extensions" and len(parts) == 1:
-        body = {"extensions": [_extension(info) for info in registry.extensions]}
+    if first == "extensions" and len(parts) == 1:
+        body: dict[str, Any] = {"extensions": [_extension(info) for info in registry.extensions]}
     elif first == "extensions" and len(parts) == 2:
         alias = parts[1].removesuffix(".json")
         info = next((info for info in registry.extensions if info.alias == alias), None)

@@ -39,6 +39,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("extraroute-atomic", "Adding and removing single routes", "router/add_extraroutes"),
     ("filter-validation", "Unknown filters are refused", ""),
     ("fip-port-details", "Details of a floating IP's port", "floatingip.port_details"),
+    ("flavors", "Flavors", "flavor"),
     ("floating-ip-port-forwarding", "Port forwardings of floating IPs", "port_forwarding"),
     (
         "floating-ip-port-forwarding-description",
@@ -57,6 +58,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ),
     ("ip-substring-filtering", "Ports by a part of their address", "port.fixed_ips"),
     ("l3-ha", "Routers on several hosts", "router.ha"),
+    ("l3-flavors", "Flavors of routers", "flavor"),
     ("l3_agent_scheduler", "L3 agents of routers", "l3_router"),
     ("multi-provider", "Networks with several segments", "network.segments"),
     ("net-mtu", "MTU of networks", "network.mtu"),
@@ -89,6 +91,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ),
     ("security-groups-shared-filtering", "Groups by whether shared", "security_group.shared"),
     ("segment", "Segments of networks", "segment"),
+    ("service-type", "Service providers", "service_provider"),
     ("sorting", "Lists in an order", ""),
     ("standard-attr-description", "Descriptions of everything", ""),
     ("standard-attr-revisions", "Revision numbers of everything", ""),

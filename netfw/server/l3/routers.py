@@ -24,6 +24,8 @@ from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.flavors.flavors import FlavorHandler
+from netfw.server.flavors.providers import RouterKind
 from netfw.server.l3 import central_ports, floating_ip_hosts, prefix_delegation, router_roles
 from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.ha_network_checks import check_ha_network_change
@@ -74,6 +76,7 @@ class RouterHandler(StoredResourceHandler[Router]):
         plain = {name: value for name, value in body.items() if name not in ACTION_ATTRIBUTES}
         after = cast(Router, parse(self.kind, {**render(before), **plain}))
         _check_conversion(before, after)
+        _check_flavor(before, after)
         _check_zones(unit, after, before)
         after = _with_vrid(unit, before, after)
         if interface_owner(after) != interface_owner(before):
@@ -123,6 +126,8 @@ class RouterHandler(StoredResourceHandler[Router]):
         plain = {name: value for name, value in body.items() if name not in ACTION_ATTRIBUTES}
         settings = unit.context.settings
         kind = {"ha": settings.l3_ha, "distributed": settings.router_distributed}
+        if plain.get("flavor_id") is not None:
+            kind = _kind_of_flavor(unit, plain)
         attributes = {**kind, **plain, "id": str(uuid4())}
         router = cast(Router, parse(self.kind, attributes))
         _check_zones(unit, router)
@@ -211,6 +216,31 @@ def _check_conversion(before: Router, after: Router) -> None:
     if changed and after.admin_up:
         text = "changes only while the router is down: set admin_state_up to false first"
         raise BadRequest(dict.fromkeys(changed, text))
+
+
+def _kind_of_flavor(unit: UnitOfWork, body: Body) -> dict[str, bool]:
+    """Return the attributes that the flavor of a new router decides.
+
+    :raises InvalidInput: the request has one of them, too.
+    """
+    given = [name for name in RouterKind._fields if name in body]
+    if given:
+        raise InvalidInput(dict.fromkeys(given, "follows from the flavor; leave out one of them"))
+    flavors = cast(FlavorHandler, unit.context.handler("flavor"))
+    return flavors.find_router_kind(unit, str(body["flavor_id"]))._asdict()
+
+
+def _check_flavor(before: Router, after: Router) -> None:
+    """Refuse another kind of a router whose flavor decides it.
+
+    :raises InvalidInput: names the attributes.
+    """
+    if before.flavor_id is not None:
+        changed = [
+            each for each in RouterKind._fields if getattr(before, each) != getattr(after, each)
+        ]
+        if changed:
+            raise InvalidInput(dict.fromkeys(changed, "follows from the flavor of the router"))
 
 
 def _with_vrid(unit: UnitOfWork, before: Router | None, after: Router) -> Router:

@@ -15,8 +15,8 @@ from netfw.cli.server.listeners import ApiBundle
 from netfw.conf.loader import load_config
 from netfw.drivers.server.api_event import ApiEvent
 from netfw.server.api.events import find_subscribers
+from netfw.server.core.documents import DocumentsPlugin
 from netfw.server.core.handler_plugin import HandlerPlugin
-from netfw.server.core.vendor_resources import DocumentsPlugin
 from tests.server.api.environment import api
 
 

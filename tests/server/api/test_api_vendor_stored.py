@@ -16,8 +16,8 @@ from netfw.drivers.server.api_extension import (
     Verb,
 )
 from netfw.drivers.server.attribute import Attribute, AttributeType
+from netfw.server.core.documents import DocumentsPlugin
 from netfw.server.core.handler_plugin import HandlerPlugin
-from netfw.server.core.vendor_resources import DocumentsPlugin
 from tests.server.api.environment import Client, api
 from tests.server.core.core_client import statements
 

@@ -57,7 +57,6 @@ def test_clients_find_versions_resources_and_extensions(client: Client) -> None:
     assert "router" not in aliases, "nobody keeps routers here"
     assert client.get("extensions/provider").json["extension"]["alias"] == "provider"
     assert client.get("extensions/nonsense").status == 404
-    assert client.get("service-providers").json == {"service_providers": []}
 
 
 @pytest.mark.spec("API-02")

@@ -22,8 +22,8 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, Conflict, InvalidInput, NotFound
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Resource
+from netfw.server.core.documents import DocumentsPlugin
 from netfw.server.core.extension_drivers import ExtensionDrivers
-from netfw.server.core.vendor_resources import DocumentsPlugin
 from netfw.server.db import Database
 from netfw.server.ml2.builder import Drivers, build_core, publish
 from netfw.server.ml2.plugin import Ml2Plugin

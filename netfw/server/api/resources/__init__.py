@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netfw.server.api.resources.agents import AGENT_RESOURCES
+from netfw.server.api.resources.flavors import FLAVOR_RESOURCES
 from netfw.server.api.resources.ip_availability import IP_AVAILABILITY
 from netfw.server.api.resources.networks import NETWORK_RESOURCES
 from netfw.server.api.resources.ports import PORT_RESOURCES
@@ -20,5 +21,6 @@ RESOURCES: tuple[ApiResource, ...] = (
     *SECURITY_RESOURCES,
     *AGENT_RESOURCES,
     IP_AVAILABILITY,
+    *FLAVOR_RESOURCES,
 )
 """All resources but the quotas, which are derived from the others."""

@@ -101,7 +101,13 @@ ROUTER = ApiResource(
         ApiAttribute(name="distributed", codec=FLAG, checks=ONLY_ADMINS),
         ZONE_HINTS,
         ZONES_SHOWN,
-        read_only("flavor_id", Nullable(ID)),
+        ApiAttribute(
+            name="flavor_id",
+            codec=Nullable(ID),
+            default=None,
+            update=False,
+            note="Decides whether the router is highly available and distributed.",
+        ),
     ),
     actions=(
         ApiAction(

@@ -1,4 +1,4 @@
-"""Handlers of resources that a vendor declares and no plugin stores: the server stores them."""
+"""Handlers of resources that are stored as documents: agents never receive them, and few exist."""
 
 from __future__ import annotations
 
@@ -27,30 +27,39 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.vendor_resources import COLUMNS, VendorResources
 
 
-class VendorResourceHandler(ResourceHandler):
-    """Handler that stores a resource whole, as its API body; agents never receive it.
+class DocumentHandler(ResourceHandler):
+    """Handler that stores a resource whole, as its API body.
 
-    The database filters by id, project, name and parent, the handler by all else: such resources
-    are few.
+    The database filters by id, project, name and parent, the handler by all else.
     """
 
-    def __init__(self, declared: ResourceDeclaration) -> None:
-        self._declared = declared
+    def __init__(
+        self, name: str, *, parent: str | None = None, counted: bool = False, public: bool = False
+    ) -> None:
+        """*parent*: the attribute with the id of its parent; *counted*: it has a quota; *public*:
+        all projects see it."""
+        self._name, self._parent, self._counted, self._public = name, parent, counted, public
+
+    @classmethod
+    def declared(cls, declared: ResourceDeclaration) -> Self:
+        """Return the handler of a resource that a vendor declares and no plugin stores."""
+        parent = None if declared.parent is None else f"{declared.parent}_id"
+        return cls(declared.name, parent=parent, counted=declared.quota is not None)
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return self._declared.name
+        return self._name
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         made = [self._new(unit, body) for body in bodies]
-        if self._declared.quota is not None and len(made) > 1:
+        if self._counted and len(made) > 1:
             unit.check_quota(self.name, (each["project_id"] for each in made))
         self._in(unit.tx).insert(*made, parent=self._parent)
         self._count(unit, made, 1)
         return tuple(made)
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
-        before = self._get_for_update(unit, id, revision)
+        before = self.get_for_update(unit, id, revision)
         after = {**before, **body}
         if after == before:
             return before
@@ -62,7 +71,7 @@ class VendorResourceHandler(ResourceHandler):
         return after
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
-        before = self._get_for_update(unit, id, revision)
+        before = self.get_for_update(unit, id, revision)
         self._in(unit.tx).delete(UUID(before["id"]))
         self._count(unit, [before], -1)
 
@@ -75,21 +84,17 @@ class VendorResourceHandler(ResourceHandler):
                 by_column[column] = [str(value) for value in values]
             else:
                 others["project_id" if name == "tenant_id" else name] = values
-        found = self._in(reader).find(by_column, project=requester.sees)
+        found = self._in(reader).find(by_column, project=self._project(requester))
         return tuple(_page([body for body in found if _passes(body, others)], query))
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
-        return self._in(reader).get(self._identity(id), project=requester.sees)
+        return self._in(reader).get(self._identity(id), project=self._project(requester))
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         if action not in TAG_ACTIONS:
             return super().act(unit, id, action, body)
-        tags = apply_tag_action(action, self._get_for_update(unit, id, None)["tags"], body)
+        tags = apply_tag_action(action, self.get_for_update(unit, id)["tags"], body)
         return {"tags": self.update(unit, id, {"tags": sorted(tags)})["tags"]}
-
-    @property
-    def _parent(self) -> str | None:
-        return None if self._declared.parent is None else f"{self._declared.parent}_id"
 
     def _new(self, unit: UnitOfWork, body: Body) -> dict[str, Any]:
         project = body.get("project_id") or unit.requester.project_id
@@ -104,12 +109,24 @@ class VendorResourceHandler(ResourceHandler):
         tags = sorted(set(cast(list[str], body.get("tags", []))))
         return {"description": "", **body, "tags": tags, **fixed}
 
-    def _get_for_update(self, unit: UnitOfWork, id: str, revision: int | None) -> dict[str, Any]:
-        found = self._in(unit.tx).get(self._identity(id), project=unit.requester.sees, lock=True)
+    def get_for_update(
+        self, unit: UnitOfWork, id: str, revision: int | None = None
+    ) -> dict[str, Any]:
+        """Return the resource of *id*, locked until the transaction ends.
+
+        :raises NotFound: it does not exist, or is invisible to the requester.
+        :raises Outdated: its revision differs from *revision*.
+        """
+        project = self._project(unit.requester)
+        found = self._in(unit.tx).get(self._identity(id), project=project, lock=True)
         number = found["revision_number"]
         if revision is not None and number != revision:
             raise Outdated(f"{self.name} {id} has revision {number}, not {revision}")
         return found
+
+    def _project(self, requester: RequestContext) -> str | None:
+        """Return the project whose resources *requester* sees; ``None``: all."""
+        return None if self._public else requester.sees
 
     def _identity(self, id: str) -> UUID:
         """Return the id of *id*, in which the id of a parent may precede a slash."""
@@ -119,7 +136,7 @@ class VendorResourceHandler(ResourceHandler):
             raise not_found(self.name)(f"there is no {self.name} {id[:80]!r}") from None
 
     def _count(self, unit: UnitOfWork, bodies: Sequence[Body], each: int) -> None:
-        if self._declared.quota is None:
+        if not self._counted:
             return
         limit = unit.context.quota(self.name)
         for project, count in Counter(str(body["project_id"]) for body in bodies).items():
@@ -135,7 +152,7 @@ class DocumentsPlugin(HandlerPlugin, ServicePlugin):
     VERSION: ClassVar[int] = 2
 
     def __init__(self, context: ServerContext, declared: Iterable[ResourceDeclaration]) -> None:
-        super().__init__(context, [VendorResourceHandler(each) for each in declared])
+        super().__init__(context, [DocumentHandler.declared(each) for each in declared])
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

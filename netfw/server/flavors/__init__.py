@@ -1,0 +1,1 @@
+"""Flavors: kinds of routers that administrators offer under names of their own."""

@@ -1,0 +1,127 @@
+"""Flavors of routers, their service profiles, and the providers."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.flavors.flavors import FlavorsPlugin
+from netfw.server.l3.routers import RouterPlugin
+from tests.server.api.environment import Client, Reply, api
+
+
+@pytest.fixture
+def admin(plugins: list[HandlerPlugin]) -> Client:
+    context = plugins[0].context
+    return api([*plugins, RouterPlugin(context), FlavorsPlugin(context)]).as_("root/admin")
+
+
+def flavor(admin: Client, driver: str = "", **attributes: Any) -> dict[str, Any]:
+    """Make a flavor; *driver*: with a profile that names it."""
+    made = admin.make("flavors", service_type="L3_ROUTER_NAT", **attributes)
+    if driver:
+        profile = admin.make("service_profiles", driver=driver)["id"]
+        assert associate(admin, made["id"], profile).status == 201
+    return made
+
+
+def associate(admin: Client, flavor: str, profile: str) -> Reply:
+    return admin.post(f"flavors/{flavor}/service_profiles", {"service_profile": {"id": profile}})
+
+
+def refused(reply: Reply) -> tuple[int, str]:
+    return reply.status, reply.error["type"]
+
+
+@pytest.mark.spec("API-07")
+def test_a_flavor_decides_what_a_router_is(admin: Client) -> None:
+    alice = admin.as_("alice/member")
+    paths = "neutron.services.l3_router.service_providers.dvr.DvrDriver"
+    for driver, distributed in (("single_node", False), ("dvr", True), (paths, True)):
+        made = flavor(admin, driver, name=driver[:20])
+        assert alice.get(f"flavors/{made['id']}").json["flavor"]["name"] == driver[:20]
+        router = alice.make("routers", flavor_id=made["id"])
+        assert router["flavor_id"] == made["id"]
+        shown = admin.get(f"routers/{router['id']}").json["router"]
+        assert (shown["ha"], shown["distributed"]) == (False, distributed)
+
+
+@pytest.mark.spec("API-07")
+def test_a_flavor_and_flags_exclude_each_other(admin: Client) -> None:
+    made = flavor(admin, "single_node")["id"]
+    reply = admin.post("routers", {"router": {"flavor_id": made, "distributed": True}})
+    assert refused(reply) == (400, "InvalidInput")
+    router = admin.make("routers", flavor_id=made, admin_state_up=False)["id"]
+    reply = admin.put(f"routers/{router}", {"router": {"distributed": True}})
+    assert refused(reply) == (400, "InvalidInput")
+    assert admin.put(f"routers/{router}", {"router": {"distributed": False}}).status == 200
+
+
+@pytest.mark.spec("API-07")
+def test_flavors_that_make_no_router_are_refused(admin: Client) -> None:
+    def router(id: str) -> tuple[int, str]:
+        return refused(admin.post("routers", {"router": {"flavor_id": id}}))
+
+    assert router(str(uuid4())) == (404, "FlavorNotFound")
+    assert router(flavor(admin)["id"]) == (404, "ServiceProfileNotFound")
+    assert router(flavor(admin, "dvr", enabled=False)["id"]) == (409, "FlavorDisabled")
+    made = flavor(admin, "dvr")["id"]
+    (profile,) = admin.get(f"flavors/{made}").json["flavor"]["service_profiles"]
+    admin.put(f"service_profiles/{profile}", {"service_profile": {"enabled": False}})
+    assert router(made) == (409, "FlavorDisabled")
+
+
+@pytest.mark.spec("API-07")
+def test_what_is_in_use_stays(admin: Client) -> None:
+    made = flavor(admin, "dvr")["id"]
+    router = admin.make("routers", flavor_id=made)["id"]
+    (profile,) = admin.get(f"flavors/{made}").json["flavor"]["service_profiles"]
+    assert refused(admin.delete(f"flavors/{made}")) == (409, "FlavorInUse")
+    assert refused(admin.delete(f"service_profiles/{profile}")) == (409, "ServiceProfileInUse")
+    changed = admin.put(f"service_profiles/{profile}", {"service_profile": {"driver": "ha"}})
+    assert refused(changed) == (409, "ServiceProfileInUse")
+    assert admin.delete(f"routers/{router}").status == 204
+    assert admin.delete(f"flavors/{made}/service_profiles/{profile}").status == 204
+    assert admin.delete(f"service_profiles/{profile}").status == 204
+    assert admin.delete(f"flavors/{made}").status == 204
+
+
+@pytest.mark.spec("API-07")
+def test_associations_are_checked(admin: Client) -> None:
+    made = flavor(admin, "dvr")["id"]
+    (profile,) = admin.get(f"flavors/{made}").json["flavor"]["service_profiles"]
+    again = associate(admin, made, profile)
+    assert refused(again) == (409, "FlavorServiceProfileBindingExists")
+    other = admin.make("service_profiles", metainfo="{}")["id"]
+    gone = admin.delete(f"flavors/{made}/service_profiles/{other}")
+    assert refused(gone) == (404, "FlavorServiceProfileBindingNotFound")
+    assert refused(associate(admin, made, str(uuid4()))) == (404, "ServiceProfileNotFound")
+    listed = admin.get(f"flavors/{made}/service_profiles").json["service_profiles"]
+    assert [each["id"] for each in listed] == [profile]
+
+
+@pytest.mark.spec("API-07")
+def test_profiles_name_a_provider(admin: Client) -> None:
+    def profile(**attributes: Any) -> tuple[int, str]:
+        return refused(admin.post("service_profiles", {"service_profile": attributes}))
+
+    assert profile() == (400, "ServiceProfileEmpty")
+    assert profile(driver="mine.Driver") == (404, "ServiceProfileDriverNotFound")
+    wrong = admin.post("flavors", {"flavor": {"service_type": "COFFEE"}})
+    assert refused(wrong) == (400, "InvalidInput")
+
+
+@pytest.mark.spec("API-07")
+def test_members_see_flavors_and_providers_only(admin: Client) -> None:
+    made = flavor(admin, "dvr")["id"]
+    alice = admin.as_("alice/member")
+    assert [each["id"] for each in alice.list("flavors")] == [made]
+    assert alice.list("service_profiles") == []
+    reply = alice.post("flavors", {"flavor": {"service_type": "L3_ROUTER_NAT"}})
+    assert refused(reply) == (403, "PolicyNotAuthorized")
+    providers = alice.get("service-providers").json["service_providers"]
+    assert [each["name"] for each in providers if each["default"]] == ["single_node"]
+    assert len(providers) == 4
