@@ -44,6 +44,7 @@ from netfw.model.security_group import (
 )
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import AllocationPool, Ipv6Mode, Subnet
+from netfw.model.subnet_pool import AddressScope, SubnetPool
 from netfw.model.trunk import SegmentationType, SubPort, Trunk
 from netfw.model.values.address import (
     IpAddress,
@@ -81,6 +82,7 @@ __all__ = [
     "AddressGroup",
     "AddressGroupId",
     "AddressPair",
+    "AddressScope",
     "AddressScopeId",
     "Agent",
     "AgentId",
@@ -140,6 +142,7 @@ __all__ = [
     "SubPort",
     "Subnet",
     "SubnetId",
+    "SubnetPool",
     "SubnetPoolId",
     "Trunk",
     "TrunkId",

@@ -18,12 +18,15 @@ from netfw.model.router import Router
 from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
+from netfw.model.subnet_pool import AddressScope, SubnetPool
 from netfw.model.trunk import Trunk
 
 Resource = (
     Network
     | Segment
     | Subnet
+    | SubnetPool
+    | AddressScope
     | Port
     | Router
     | FloatingIp
@@ -44,6 +47,8 @@ class Kind(enum.StrEnum):
     NETWORK = "network"
     SEGMENT = "segment"
     SUBNET = "subnet"
+    SUBNET_POOL = "subnetpool"
+    ADDRESS_SCOPE = "address_scope"
     PORT = "port"
     ROUTER = "router"
     FLOATING_IP = "floatingip"
@@ -61,6 +66,8 @@ KINDS: Mapping[type[Resource], Kind] = MappingProxyType(
         Network: Kind.NETWORK,
         Segment: Kind.SEGMENT,
         Subnet: Kind.SUBNET,
+        SubnetPool: Kind.SUBNET_POOL,
+        AddressScope: Kind.ADDRESS_SCOPE,
         Port: Kind.PORT,
         Router: Kind.ROUTER,
         FloatingIp: Kind.FLOATING_IP,

@@ -57,6 +57,7 @@ from netfw.model.router import Router
 from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
+from netfw.model.subnet_pool import AddressScope, SubnetPool
 from netfw.model.trunk import Trunk
 from netfw.model.values.device_owner import (
     DeviceOwner,
@@ -218,6 +219,8 @@ def _edges(item: Resource) -> Iterator[Edge]:
                 yield AgentRoot(Service.L2, EVERYWHERE), ResourceRole(ref(item), Role.SEEN)
         case SecurityGroup() | AddressGroup() | QosPolicy():
             pass  # only the target of references
+        case SubnetPool() | AddressScope():
+            pass  # agents get their effect with subnets and networks
         case _:
             assert_never(item)
 

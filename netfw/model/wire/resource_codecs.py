@@ -16,6 +16,7 @@ from netfw.model.wire.policies import ADDRESS_GROUP, QOS_POLICY, SECURITY_GROUP,
 from netfw.model.wire.ports import PORT, TRUNK
 from netfw.model.wire.routers import FLOATING_IP, PORT_FORWARDING, ROUTER
 from netfw.model.wire.scalars import BOOLEAN, DOCUMENT, HOST, REVISION, TEXT, TIME, TOKEN
+from netfw.model.wire.subnet_pools import ADDRESS_SCOPE, SUBNET_POOL
 
 AGENT = ObjectCodec(
     Agent,
@@ -43,6 +44,8 @@ CODECS: Mapping[Kind, ObjectCodec[Any]] = MappingProxyType(
         Kind.NETWORK: NETWORK,
         Kind.SEGMENT: SEGMENT,
         Kind.SUBNET: SUBNET,
+        Kind.SUBNET_POOL: SUBNET_POOL,
+        Kind.ADDRESS_SCOPE: ADDRESS_SCOPE,
         Kind.PORT: PORT,
         Kind.ROUTER: ROUTER,
         Kind.FLOATING_IP: FLOATING_IP,

@@ -18,6 +18,7 @@ from netfw.server.db.agents.assignments import Assignments
 from netfw.server.db.agents.heartbeats import Heartbeats
 from netfw.server.db.agents.router_roles import RouterRoleRows
 from netfw.server.db.agents.status_reports import StatusReports
+from netfw.server.db.allocation.free_prefixes import FreePrefixes
 from netfw.server.db.allocation.free_ranges import Ranges
 from netfw.server.db.allocation.pools import Addresses, SegmentIdStore
 from netfw.server.db.allocation.quotas import Quotas
@@ -90,6 +91,7 @@ class Transaction:
     subscriptions: Subscriptions
     addresses: Addresses
     allocations: SegmentIdStore
+    prefixes: FreePrefixes
     quotas: Quotas
     default_groups: DefaultSecurityGroups
     heartbeats: Heartbeats
@@ -109,6 +111,7 @@ class Transaction:
             subscriptions,
             Addresses(ranges),
             SegmentIdStore(ranges),
+            FreePrefixes(connection),
             Quotas(connection),
             DefaultSecurityGroups(connection),
             Heartbeats(connection),

@@ -36,6 +36,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.rows import Row
 from netfw.server.l2.port_validation import check_dhcp_options, removal_advice
 from netfw.server.scheduling.assignments import add_zones
+from netfw.server.subnet_pools.subnet_allocation import release_prefix
 
 UNNUMBERED = (NetworkType.FLAT, NetworkType.LOCAL)
 LEAST_MTU = {4: 68, 6: 1280}
@@ -87,6 +88,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
             unit.context.ipam.drop_subnet(subnet.id, unit.tx.addresses)
             unit.tx.addresses.drop(subnet.id)
             unit.delete(subnet)
+            release_prefix(unit, subnet)
         unit.count("subnet", subnets, gone=True)
         for segment in unit.segments(before.id):
             unit.delete(segment)

@@ -29,8 +29,6 @@ from netfw.server.core.settings import Settings
 
 SERVICE = re.compile("[a-z_]+:.*")
 """Pattern of the port owners for which a subnet can be reserved."""
-UNKNOWN = ("subnetpool_id", "use_default_subnetpool", "prefixlen")
-"""Attributes by which a request leaves the choice of the prefix to the server."""
 
 
 def completed(body: Body) -> dict[str, Json]:
@@ -41,16 +39,12 @@ def completed(body: Body) -> dict[str, Json]:
     """
     if body.get("subnetpool_id") == PREFIX_DELEGATION:
         return _completed_delegated(body)
-    found = {name: value for name, value in body.items() if name not in UNKNOWN}
-    if any(body.get(name) for name in UNKNOWN):
-        text = "this server has no subnet pools; say the cidr instead"
-        raise InvalidInput({name: text for name in UNKNOWN if body.get(name)})
-    return _with_pools(found, _block(body.get("cidr")))
+    return _with_pools({**body}, _block(body.get("cidr")))
 
 
 def _completed_delegated(body: Body) -> dict[str, Json]:
     """Return *body* of a new subnet whose prefix a provider is to delegate."""
-    fixed = ("cidr", "gateway_ip", "allocation_pools", "use_default_subnetpool", "prefixlen")
+    fixed = ("cidr", "gateway_ip", "allocation_pools")
     provisional: dict[str, Json] = {
         "cidr": str(PROVISIONAL_PREFIX),
         "gateway_ip": str(PROVISIONAL_PREFIX[1]),

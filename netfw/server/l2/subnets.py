@@ -33,6 +33,11 @@ from netfw.server.db.resources.rows import Row
 from netfw.server.l2.networks import LEAST_MTU
 from netfw.server.l2.port_validation import removal_advice
 from netfw.server.l2.subnet_validation import check_overlap, check_pools, check_subnet, completed
+from netfw.server.subnet_pools.subnet_allocation import (
+    allocate_prefix,
+    release_prefix,
+    with_scopes,
+)
 
 
 class SubnetHandler(StoredResourceHandler[Subnet]):
@@ -47,11 +52,11 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         on_network: dict[NetworkId, list[Subnet]] = {}
         new: list[Subnet] = []
         for body in bodies:
-            subnet = self._new(unit, body)
-            if subnet.network_id not in on_network:
-                on_network[subnet.network_id] = list(unit.subnets(subnet.network_id))
-            check_overlap(subnet, on_network[subnet.network_id])
-            on_network[subnet.network_id].append(subnet)
+            network = _visible_network(unit, str(body.get("network_id")))
+            others = on_network.setdefault(network.id, list(unit.subnets(network.id)))
+            subnet = self._new(unit, body, network, others)
+            check_overlap(subnet, others)
+            others.append(subnet)
             new.append(subnet)
         made = unit.insert(*new)
         for id, subnets in on_network.items():
@@ -85,6 +90,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         unit.network(before.network_id, lock=True)
         left = [each for each in unit.subnets(before.network_id) if each.id != before.id]
         unit.delete(before)
+        release_prefix(unit, before)
         _list_subnets(unit, before.network_id, left)
 
     def renumber(self, unit: UnitOfWork, before: Subnet, prefix: IPv6Network | None) -> Subnet:
@@ -129,9 +135,10 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
     ) -> None:
         self._extensions.extend(Kind.SUBNET, bodies)
 
-    def _new(self, unit: UnitOfWork, body: Body) -> Subnet:
-        plain = self._extensions.plain(Kind.SUBNET, body)
-        network = _visible_network(unit, str(plain.get("network_id")))
+    def _new(
+        self, unit: UnitOfWork, body: Body, network: Network, others: Sequence[Subnet]
+    ) -> Subnet:
+        plain = allocate_prefix(unit, self._extensions.plain(Kind.SUBNET, body), others)
         attributes = {**completed(plain), "id": str(uuid4())}
         subnet = self._extensions.apply(
             unit, None, cast(Subnet, parse(Kind.SUBNET, attributes)), body, network
@@ -202,10 +209,10 @@ def _visible_network(unit: UnitOfWork, id: str) -> Network:
 
 
 def _list_subnets(unit: UnitOfWork, id: NetworkId, subnets: Sequence[Subnet]) -> None:
-    """Update the list of subnets in their network, which is locked."""
+    """Update the list of subnets, and the address scopes, in their network, which is locked."""
     network = unit.network(id)
     ids = frozenset(subnet.id for subnet in subnets)
-    unit.update(network, unit.evolved(network, subnet_ids=ids))
+    unit.update(network, with_scopes(unit, unit.evolved(network, subnet_ids=ids), subnets))
 
 
 def _vacating(unit: UnitOfWork, subnet: Subnet) -> tuple[Row, ...]:

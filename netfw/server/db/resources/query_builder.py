@@ -40,6 +40,11 @@ Values = tuple[Value, ...]
 MAX_SUBSTRINGS = 16
 """Parts of addresses in one query: each is a condition of its own in the statement."""
 
+SHARED_KINDS = frozenset(
+    {Kind.SECURITY_GROUP, Kind.ADDRESS_GROUP, Kind.SUBNET_POOL, Kind.ADDRESS_SCOPE}
+)
+"""Kinds whose shared rows every project sees."""
+
 _FLAGS: Mapping[Value, bool] = {True: True, False: False, "true": True, "false": False}
 
 
@@ -83,7 +88,7 @@ def visible(kind: Kind, project: str | BindParameter[str]) -> Condition:
     own = table.c.project_id == project
     if kind is Kind.NETWORK:
         return or_(own, table.c.shared.is_(True), table.c.router_external.is_(True))
-    if kind in (Kind.SECURITY_GROUP, Kind.ADDRESS_GROUP):
+    if kind in SHARED_KINDS:
         return or_(own, table.c.shared.is_(True))
     if kind is Kind.SUBNET:
         open_ones = or_(networks.c.project_id == project, networks.c.shared.is_(True))

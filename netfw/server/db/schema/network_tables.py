@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlalchemy import Index
+
 from netfw.model.resource import Kind
 from netfw.server.db.schema.table_mapping import (
     flag_column,
@@ -38,8 +40,10 @@ _SUBNET = (
     id_column("segment_id", index=False),
     id_column("subnetpool_id", index=False),
 )
+_SUBNETS = mapping(Kind.SUBNET, "subnets", _SUBNET)
+Index(None, _SUBNETS.table.c.subnetpool_id, _SUBNETS.table.c.project_id)
 NETWORK_TABLES = (
     mapping(Kind.NETWORK, "networks", _NETWORK),
     mapping(Kind.SEGMENT, "segments", _SEGMENT),
-    mapping(Kind.SUBNET, "subnets", _SUBNET),
+    _SUBNETS,
 )

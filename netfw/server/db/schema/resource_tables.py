@@ -15,6 +15,7 @@ from netfw.server.db.schema.network_tables import NETWORK_TABLES
 from netfw.server.db.schema.port_tables import PORT_TABLES
 from netfw.server.db.schema.router_tables import ROUTER_TABLES
 from netfw.server.db.schema.security_tables import SECURITY_TABLES
+from netfw.server.db.schema.subnet_pool_tables import SUBNET_POOL_TABLES
 from netfw.server.db.schema.table_mapping import (
     METADATA,
     TableMapping,
@@ -48,6 +49,7 @@ _MAPPINGS = (
     *PORT_TABLES,
     *ROUTER_TABLES,
     *SECURITY_TABLES,
+    *SUBNET_POOL_TABLES,
     mapping(Kind.AGENT, "agents", _AGENT, "agent_type", "host"),
 )
 STORED: Final[Mapping[Kind, TableMapping]] = MappingProxyType(

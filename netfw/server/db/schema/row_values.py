@@ -60,5 +60,6 @@ def unique_key_text(how: TableMapping) -> str:
         Kind.PORT: "id, MAC address or fixed IP",
         Kind.FLOATING_IP: "id or address",
         Kind.AGENT: "id, or type and host",
+        Kind.SUBNET_POOL: "id, or IP version as the default pool",
     }
     return uniques.get(how.kind, "id")

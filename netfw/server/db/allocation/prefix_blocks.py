@@ -1,0 +1,92 @@
+"""Free prefixes of a pool, and operations on them.  Pure.
+
+Free prefixes are disjoint, and each is as large as possible: its buddy, the other half of the
+prefix that is one bit shorter, is not entirely free.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from ipaddress import summarize_address_range
+from itertools import islice
+
+from netfw.model.values.address import IpNetwork
+
+
+def first_part(free: IpNetwork, length: int) -> IpNetwork:
+    """Return the lowest prefix of *length* in *free*."""
+    return type(free)((int(free.network_address), length))
+
+
+def remove_part(free: IpNetwork, part: IpNetwork) -> tuple[IpNetwork, ...]:
+    """Return what is left of *free* without *part*, which it contains."""
+    return tuple(free.address_exclude(part))  # type: ignore[arg-type]
+
+
+def containing(prefix: IpNetwork) -> Iterator[IpNetwork]:
+    """Yield *prefix* and every shorter one that contains it, the longest first."""
+    for length in range(prefix.prefixlen, -1, -1):
+        yield prefix.supernet(new_prefix=length)
+
+
+def buddies(prefix: IpNetwork) -> Iterator[IpNetwork]:
+    """Yield the other half of each prefix that contains *prefix*, the longest first."""
+    for each in containing(prefix):
+        if each.prefixlen:
+            whole = each.supernet()
+            yield next(half for half in whole.subnets() if half != each)
+
+
+def merge(released: IpNetwork, free: Collection[IpNetwork]) -> tuple[IpNetwork, list[IpNetwork]]:
+    """Return *released* joined with its buddies among *free*, and those buddies."""
+    joined: list[IpNetwork] = []
+    for buddy in buddies(released):
+        if buddy not in free:
+            break
+        joined.append(buddy)
+        released = released.supernet()
+    return released, joined
+
+
+def subtract(whole: Iterable[IpNetwork], parts: Iterable[IpNetwork]) -> tuple[IpNetwork, ...]:
+    """Return the addresses of *whole* that *parts* lack, in as few prefixes as possible.
+
+    The prefixes of each are disjoint, and all are of one family.
+    """
+    left: list[IpNetwork] = []
+    removed, at = sorted(parts), 0
+    for one in sorted(whole):
+        low, high = _bounds(one)
+        while at < len(removed) and _bounds(removed[at])[1] < low:
+            at += 1
+        for part in islice(removed, at, None):
+            first, last = _bounds(part)
+            if first > high:
+                break
+            left += _summarize(one, low, first - 1)
+            low = max(low, last + 1)
+        left += _summarize(one, low, high)
+    return tuple(left)
+
+
+def find_overlap(some: Iterable[IpNetwork], others: Iterable[IpNetwork]) -> IpNetwork | None:
+    """Return a prefix that is in both, or ``None``; both are disjoint and of one family."""
+    ours, theirs = deque(sorted(some)), deque(sorted(others))
+    while ours and theirs:
+        one, other = ours[0], theirs[0]
+        if one.overlaps(other):
+            return max(one, other, key=lambda each: each.prefixlen)
+        (ours if _bounds(one) < _bounds(other) else theirs).popleft()
+    return None
+
+
+def _bounds(prefix: IpNetwork) -> tuple[int, int]:
+    return int(prefix.network_address), int(prefix.broadcast_address)
+
+
+def _summarize(like: IpNetwork, first: int, last: int) -> Iterable[IpNetwork]:
+    if first > last:
+        return ()
+    address = type(like.network_address)
+    return summarize_address_range(address(first), address(last))

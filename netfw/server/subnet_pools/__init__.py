@@ -1,0 +1,1 @@
+"""Subnet pools, address scopes, and topologies that are allocated from them on request."""
