@@ -22,6 +22,7 @@ PLUGINS = (
             "security_groups",
             "router",
             "port_forwarding",
+            "subnet_pools",
             "flavors",
             "network_ip_availability",
         ],

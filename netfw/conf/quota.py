@@ -15,6 +15,7 @@ LIMITS: Final[Mapping[str, int]] = MappingProxyType(
     {
         "network": 100,
         "subnet": 100,
+        "subnetpool": -1,
         "port": 500,
         "router": 10,
         "floatingip": 50,

@@ -217,10 +217,8 @@ def _edges(item: Resource) -> Iterator[Edge]:
         case Agent():
             if is_known_everywhere(item.configurations.content()):
                 yield AgentRoot(Service.L2, EVERYWHERE), ResourceRole(ref(item), Role.SEEN)
-        case SecurityGroup() | AddressGroup() | QosPolicy():
+        case SecurityGroup() | AddressGroup() | QosPolicy() | SubnetPool() | AddressScope():
             pass  # only the target of references
-        case SubnetPool() | AddressScope():
-            pass  # agents get their effect with subnets and networks
         case _:
             assert_never(item)
 

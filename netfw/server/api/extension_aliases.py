@@ -15,6 +15,7 @@ from netfw.server.api.schema.resource_schema import ApiResource
 UPDATED = "2026-11-15T00:00:00Z"
 
 _ALIASES: tuple[tuple[str, str, str], ...] = (
+    ("address-scope", "Address scopes", "address_scope"),
     ("agent", "Agents", "agent"),
     ("agent-resources-synced", "Whether an agent's resources are known to placement", "agent"),
     ("allowed-address-pairs", "Allowed address pairs", "port.allowed_address_pairs"),
@@ -22,6 +23,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("availability_zone_filter", "Filters of availability zones", "availability_zone"),
     ("binding", "Port bindings", "port.binding:host_id"),
     ("binding-extended", "Several bindings of a port", "binding/activate"),
+    ("default-subnetpools", "Default subnet pools", "subnetpool.is_default"),
     ("dhcp_agent_scheduler", "DHCP agents of networks", "dhcp_network"),
     ("dns-integration", "DNS names of ports", "port.dns_name"),
     ("dns-domain-ports", "DNS domains of ports", "port.dns_domain"),
@@ -99,6 +101,9 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("standard-attr-timestamp", "When things were made and changed", ""),
     ("stateful-security-group", "Groups without connection state", "security_group.stateful"),
     ("subnet-service-types", "Subnets for certain devices", "subnet.service_types"),
+    ("subnet_allocation", "Subnet pools", "subnetpool"),
+    ("subnet_onboard", "Subnets put into pools", "subnetpool/onboard_network_subnets"),
+    ("subnetpool-prefix-ops", "Prefixes of pools added or removed", "subnetpool/add_prefixes"),
     ("tag-ports-during-bulk-creation", "Tags of new ports", "port.tags"),
 )
 

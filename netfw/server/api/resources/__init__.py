@@ -10,6 +10,7 @@ from netfw.server.api.resources.ports import PORT_RESOURCES
 from netfw.server.api.resources.quotas import quota_resource
 from netfw.server.api.resources.routers import ROUTER_RESOURCES
 from netfw.server.api.resources.security_groups import SECURITY_RESOURCES
+from netfw.server.api.resources.subnet_pools import SUBNET_POOL_RESOURCES
 from netfw.server.api.schema.resource_schema import ApiResource
 
 __all__ = ["RESOURCES", "quota_resource"]
@@ -19,6 +20,7 @@ RESOURCES: tuple[ApiResource, ...] = (
     *PORT_RESOURCES,
     *ROUTER_RESOURCES,
     *SECURITY_RESOURCES,
+    *SUBNET_POOL_RESOURCES,
     *AGENT_RESOURCES,
     IP_AVAILABILITY,
     *FLAVOR_RESOURCES,

@@ -22,6 +22,7 @@ from netfw.model.wire.scalars import (
     TOKEN,
     choice,
 )
+from netfw.model.wire.subnet_pools import PREFIX_LENGTH
 from netfw.server.api.resources.common import (
     ADMIN_STATE,
     DHCP_OPTIONS,
@@ -160,7 +161,7 @@ SUBNET = ApiResource(
             codec=CIDR,
             update=False,
             sortable=True,
-            note="Required, unless a provider delegates the prefix.",
+            note="Required, unless a subnet pool or a provider chooses it.",
         ),
         ApiAttribute(
             name="gateway_ip",
@@ -200,7 +201,24 @@ SUBNET = ApiResource(
             codec=Nullable(SUBNET_POOL),
             default=None,
             update=False,
-            note="Only prefix_delegation: a provider delegates the prefix to the router.",
+            note="prefix_delegation: a provider delegates the prefix to the router.",
+        ),
+        ApiAttribute(
+            name="use_default_subnetpool",
+            codec=FLAG,
+            default=False,
+            update=False,
+            filterable=False,
+            shown=False,
+            note="Instead of subnetpool_id.",
+        ),
+        ApiAttribute(
+            name="prefixlen",
+            codec=PREFIX_LENGTH,
+            update=False,
+            filterable=False,
+            shown=False,
+            note="With a subnet pool, instead of cidr.",
         ),
         read_only("dns_publish_fixed_ip", FLAG),
     ),

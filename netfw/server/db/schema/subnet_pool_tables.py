@@ -52,7 +52,7 @@ FREE_PREFIXES: Final = Table(
     Index(None, "subnet_pool_id", "first"),
     **TABLE_OPTIONS,
 )
-"""The free prefixes of a pool: disjoint, and each as large as possible.  Subnets have the others."""
+"""The free prefixes of a pool: disjoint, each as large as possible.  Subnets have the others."""
 
 AUTO_ALLOCATED_TOPOLOGIES: Final = Table(
     "auto_allocated_topologies",

@@ -7,7 +7,14 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from netfw.server.db.schema.columns import NUMBER_LENGTH, TABLE_OPTIONS, document, number, text, word
+from netfw.server.db.schema.columns import (
+    NUMBER_LENGTH,
+    TABLE_OPTIONS,
+    document,
+    number,
+    text,
+    word,
+)
 
 revision = "0017"
 down_revision = "0015"

@@ -1,0 +1,113 @@
+"""Subnet pools, address scopes and auto-allocated topologies."""
+
+from __future__ import annotations
+
+from netfw.model.subnet_pool import MAX_PREFIXES
+from netfw.model.wire.codec import Listed, Nullable
+from netfw.model.wire.scalars import CIDR, ID, IP_VERSION, NUMBER, TAG
+from netfw.model.wire.subnet_pools import PREFIX_LENGTH
+from netfw.server.api.resources.common import (
+    FOR_ADMINS,
+    NAMED,
+    OWN,
+    STANDARD,
+    read_only,
+)
+from netfw.server.api.schema.request_codecs import FLAG
+from netfw.server.api.schema.resource_schema import (
+    ADMIN,
+    MEMBER,
+    READER,
+    ApiAction,
+    ApiAttribute,
+    ApiResource,
+    Verb,
+)
+
+SHARED = "True:%(shared)s"
+_PREFIXES = Listed(CIDR, limit=MAX_PREFIXES)
+
+
+def _prefix_action(name: str) -> ApiAction:
+    prefixes = ApiAttribute(name="prefixes", codec=_PREFIXES, required=True)
+    return ApiAction(name=name, attributes=(prefixes,), check=MEMBER)
+
+
+SUBNET_POOL = ApiResource(
+    name="subnetpool",
+    collection="subnetpools",
+    checks={**OWN, Verb.SHOW: f"{READER} or {SHARED}"},
+    tags=True,
+    quota="subnetpool",
+    attributes=(
+        *STANDARD,
+        ApiAttribute(name="name", codec=TAG, required=True, sortable=True),
+        ApiAttribute(
+            name="prefixes",
+            codec=_PREFIXES,
+            required=True,
+            filterable=False,
+            note="Adjacent and overlapping ones are joined; an update can only add some.",
+        ),
+        *(
+            ApiAttribute(name=name, codec=PREFIX_LENGTH, sortable=True, note=note)
+            for name, note in {
+                "min_prefixlen": "Unless given 8 for IPv4 and 64 for IPv6.",
+                "default_prefixlen": "Of subnets that request none; unless given min_prefixlen.",
+                "max_prefixlen": "Unless given 32 for IPv4 and 128 for IPv6.",
+            }.items()
+        ),
+        ApiAttribute(
+            name="default_quota",
+            codec=Nullable(NUMBER),
+            default=None,
+            sortable=True,
+            note="What each project may have of it: IPv4 addresses, or IPv6 /64 prefixes.",
+        ),
+        ApiAttribute(name="address_scope_id", codec=Nullable(ID), default=None, sortable=True),
+        ApiAttribute(
+            name="is_default", codec=FLAG, default=False, checks=FOR_ADMINS, sortable=True
+        ),
+        ApiAttribute(
+            name="shared",
+            codec=FLAG,
+            default=False,
+            update=False,
+            checks={Verb.CREATE: ADMIN},
+            sortable=True,
+        ),
+        read_only("ip_version", IP_VERSION, filterable=True, sortable=True),
+    ),
+    actions=(
+        _prefix_action("add_prefixes"),
+        _prefix_action("remove_prefixes"),
+        ApiAction(
+            name="onboard_network_subnets",
+            attributes=(ApiAttribute(name="network_id", codec=ID, required=True),),
+            check=MEMBER,
+        ),
+    ),
+)
+
+ADDRESS_SCOPE = ApiResource(
+    name="address_scope",
+    collection="address-scopes",
+    checks={**OWN, Verb.SHOW: f"{READER} or {SHARED}"},
+    attributes=(
+        *(each for each in STANDARD if each.name != "tags"),
+        NAMED,
+        ApiAttribute(
+            name="ip_version", codec=IP_VERSION, required=True, update=False, sortable=True
+        ),
+        ApiAttribute(
+            name="shared",
+            codec=FLAG,
+            default=False,
+            checks=FOR_ADMINS,
+            sortable=True,
+            note="Cannot be withdrawn.",
+        ),
+    ),
+)
+
+SUBNET_POOL_RESOURCES = (SUBNET_POOL, ADDRESS_SCOPE)
