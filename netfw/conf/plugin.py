@@ -23,6 +23,7 @@ PLUGINS = (
             "router",
             "port_forwarding",
             "subnet_pools",
+            "auto_allocate",
             "flavors",
             "network_ip_availability",
         ],

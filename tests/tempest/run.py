@@ -128,6 +128,13 @@ class Cloud:
         )
         return id
 
+    def make_default_pools(self) -> None:
+        """Topologies are allocated from default pools that all projects see."""
+        for prefix, length in {"10.192.0.0/12": 24, "fd00:192::/32": 64}.items():
+            pool = {"name": "default", "prefixes": [prefix], "default_prefixlen": length}
+            pool |= {"min_prefixlen": length, "is_default": True, "shared": True}
+            self.call("POST", f"{self.network}/v2.0/subnetpools", {"subnetpool": pool})
+
     def extensions(self) -> list[str]:
         _, found = self.call("GET", f"{self.network}/v2.0/extensions")
         return sorted(each["alias"] for each in found["extensions"])
@@ -159,6 +166,7 @@ def cloud(command: list[str]) -> Iterator[Cloud]:
 def write_tempest_conf(made: Cloud, where: str) -> None:
     """*where*: the folder in which tests are looked for; a small one is looked through faster."""
     text = (HERE / "tempest.conf").read_text()
+    made.make_default_pools()
     values = {
         "run": RUN,
         "identity": made.identity,

@@ -28,6 +28,10 @@ from netfw.server.api.schema.validation import (
     for_update,
 )
 
+UNNAMED = "None"
+"""The id by which clients mean the project of the requester."""
+DRY_RUN = "dry-run"
+
 
 @frozen(kw_only=True)
 class ResourceEndpoint:
@@ -91,6 +95,8 @@ class Controller:
             )
             route = evolve(route, parent_id=str(parent_body[parent.resource.identity]))
             request = evolve(request, route=route)
+        if endpoint.resource.on_demand and route.id == UNNAMED:
+            request = evolve(request, route=evolve(route, id=request.requester.project_id))
         if route.action is not None:
             return self._act(endpoint, request, route.action)
         return self._verbs[request.method, route.id is not None](endpoint, request)
@@ -133,9 +139,18 @@ class Controller:
 
     def _show(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
         parameters = request.parameters
+        if endpoint.resource.on_demand:
+            self._authorize_member(endpoint, request, Verb.SHOW, {})
+            if parameters == (("fields", DRY_RUN),):
+                return self._dry_run(endpoint, request)
         fields = endpoint.query.parse_fields(parameters) if parameters else frozenset()
         self._policy.authorize(request.requester, endpoint.resource, Verb.SHOW, None, {})
         body = _select_fields(self.visible_member(request), fields)
+        return ApiResponse(status=200, body={endpoint.resource.singular: body})
+
+    def _dry_run(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
+        name, id = endpoint.resource.name, request.route.own_id
+        body = endpoint.plugin.member_action(request.requester, name, id, DRY_RUN, {})
         return ApiResponse(status=200, body={endpoint.resource.singular: body})
 
     def _create(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
@@ -242,7 +257,9 @@ class Controller:
         target: Body | None = None
         if self._policy.needs_target(requester, resource, operation, requested):
             target = _parent_of(resource, request)
-            if resource.member_shown:
+            if resource.on_demand:
+                target = {"project_id": request.route.own_id}
+            elif resource.member_shown:
                 current = endpoint.plugin.show(requester, resource.name, request.route.own_id)
                 target = {**current, **target}
         self._policy.authorize(requester, resource, operation, target, requested)

@@ -19,6 +19,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("agent", "Agents", "agent"),
     ("agent-resources-synced", "Whether an agent's resources are known to placement", "agent"),
     ("allowed-address-pairs", "Allowed address pairs", "port.allowed_address_pairs"),
+    ("auto-allocated-topology", "Networks on request", "auto_allocated_topology"),
     ("availability_zone", "Availability Zone", "availability_zone"),
     ("availability_zone_filter", "Filters of availability zones", "availability_zone"),
     ("binding", "Port bindings", "port.binding:host_id"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from netfw.model.subnet_pool import MAX_PREFIXES
 from netfw.model.wire.codec import Listed, Nullable
-from netfw.model.wire.scalars import CIDR, ID, IP_VERSION, NUMBER, TAG
+from netfw.model.wire.scalars import CIDR, ID, IP_VERSION, NUMBER, TAG, TEXT
 from netfw.model.wire.subnet_pools import PREFIX_LENGTH
 from netfw.server.api.resources.common import (
     FOR_ADMINS,
@@ -110,4 +110,19 @@ ADDRESS_SCOPE = ApiResource(
     ),
 )
 
-SUBNET_POOL_RESOURCES = (SUBNET_POOL, ADDRESS_SCOPE)
+AUTO_ALLOCATED_TOPOLOGY = ApiResource(
+    name="auto_allocated_topology",
+    collection="auto-allocated-topology",
+    plural="auto_allocated_topologies",
+    verbs=frozenset({Verb.SHOW, Verb.DELETE}),
+    listed=False,
+    on_demand=True,
+    checks={Verb.SHOW: READER, Verb.DELETE: MEMBER},
+    attributes=(
+        read_only("id", ID, note="The network."),
+        read_only("project_id", TEXT),
+        read_only("tenant_id", TEXT),
+    ),
+)
+
+SUBNET_POOL_RESOURCES = (SUBNET_POOL, ADDRESS_SCOPE, AUTO_ALLOCATED_TOPOLOGY)

@@ -125,6 +125,11 @@ class ApiResource:
     listed: bool = True
     """Whether ``GET`` of the collection is served; of a member: :attr:`member_shown`."""
     member_shown: bool = True
+    on_demand: bool = False
+    """Whether each project has one member, made on first use, and named by the project in the URL.
+
+    ``GET`` with ``fields=dry-run`` only checks whether it could be made: the action ``dry-run``.
+    """
     checks: Mapping[Verb, str] = field(factory=dict)
     """Rules by verb, named ``<verb>_<policy name>``; a verb without one is for administrators."""
     actions: tuple[ApiAction, ...] = ()
