@@ -44,6 +44,7 @@ from netfw.testing.strategies.networks import (
     trunks,
     vif_details,
 )
+from netfw.testing.strategies.pools import address_scopes, subnet_pools
 from netfw.testing.strategies.services import (
     address_groups,
     agents,
@@ -60,6 +61,7 @@ from netfw.testing.strategies.services import (
 __all__ = [
     "address_groups",
     "address_pairs",
+    "address_scopes",
     "addresses",
     "agents",
     "bindings",
@@ -89,6 +91,7 @@ __all__ = [
     "security_groups",
     "segments",
     "several",
+    "subnet_pools",
     "subnets",
     "texts",
     "tokens",
@@ -101,6 +104,8 @@ _BY_KIND: Mapping[Kind, Callable[[], SearchStrategy[Any]]] = MappingProxyType(
         Kind.NETWORK: networks,
         Kind.SEGMENT: segments,
         Kind.SUBNET: subnets,
+        Kind.SUBNET_POOL: subnet_pools,
+        Kind.ADDRESS_SCOPE: address_scopes,
         Kind.PORT: ports,
         Kind.ROUTER: routers,
         Kind.FLOATING_IP: floating_ips,

@@ -1,0 +1,36 @@
+"""The API with subnet pools, routers and auto-allocated topologies, on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.l3.routers import RouterPlugin
+from netfw.server.subnet_pools.auto_topology import AutoAllocatePlugin
+from netfw.server.subnet_pools.pools import SubnetPoolsPlugin
+from tests.server.api.environment import Client, api
+from tests.server.api.plugins import kept
+
+
+@pytest.fixture
+def plugins(empty_tables: Path, tmp_path: Path) -> Iterator[list[HandlerPlugin]]:
+    """Plugins of one test."""
+    with kept(empty_tables, tmp_path) as plugins:
+        context = plugins[0].context
+        context.quotas["subnetpool"] = -1
+        more = (RouterPlugin(context), SubnetPoolsPlugin(context), AutoAllocatePlugin(context))
+        yield [*plugins, *more]
+
+
+@pytest.fixture
+def alice(plugins: list[HandlerPlugin]) -> Client:
+    """A member of a project."""
+    return api(plugins)
+
+
+@pytest.fixture
+def admin(alice: Client) -> Client:
+    return alice.as_("root/admin")

@@ -1,0 +1,134 @@
+"""Address scopes: which pools are in them, and which networks get them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.server.api.environment import Client
+from tests.server.subnet_pools.test_subnet_pools import ask, get, make_pool, refused
+
+pytestmark = pytest.mark.spec("API-07")
+
+
+def make_scope(client: Client, version: int = 4, **more: Any) -> str:
+    scope = client.make("address-scopes", **{"name": "s", "ip_version": version, **more})
+    return str(scope["id"])
+
+
+def scoped_pool(client: Client, prefix: str, scope: str | None) -> dict[str, Any]:
+    lengths = {} if ":" in prefix else {"default_prefixlen": 24}
+    return make_pool(client, prefix, address_scope_id=scope, **lengths)
+
+
+def scopes_of(client: Client, network: str) -> tuple[Any, Any]:
+    shown = client.get(f"networks/{network}").json["network"]
+    return shown["ipv4_address_scope"], shown["ipv6_address_scope"]
+
+
+def test_the_life_of_an_address_scope(alice: Client) -> None:
+    made = alice.make("address-scopes", name="s", ip_version=4)
+    assert {name: made[name] for name in ("name", "ip_version", "shared", "project_id")} == {
+        "name": "s",
+        "ip_version": 4,
+        "shared": False,
+        "project_id": "alice",
+    }
+    path = f"address-scopes/{made['id']}"
+    changed = alice.put(path, {"address_scope": {"name": "t"}}).json["address_scope"]
+    assert changed["name"] == "t"
+    assert alice.put(path, {"address_scope": {"ip_version": 6}}).status == 400
+    assert alice.delete(path).status == 204
+    assert refused(alice.get(path)) == (404, "AddressScopeNotFound")
+    assert alice.post("address-scopes", {"address_scope": {"name": "x"}}).status == 400
+
+
+def test_a_scope_is_shared_by_administrators_for_good(alice: Client, admin: Client) -> None:
+    body = {"address_scope": {"name": "s", "ip_version": 4, "shared": True}}
+    assert alice.post("address-scopes", body).status == 403
+    hidden, shared = make_scope(admin), make_scope(admin, shared=True)
+    assert [each["id"] for each in alice.list("address-scopes")] == [shared]
+    assert alice.get(f"address-scopes/{hidden}").status == 404
+    reply = admin.put(f"address-scopes/{shared}", {"address_scope": {"shared": False}})
+    assert refused(reply) == (400, "AddressScopeUpdateError")
+
+
+def test_pools_of_a_scope_do_not_overlap(alice: Client) -> None:
+    scope, six = make_scope(alice), make_scope(alice, 6)
+    one = scoped_pool(alice, "10.0.0.0/16", scope)
+    for prefix in ("10.0.1.0/24", "10.0.0.0/8"):
+        body = {"name": "p", "prefixes": [prefix], "address_scope_id": scope}
+        reply = alice.post("subnetpools", {"subnetpool": body})
+        assert refused(reply) == (409, "AddressScopePrefixConflict")
+    two = scoped_pool(alice, "10.1.0.0/16", scope)
+    outside = scoped_pool(alice, "10.0.0.0/16", None)
+    for pool, change, word in (
+        (two, {"prefixes": ["10.0.0.0/15"]}, "AddressScopePrefixConflict"),
+        (outside, {"address_scope_id": scope}, "AddressScopePrefixConflict"),
+        (outside, {"address_scope_id": six}, "IllegalSubnetPoolIpVersionAssociationToAddressScope"),
+        (outside, {"address_scope_id": str(uuid4())}, "AddressScopeNotFound"),
+    ):
+        reply = alice.put(f"subnetpools/{pool['id']}", {"subnetpool": change})
+        assert reply.error["type"] == word
+    added = alice.put(f"subnetpools/{two['id']}/add_prefixes", {"prefixes": ["10.0.4.0/24"]})
+    assert refused(added) == (409, "AddressScopePrefixConflict")
+    for pool in (one, two):
+        assert refused(alice.delete(f"address-scopes/{scope}")) == (409, "AddressScopeInUse")
+        alice.put(f"subnetpools/{pool['id']}", {"subnetpool": {"address_scope_id": None}})
+    assert alice.delete(f"address-scopes/{scope}").status == 204
+
+
+def test_a_pool_in_a_scope_of_others_is_changed_by_administrators(
+    alice: Client, admin: Client
+) -> None:
+    pool = make_pool(alice, "10.0.0.0/16")
+    path = f"subnetpools/{pool['id']}"
+    change = {"subnetpool": {"address_scope_id": make_scope(admin)}}
+    assert refused(alice.put(path, change)) == (404, "AddressScopeNotFound")
+    change = {"subnetpool": {"address_scope_id": make_scope(admin, shared=True)}}
+    assert admin.put(path, change).status == 200
+    grow = {"subnetpool": {"prefixes": ["10.0.0.0/15"]}}
+    assert refused(alice.put(path, grow)) == (400, "IllegalSubnetPoolUpdate")
+    assert admin.put(path, grow).status == 200
+
+
+def test_networks_have_the_scopes_of_their_subnets_pools(alice: Client) -> None:
+    four, six = make_scope(alice), make_scope(alice, 6)
+    pool, pool6 = scoped_pool(alice, "10.0.0.0/16", four), scoped_pool(alice, "fd00::/48", six)
+    subnet = get(alice, pool)
+    network = subnet["network_id"]
+    assert scopes_of(alice, network) == (four, None)
+    assert ask(alice, network, subnetpool_id=pool6["id"]).status == 201
+    assert scopes_of(alice, network) == (four, six)
+    (listed,) = alice.list("networks")
+    assert (listed["ipv4_address_scope"], listed["ipv6_address_scope"]) == (four, six)
+    other = make_scope(alice)
+    alice.put(f"subnetpools/{pool['id']}", {"subnetpool": {"address_scope_id": other}})
+    assert scopes_of(alice, network) == (other, six)
+    alice.delete(f"subnets/{subnet['id']}")
+    assert scopes_of(alice, network) == (None, six)
+
+
+def test_subnets_of_a_network_are_in_one_scope(alice: Client) -> None:
+    scope = make_scope(alice)
+    one, two = (scoped_pool(alice, f"10.{at}.0.0/16", scope) for at in (0, 1))
+    outside = scoped_pool(alice, "10.2.0.0/16", None)
+    network = get(alice, one)["network_id"]
+    reply = ask(alice, network, subnetpool_id=outside["id"])
+    assert refused(reply) == (400, "NetworkAddressScopeAffinityError")
+    assert ask(alice, network, subnetpool_id=two["id"]).status == 201
+    leave = {"subnetpool": {"address_scope_id": None}}
+    reply = alice.put(f"subnetpools/{one['id']}", leave)
+    assert refused(reply) == (400, "NetworkAddressScopeAffinityError")
+    assert scopes_of(alice, network) == (scope, None)
+
+
+def test_networks_get_the_scope_of_a_pool_that_their_subnets_are_put_into(alice: Client) -> None:
+    scope = make_scope(alice)
+    pool = scoped_pool(alice, "10.0.0.0/16", scope)
+    network = ask(alice, cidr="192.0.2.0/24").json["subnet"]["network_id"]
+    path = f"subnetpools/{pool['id']}/onboard_network_subnets"
+    assert alice.put(path, {"network_id": network}).status == 200
+    assert scopes_of(alice, network) == (scope, None)
