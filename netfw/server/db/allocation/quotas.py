@@ -76,7 +76,10 @@ class Quotas:
             self._insert(project, resource)
             self.use(project, resource, count, default)
             return
-        raise _over_quota(project, resource, usage.used, usage.limit(default), count)
+        limit = usage.limit(default)
+        if count <= 0 or not UNLIMITED < limit < usage.used + count:
+            raise RetryTransaction("another transaction inserted the counter meanwhile")
+        raise _over_quota(project, resource, usage.used, limit, count)
 
     def check(self, project: str, resource: str, count: int, default: int) -> None:
         """Check whether *count* more are within the limit now; `use` decides.
