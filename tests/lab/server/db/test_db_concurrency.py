@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
+from sqlalchemy import event
 
 from netfw.drivers.server.query import Query
 from netfw.drivers.server.type_driver import Range
 from netfw.model import NetworkType
 from netfw.model.resource import Kind
-from netfw.server.db import Database
+from netfw.server.db import Database, Transaction
+from netfw.server.db.allocation.quotas import UNLIMITED
 from tests.lab.server.db.processes import (
     CONTEXT,
     VLANS,
@@ -117,3 +120,23 @@ def test_processes_that_are_killed_at_work_leave_whole_ports_only(
     assert database.read(lambda view: view.journal.cursor()).seq - begin == made
     rest = database.transaction(lambda tx: tx.addresses.take_some(wide, 100_000))
     assert len(rest) + made == 65533
+
+
+def test_a_counter_that_appears_meanwhile_is_not_an_excess(
+    url: str, database: Database, open_database: Callable[..., Database]
+) -> None:
+    if database.is_file:
+        pytest.skip("a file has one writer at a time")
+    other, done = open_database(url), []
+
+    def use(tx: Transaction) -> None:
+        tx.quotas.use("p", "port", 1, UNLIMITED)
+
+    def meanwhile(_conn: object, _cursor: object, text: str, *_: object) -> None:
+        if "FROM quotas" in text and not done:
+            done.append(text)
+            other.transaction(use)
+
+    event.listen(database.writing, "before_cursor_execute", meanwhile)
+    database.transaction(use)
+    assert (len(done), used(database)) == (1, 2)
