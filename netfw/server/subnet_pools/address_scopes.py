@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, cast
+from collections.abc import MutableMapping, Sequence
+from typing import Any, ClassVar, cast
 from uuid import UUID, uuid4
 
-from netfw.drivers.server.query import Body, Query
+from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors.subnet_pools import (
     AddressScopeInUse,
     AddressScopePrefixConflict,
@@ -17,7 +17,7 @@ from netfw.errors.subnet_pools import (
 from netfw.model.resource import Kind
 from netfw.model.subnet_pool import AddressScope, SubnetPool
 from netfw.model.wire import parse, render
-from netfw.server.core.resource_handler import StoredResourceHandler
+from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.prefix_blocks import find_overlap
 
@@ -47,6 +47,13 @@ class AddressScopeHandler(StoredResourceHandler[AddressScope]):
                 "from its pools first"
             )
         unit.delete(before)
+
+    def decorate(
+        self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        """Remove tags, which there are none of."""
+        for body in bodies:
+            del body["tags"]
 
 
 def check_scope(unit: UnitOfWork, pool: SubnetPool) -> None:

@@ -36,6 +36,7 @@ def test_the_life_of_an_address_scope(alice: Client) -> None:
         "shared": False,
         "project_id": "alice",
     }
+    assert "tags" not in made
     path = f"address-scopes/{made['id']}"
     changed = alice.put(path, {"address_scope": {"name": "t"}}).json["address_scope"]
     assert changed["name"] == "t"
