@@ -31,7 +31,7 @@ subnet list --network cli-pool-net
 network show cli-pool-net
 network create cli-board-net
 subnet create --network cli-board-net --subnet-range 10.63.0.0/16 cli-board
-network onboard subnets cli-board-net cli-pool
+subnet pool add network cli-board-net cli-pool
 subnet show cli-board
 subnet pool show cli-pool
 subnet pool list --name cli-pool
@@ -76,7 +76,12 @@ def test_pools_and_scopes_of_the_sdk(net: Any) -> None:
     assert [each.id for each in net.subnet_pools(name="sdk-pool")] == [pool.id]
     changed = net.update_subnet_pool(pool, prefixes=["10.50.0.0/16", "10.51.0.0/16"])
     assert changed.prefixes == ["10.50.0.0/15"]
-    net.delete_network(network, ignore_missing=False)
+    other = net.create_network(name="sdk-other-net")
+    net.create_subnet(network_id=other.id, ip_version=4, cidr="10.53.0.0/24")
+    net.onboard_network_subnets(pool, other)
+    assert net.get_subnet_pool(pool.id).prefixes == ["10.50.0.0/15", "10.53.0.0/24"]
+    for each in (network, other):
+        net.delete_network(each, ignore_missing=False)
     net.delete_subnet_pool(pool, ignore_missing=False)
     net.delete_address_scope(scope, ignore_missing=False)
 
