@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from netfw.errors import Conflict, Exhausted, InvalidInput, OverQuota
+from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound, OverQuota
+
+
+class SubnetPoolNotFound(NotFound):
+    """The subnet pool does not exist, or the requester may not see it."""
+
+    resource = "subnetpool"
+
+
+class AddressScopeNotFound(NotFound):
+    """The address scope does not exist, or the requester may not see it."""
+
+    resource = "address_scope"
 
 
 class EmptySubnetPoolPrefixList(InvalidInput):
