@@ -27,6 +27,7 @@ from netfw.model.qos import (
     QosPolicy,
     QosRule,
 )
+from netfw.model.rbac_policy import RbacAction, RbacPolicy
 from netfw.model.resource import (
     Kind,
     Ref,
@@ -65,6 +66,7 @@ from netfw.model.values.ids import (
     PortId,
     QosPolicyId,
     QosRuleId,
+    RbacPolicyId,
     RouterId,
     SecurityGroupId,
     SecurityGroupRuleId,
@@ -126,6 +128,9 @@ __all__ = [
     "QosPolicyId",
     "QosRule",
     "QosRuleId",
+    "RbacAction",
+    "RbacPolicy",
+    "RbacPolicyId",
     "Ref",
     "Resource",
     "Route",

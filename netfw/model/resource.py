@@ -14,6 +14,7 @@ from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.qos import QosPolicy
+from netfw.model.rbac_policy import RbacPolicy
 from netfw.model.router import Router
 from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
 from netfw.model.segment import Segment
@@ -35,6 +36,7 @@ Resource = (
     | SecurityGroupRule
     | AddressGroup
     | QosPolicy
+    | RbacPolicy
     | Trunk
     | Agent
 )
@@ -57,6 +59,7 @@ class Kind(enum.StrEnum):
     SECURITY_GROUP_RULE = "security_group_rule"
     ADDRESS_GROUP = "address_group"
     QOS_POLICY = "policy"
+    RBAC_POLICY = "rbac_policy"
     TRUNK = "trunk"
     AGENT = "agent"
 
@@ -76,6 +79,7 @@ KINDS: Mapping[type[Resource], Kind] = MappingProxyType(
         SecurityGroupRule: Kind.SECURITY_GROUP_RULE,
         AddressGroup: Kind.ADDRESS_GROUP,
         QosPolicy: Kind.QOS_POLICY,
+        RbacPolicy: Kind.RBAC_POLICY,
         Trunk: Kind.TRUNK,
         Agent: Kind.AGENT,
     }

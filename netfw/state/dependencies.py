@@ -52,6 +52,7 @@ from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.qos import QosPolicy
+from netfw.model.rbac_policy import RbacPolicy
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.router import Router
 from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
@@ -217,8 +218,15 @@ def _edges(item: Resource) -> Iterator[Edge]:
         case Agent():
             if is_known_everywhere(item.configurations.content()):
                 yield AgentRoot(Service.L2, EVERYWHERE), ResourceRole(ref(item), Role.SEEN)
-        case SecurityGroup() | AddressGroup() | QosPolicy() | SubnetPool() | AddressScope():
-            pass  # only the target of references
+        case (
+            SecurityGroup()
+            | AddressGroup()
+            | QosPolicy()
+            | SubnetPool()
+            | AddressScope()
+            | RbacPolicy()
+        ):
+            pass  # only the target of references, or for requesters of the API alone
         case _:
             assert_never(item)
 

@@ -1,4 +1,4 @@
-"""Security groups, address groups and QoS policies as the API writes them."""
+"""Security groups, address groups, QoS and RBAC policies as the API writes them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,22 @@ from netfw.model.qos import (
     PacketRateLimit,
     QosPolicy,
 )
+from netfw.model.rbac_policy import RbacAction, RbacPolicy
 from netfw.model.security_group import AddressGroup, Ethertype, SecurityGroup, SecurityGroupRule
 from netfw.model.wire.codec import Listed, Nullable
 from netfw.model.wire.common import DIRECTION, IDENTITY, NAMED, OWNED
 from netfw.model.wire.object_codec import Attribute, ObjectCodec, Tagged
-from netfw.model.wire.scalars import BOOLEAN, CIDR, ID, NUMBER, PREFIX, PROTOCOL, choice
+from netfw.model.wire.scalars import (
+    BOOLEAN,
+    CIDR,
+    ID,
+    NUMBER,
+    PREFIX,
+    PROTOCOL,
+    REVISION,
+    TEXT,
+    choice,
+)
 
 SECURITY_GROUP = ObjectCodec(
     SecurityGroup,
@@ -94,5 +105,18 @@ QOS_POLICY = ObjectCodec(
         Attribute("rules", Listed(QOS_RULE)),
         Attribute("shared", BOOLEAN),
         Attribute("is_default", BOOLEAN),
+    ),
+)
+RBAC_POLICY = ObjectCodec(
+    RbacPolicy,
+    (
+        IDENTITY,
+        Attribute("project_id", TEXT),
+        Attribute("tenant_id", TEXT, "project_id"),
+        Attribute("object_type", TEXT),
+        Attribute("object_id", ID),
+        Attribute("action", choice(RbacAction)),
+        Attribute("target_tenant", TEXT, "target_project"),
+        Attribute("revision_number", REVISION, "revision"),
     ),
 )

@@ -12,7 +12,13 @@ from netfw.model.wire.codec import Nullable
 from netfw.model.wire.common import ADMIN_STATE, IDENTITY
 from netfw.model.wire.networks import NETWORK, SEGMENT, SUBNET
 from netfw.model.wire.object_codec import Attribute, ObjectCodec
-from netfw.model.wire.policies import ADDRESS_GROUP, QOS_POLICY, SECURITY_GROUP, SECURITY_GROUP_RULE
+from netfw.model.wire.policies import (
+    ADDRESS_GROUP,
+    QOS_POLICY,
+    RBAC_POLICY,
+    SECURITY_GROUP,
+    SECURITY_GROUP_RULE,
+)
 from netfw.model.wire.ports import PORT, TRUNK
 from netfw.model.wire.routers import FLOATING_IP, PORT_FORWARDING, ROUTER
 from netfw.model.wire.scalars import BOOLEAN, DOCUMENT, HOST, REVISION, TEXT, TIME, TOKEN
@@ -54,6 +60,7 @@ CODECS: Mapping[Kind, ObjectCodec[Any]] = MappingProxyType(
         Kind.SECURITY_GROUP_RULE: SECURITY_GROUP_RULE,
         Kind.ADDRESS_GROUP: ADDRESS_GROUP,
         Kind.QOS_POLICY: QOS_POLICY,
+        Kind.RBAC_POLICY: RBAC_POLICY,
         Kind.TRUNK: TRUNK,
         Kind.AGENT: AGENT,
     }

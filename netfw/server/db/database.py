@@ -127,7 +127,10 @@ class Transaction:
         Return whether there is a number: whether anything changed that the journal records.
         Subscriptions are resolved after the number is taken: if one transaction subscribes a host
         to a group and another changes what depends on the group, the later must see the earlier.
+
+        :raises RetryTransaction: a resource is not shared any more that this transaction uses.
         """
+        self.resources.access.lock()
         if not (self.journal.noted or self.subscriptions.pending or self.outbox.noted):
             return False
         seq = self.journal.write()

@@ -53,6 +53,7 @@ from netfw.testing.strategies.services import (
     port_forwardings,
     qos_policies,
     qos_rules,
+    rbac_policies,
     routers,
     security_group_rules,
     security_groups,
@@ -84,6 +85,7 @@ __all__ = [
     "providers",
     "qos_policies",
     "qos_rules",
+    "rbac_policies",
     "resources",
     "routers",
     "routes",
@@ -114,6 +116,7 @@ _BY_KIND: Mapping[Kind, Callable[[], SearchStrategy[Any]]] = MappingProxyType(
         Kind.SECURITY_GROUP_RULE: security_group_rules,
         Kind.ADDRESS_GROUP: address_groups,
         Kind.QOS_POLICY: qos_policies,
+        Kind.RBAC_POLICY: rbac_policies,
         Kind.TRUNK: trunks,
         Kind.AGENT: agents,
     }

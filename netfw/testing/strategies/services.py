@@ -1,4 +1,4 @@
-"""Strategies for routers, floating IPs, filters, QoS policies and agents."""
+"""Strategies for routers, floating IPs, filters, policies and agents."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from netfw.model import (
     PortRange,
     QosPolicy,
     QosRule,
+    RbacAction,
+    RbacPolicy,
     Router,
     SecurityGroup,
     SecurityGroupRule,
@@ -246,6 +248,21 @@ def qos_policies() -> SearchStrategy[QosPolicy]:
 def _without_contradiction(rules: list[QosRule]) -> tuple[QosRule, ...]:
     limited = any(isinstance(rule, BandwidthLimit) for rule in rules)
     return tuple(r for r in rules if not (limited and isinstance(r, MinimumBandwidth)))
+
+
+@cache
+def rbac_policies() -> SearchStrategy[RbacPolicy]:
+    """Draw policies for one project and for all."""
+    return st.builds(
+        RbacPolicy,
+        id=ids,
+        project_id=texts(64),
+        object_type=tokens(),
+        object_id=ids,
+        action=st.sampled_from(RbacAction),
+        target_project=st.just("*") | texts(64).filter(bool),
+        revision=st.integers(0, 2**63 - 1),
+    )
 
 
 @cache

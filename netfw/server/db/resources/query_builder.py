@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
-    BindParameter,
     Boolean,
     Column,
     ColumnElement,
@@ -20,6 +19,7 @@ from sqlalchemy import (
     case,
     false,
     func,
+    not_,
     or_,
     select,
 )
@@ -30,8 +30,10 @@ from netfw.errors import InvalidInput, nearest
 from netfw.errors.requests import HTTPBadRequest
 from netfw.model.resource import Kind
 from netfw.model.values.json_document import JsonDocument
+from netfw.server.db.resources.visibility import SHARED, row_columns, shared_with
 from netfw.server.db.schema.port_tables import PORT_ADDRESSES, PORT_GROUPS
 from netfw.server.db.schema.resource_tables import STORED, TAGS, table_mapping
+from netfw.server.db.schema.shareable_kinds import SHAREABLE
 from netfw.server.db.schema.table_mapping import TableMapping
 
 Condition = ColumnElement[bool]
@@ -40,23 +42,24 @@ Values = tuple[Value, ...]
 MAX_SUBSTRINGS = 16
 """Parts of addresses in one query: each is a condition of its own in the statement."""
 
-SHARED_KINDS = frozenset(
-    {Kind.SECURITY_GROUP, Kind.ADDRESS_GROUP, Kind.SUBNET_POOL, Kind.ADDRESS_SCOPE}
-)
-"""Kinds whose shared rows every project sees."""
 
 _FLAGS: Mapping[Value, bool] = {True: True, False: False, "true": True, "false": False}
 
 
-def selection(kind: Kind, query: Query, marker: Mapping[str, Any] | None = None) -> Select[Any]:
+def selection(
+    kind: Kind,
+    query: Query,
+    marker: Mapping[str, Any] | None = None,
+    viewer: str | None = None,
+) -> Select[Any]:
     """Build the select of *query*; *marker* has the columns of the row to continue after.
 
+    *viewer* is the project in whose view rows are shared; ``None``: shared with all projects.
     Backwards, the rows come in the opposite order: the nearest to the marker first.
 
     :raises InvalidInput: a filter or an order is by what has no column.
     """
-    table = table_mapping(kind).table
-    rows = select(table.c.body, table.c.extra).where(*conditions(kind, query.filters))
+    rows = select(*row_columns(kind, viewer)).where(*conditions(kind, query.filters, viewer))
     order = _order(kind, query)
     if marker is not None:
         rows = rows.where(_after(order, marker))
@@ -64,8 +67,10 @@ def selection(kind: Kind, query: Query, marker: Mapping[str, Any] | None = None)
     return rows if query.limit is None else rows.limit(query.limit)
 
 
-def conditions(kind: Kind, filters: Mapping[str, Values]) -> list[Condition]:
-    """Return the conditions of *filters*.
+def conditions(
+    kind: Kind, filters: Mapping[str, Values], viewer: str | None = None
+) -> list[Condition]:
+    """Return the conditions of *filters*; *viewer*: the project in whose view rows are shared.
 
     :raises InvalidInput: naming every filter that cannot be.
     """
@@ -74,33 +79,15 @@ def conditions(kind: Kind, filters: Mapping[str, Values]) -> list[Condition]:
     problems: dict[str, str] = {}
     for name, values in filters.items():
         try:
-            found.append(_condition(how, name, values))
+            if name == SHARED and viewer is not None and kind in SHAREABLE:
+                found.append(_by_view(kind, values, viewer))
+            else:
+                found.append(_condition(how, name, values))
         except ValueError as exc:
             problems[name] = str(exc)
     if problems:
         raise InvalidInput(problems)
     return found
-
-
-def visible(kind: Kind, project: str | BindParameter[str]) -> Condition:
-    """Return the condition of rows visible to a project: its own, shared, or with such a parent."""
-    table, networks = table_mapping(kind).table, STORED[Kind.NETWORK].table
-    own = table.c.project_id == project
-    if kind is Kind.NETWORK:
-        return or_(own, table.c.shared.is_(True), table.c.router_external.is_(True))
-    if kind in SHARED_KINDS:
-        return or_(own, table.c.shared.is_(True))
-    if kind is Kind.SUBNET:
-        open_ones = or_(networks.c.project_id == project, networks.c.shared.is_(True))
-        return or_(own, table.c.network_id.in_(select(networks.c.id).where(open_ones)))
-    if kind is Kind.PORT:
-        mine = select(networks.c.id).where(networks.c.project_id == project)
-        return or_(own, table.c.network_id.in_(mine))
-    if kind is Kind.SECURITY_GROUP_RULE:
-        groups = STORED[Kind.SECURITY_GROUP].table
-        mine = select(groups.c.id).where(groups.c.project_id == project)
-        return or_(own, table.c.security_group_id.in_(mine))
-    return own
 
 
 def sort_columns(kind: Kind, query: Query) -> list[ColumnElement[Any]]:
@@ -189,6 +176,14 @@ def _plain(column: ColumnElement[Any], value: Value | UUID) -> Any:
     if isinstance(value, tuple | JsonDocument):
         raise ValueError("is compared with single values")
     return str(value)
+
+
+def _by_view(kind: Kind, values: Values, viewer: str) -> Condition:
+    """Filter by ``shared`` as *viewer* sees it."""
+    flag = table_mapping(kind).columns[SHARED]
+    shown = or_(flag.is_(True), shared_with(kind, viewer))
+    wanted = {_plain(flag, value) for value in values}
+    return or_(*(shown if value else not_(shown) for value in wanted))
 
 
 def _by_fixed_ips(how: TableMapping, values: Values) -> Condition:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 import orjson
 from attrs import evolve, frozen
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Result,
     Select,
     Table,
     and_,
-    bindparam,
     delete,
     func,
     select,
@@ -35,10 +33,18 @@ from netfw.model.subnet import Subnet
 from netfw.model.values.ids import SubnetId
 from netfw.model.wire import parse, render
 from netfw.server.db.engine.errors import Duplicate, ErrorKind, RetryTransaction, classify_error
-from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.journal.journal import Journal
 from netfw.server.db.journal.topics import NOTHING, TopicLinks, topic_links
-from netfw.server.db.resources.query_builder import conditions, selection, sort_columns, visible
+from netfw.server.db.resources.query_builder import conditions, selection, sort_columns
+from netfw.server.db.resources.row_statements import (
+    SELECT_OF_NETWORK,
+    insert_into,
+    is_as_read,
+    select_one,
+    select_texts,
+)
+from netfw.server.db.resources.shared_access import Owners, SharedAccess
+from netfw.server.db.resources.visibility import SHARED, SHARED_WITH, visible
 from netfw.server.db.schema.resource_tables import STORED, TAGS, table_mapping
 from netfw.server.db.schema.row_values import related_rows, row_values, unique_key_text
 from netfw.server.db.schema.table_mapping import TableMapping
@@ -50,14 +56,6 @@ OnChange = Callable[[TopicLinks, TopicLinks], None]
 """Called with the topics and edges before and after each change."""
 AT_ONCE = 500
 """Ids in one statement: databases limit the number of values."""
-OF_NETWORK: Final = {
-    kind: Prepared(
-        select(STORED[kind].table.c.body)
-        .where(STORED[kind].table.c.network_id == bindparam("of_network"))
-        .order_by(STORED[kind].table.c.id)
-    )
-    for kind in (Kind.SUBNET, Kind.SEGMENT)
-}
 LIST_STATEMENTS: LRUCache[Any, Any] = LRUCache(64)
 """Compiled statements of lists.  Clients choose their shape by filters and order, and one can take
 250 kB: they must neither fill the engine's cache of 500 statements nor displace its own."""
@@ -74,27 +72,6 @@ def value(kind: Kind, body: str) -> Resource:
 @lru_cache(maxsize=CACHED)
 def _network(body: str, subnets: frozenset[SubnetId]) -> Network:
     return evolve(cast(Network, value(Kind.NETWORK, body)), subnet_ids=subnets)
-
-
-@cache
-def _one(kind: Kind, *, seen: bool, lock: bool) -> Prepared:
-    """Return the statement for one resource; compiling it takes longer than executing it."""
-    table = table_mapping(kind).table
-    rows = select(table.c.body, table.c.extra).where(table.c.id == bindparam("of_id"))
-    if seen:
-        rows = rows.where(visible(kind, bindparam("seen_by")))
-    return Prepared(rows.with_for_update() if lock else rows)
-
-
-@cache
-def _texts(kind: Kind) -> Select[tuple[str, str]]:
-    table = table_mapping(kind).table
-    return select(table.c.id, table.c.body).where(table.c.id.in_(bindparam("ids", expanding=True)))
-
-
-@cache
-def _new(table: Table) -> Prepared:
-    return Prepared.insert(table)
 
 
 INTERNAL: Final[Mapping[Kind, tuple[str, ...]]] = {
@@ -142,17 +119,27 @@ class Rows:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def find(self, kind: Kind, query: Query, *, project: str | None = None) -> tuple[Row, ...]:
+    def find(
+        self,
+        kind: Kind,
+        query: Query,
+        *,
+        project: str | None = None,
+        viewer: str | None = None,
+    ) -> tuple[Row, ...]:
         """Return the resources of *query* that *project* can see; ``None`` sees all.
+
+        *viewer* is the project in whose view a resource is shared; ``None``: with all projects.
 
         :raises InvalidInput: names each wrong filter or sort key.
         :raises NotFound: *project* sees no resource with the marker's id.
         """
         marker = None if query.marker is None else self._marker(kind, query, project)
-        rows = selection(kind, query, marker)
+        rows = selection(kind, query, marker, viewer)
         if project is not None:
-            rows = rows.where(visible(kind, project))
+            rows = rows.where(visible(kind, project, by_id="id" in query.filters))
         found = [_row(kind, row) for row in self._execute_list(rows)]
+        self._note_access(kind, project, _owners(found))
         if query.backwards:
             found.reverse()
         return self._with_subnets(kind, found)
@@ -172,19 +159,24 @@ class Rows:
         *,
         project: str | None = None,
         lock: bool = False,
+        viewer: str | None = None,
     ) -> Row:
         """Return the resource of that id.
 
-        *lock* locks it until the transaction ends, for a caller that changes it.
+        *lock* locks it until the transaction ends, for a caller that changes it.  *viewer* is the
+        project in whose view it is shared, for a caller that shows it.
 
         :raises NotFound: it does not exist, or *project* cannot see it.
         """
-        found = self._get(kind, id, project, lock)
-        return self._with_subnets(kind, [_row(kind, found)])[0]
+        found = _row(kind, self._get(kind, id, project, lock, viewer))
+        self._note_access(kind, project, _owners([found]))
+        return self._with_subnets(kind, [found])[0]
 
-    def _get(self, kind: Kind, id: UUID, project: str | None, lock: bool) -> Any:
-        values = {"of_id": str(id)} | ({} if project is None else {"seen_by": project})
-        rows = _one(kind, seen=project is not None, lock=lock)
+    def _get(
+        self, kind: Kind, id: UUID, project: str | None, lock: bool, viewer: str | None = None
+    ) -> Any:
+        values = {"of_id": str(id), "seen_by": project, "viewed_by": viewer}
+        rows = select_one(kind, seen=project is not None, lock=lock, viewed=viewer is not None)
         found = rows.first(self._connection, values)
         if found is None:
             raise not_found(kind)(f"there is no {kind} {id}")
@@ -199,11 +191,13 @@ class Rows:
         """
         found = self._get(Kind.NETWORK, id, project, lock)
         subnets = cast("tuple[Subnet, ...]", self.of_network(Kind.SUBNET, id))
-        return _network(found.body, frozenset(each.id for each in subnets)), subnets
+        network = _network(found.body, frozenset(each.id for each in subnets))
+        self._note_access(Kind.NETWORK, project, [(str(id), network.project_id)])
+        return network, subnets
 
     def of_network(self, kind: Kind, network: UUID) -> tuple[Resource, ...]:
         """Return all subnets or segments of a network, parsed, in the order of their ids."""
-        found = OF_NETWORK[kind].all(self._connection, {"of_network": str(network)})
+        found = SELECT_OF_NETWORK[kind].all(self._connection, {"of_network": str(network)})
         return tuple(value(kind, row.body) for row in found)
 
     def present(self, refs: Iterable[Ref]) -> tuple[Row, ...]:
@@ -233,15 +227,18 @@ class Rows:
         found: dict[Ref, str] = {}
         for kind, ids in wanted.items():
             for part in _parts(ids):
-                for row in self._connection.execute(_texts(kind), {"ids": part}):
+                for row in self._connection.execute(select_texts(kind), {"ids": part}):
                     found[Ref(kind, UUID(row.id))] = row.body
         return found
+
+    def _note_access(self, kind: Kind, project: str | None, owners: Owners) -> None:
+        """Note rows that *project* can see, for a transaction that depends on it."""
 
     def _marker(self, kind: Kind, query: Query, project: str | None) -> Mapping[str, Any]:
         table = table_mapping(kind).table
         row = select(*sort_columns(kind, query)).where(table.c.id == str(query.marker))
         if project is not None:
-            row = row.where(visible(kind, project))
+            row = row.where(visible(kind, project, by_id=True))
         found = self._execute_list(row).first()
         if found is None:
             raise not_found(kind)(f"there is no {kind} {query.marker} to go on from")
@@ -272,6 +269,7 @@ class Resources(Rows):
     def __init__(self, connection: Connection, journal: Journal, on_change: OnChange) -> None:
         super().__init__(connection)
         self._journal, self._on_change = journal, on_change
+        self.access = SharedAccess(connection)
         self.written: dict[Ref, Json] = {}
         """The bodies that this transaction wrote, as stored: networks without subnets."""
 
@@ -318,7 +316,7 @@ class Resources(Rows):
         values = row_values(how, new, extra or {})
         if extra is None:
             del values["extra"]
-        change = update(how.table).where(_as_read(how, old)).values(values)
+        change = update(how.table).where(is_as_read(how, old)).values(values)
         if self._write(lambda: self._connection.execute(change).rowcount, how) != 1:
             raise RetryTransaction(f"{ref(after)} was changed or deleted meanwhile")
         self._relate(how, old, new)
@@ -353,6 +351,9 @@ class Resources(Rows):
         self._journal.note(target, was.topics)
         self._on_change(was, NOTHING)
 
+    def _note_access(self, kind: Kind, project: str | None, owners: Owners) -> None:
+        self.access.note(kind, project, owners)
+
     def _relate(self, how: TableMapping, old: Json, new: Json) -> None:
         before, after = related_rows(how, [old]), related_rows(how, [new])
         for table in (*(relation.table for relation in how.relations), TAGS):
@@ -365,7 +366,7 @@ class Resources(Rows):
                 self._insert(table, fresh, how)
 
     def _insert(self, table: Table, rows: Sequence[Json], how: TableMapping) -> None:
-        self._write(lambda: _new(table).count_many(self._connection, rows), how)
+        self._write(lambda: insert_into(table).count_many(self._connection, rows), how)
 
     def _write(self, run: Callable[[], int], how: TableMapping) -> int:
         try:
@@ -378,13 +379,6 @@ class Resources(Rows):
             raise Conflict(what) from exc
 
 
-def _as_read(how: TableMapping, body: Json) -> ColumnElement[bool]:
-    """Return the condition that a row is unchanged, its status included, which has no revision."""
-    columns = how.table.c
-    same = and_(columns.id == body["id"], columns.revision_number == body["revision_number"])
-    return and_(same, columns.status == body["status"]) if "status" in columns else same
-
-
 def _body(resource: Resource) -> dict[str, Any]:
     body = render(resource)
     if isinstance(body.get("subnets"), list):
@@ -394,7 +388,14 @@ def _body(resource: Resource) -> dict[str, Any]:
 
 def _row(kind: Kind, row: Any) -> Row:
     extra = {} if row.extra == "{}" else json.loads(row.extra)
-    return Row(kind=kind, body=orjson.loads(row.body), extra=extra)
+    body = orjson.loads(row.body)
+    if getattr(row, SHARED_WITH, False):
+        body[SHARED] = True
+    return Row(kind=kind, body=body, extra=extra)
+
+
+def _owners(rows: Iterable[Row]) -> Owners:
+    return [(row.body["id"], row.body.get("project_id", "")) for row in rows]
 
 
 def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -13,6 +13,7 @@ from netfw.model.resource import Kind
 from netfw.server.db.schema.columns import TABLE_OPTIONS, text, word
 from netfw.server.db.schema.network_tables import NETWORK_TABLES
 from netfw.server.db.schema.port_tables import PORT_TABLES
+from netfw.server.db.schema.rbac_tables import RBAC_TABLES
 from netfw.server.db.schema.router_tables import ROUTER_TABLES
 from netfw.server.db.schema.security_tables import SECURITY_TABLES
 from netfw.server.db.schema.subnet_pool_tables import SUBNET_POOL_TABLES
@@ -50,6 +51,7 @@ _MAPPINGS = (
     *ROUTER_TABLES,
     *SECURITY_TABLES,
     *SUBNET_POOL_TABLES,
+    *RBAC_TABLES,
     mapping(Kind.AGENT, "agents", _AGENT, "agent_type", "host"),
 )
 STORED: Final[Mapping[Kind, TableMapping]] = MappingProxyType(

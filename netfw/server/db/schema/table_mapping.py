@@ -130,7 +130,7 @@ COMMON: Final = (
 
 
 def resource_table(
-    name: str, fields: tuple[ColumnMapping, ...], *constraints: UniqueConstraint
+    name: str, fields: tuple[ColumnMapping, ...], *constraints: UniqueConstraint | Index
 ) -> Table:
     """Lists are of one project, in the order of ids, unless somebody asks for more."""
     indexed = [each for each in (*COMMON, *fields) if each.indexed]
