@@ -24,6 +24,7 @@ PLUGINS = (
             "port_forwarding",
             "subnet_pools",
             "auto_allocate",
+            "rbac",
             "flavors",
             "network_ip_availability",
         ],

@@ -1,7 +1,8 @@
 """Extension aliases, by which clients discover the features of a server.
 
 Each stands beside what must be served for it to be true: ``router`` a resource, ``port.fixed_ips``
-an attribute, ``router/add_extraroutes`` an action.  Nothing: it is a mechanism of the API itself.
+an attribute, ``router/add_extraroutes`` an action; all of several words.  Nothing: it is a
+mechanism of the API itself.
 Some clients look for the name (``Availability Zone``), not for the alias.
 """
 
@@ -78,6 +79,9 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("quota-check-limit", "Limits below what is used are refused", "quota"),
     ("quota_details", "What is used of quotas", "quota/details"),
     ("quotas", "Quotas", "quota"),
+    ("rbac-address-group", "Sharing of address groups", "rbac_policy address_group"),
+    ("rbac-policies", "RBAC policies", "rbac_policy"),
+    ("rbac-security-groups", "Sharing of security groups", "rbac_policy security_group"),
     ("revision-if-match", "Changes of one revision only", ""),
     ("router", "Routers and floating IPs", "router"),
     (
@@ -119,5 +123,5 @@ def served_aliases(resources: Iterable[ApiResource]) -> tuple[ExtensionInfo, ...
     return tuple(
         ExtensionInfo(alias=alias, name=name, description=f"{name}.", updated=UPDATED)
         for alias, name, needed in _ALIASES
-        if needed in has
+        if has.issuperset(needed.split(" "))
     )

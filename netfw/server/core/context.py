@@ -19,6 +19,7 @@ from netfw.model.agent import Agent
 from netfw.model.resource import Ref
 from netfw.server.core.resource_handler import ResourceHandler
 from netfw.server.core.settings import Settings
+from netfw.server.core.sharing import sync_policies
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.database import Database, ReadSnapshot, Transaction
 
@@ -52,8 +53,9 @@ class ServerContext:
     """Number of resources that a project without a limit of its own may have; -1: unlimited."""
     handlers: dict[str, ResourceHandler] = field(factory=dict)
     """Handlers by the name of their resource."""
-    precommit_hooks: list[PrecommitHook] = field(factory=list)
-    """Hooks in the order in which they run: mechanism drivers, service plugins, the outbox."""
+    precommit_hooks: list[PrecommitHook] = field(factory=lambda: [sync_policies])
+    """Hooks in the order in which they run: RBAC policies, mechanism drivers, service plugins, the
+    outbox."""
     agent_up_hooks: list[AgentUpHook] = field(factory=list)
     """Hooks in the order in which they run."""
     reassignment_hooks: list[Callable[[UnitOfWork, Ref], None]] = field(factory=list)

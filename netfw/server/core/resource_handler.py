@@ -94,11 +94,15 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
             unit.count(self.quota, (before,), gone=True)
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
-        rows = reader.resources.find(self.kind, query, project=requester.sees)
+        rows = reader.resources.find(
+            self.kind, query, project=requester.sees, viewer=requester.project_id
+        )
         return self._decorated(reader, requester, rows)
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
-        row = reader.resources.get(self.kind, self.identity(id), project=requester.sees)
+        row = reader.resources.get(
+            self.kind, self.identity(id), project=requester.sees, viewer=requester.project_id
+        )
         return self._decorated(reader, requester, (row,))[0]
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:

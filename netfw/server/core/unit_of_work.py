@@ -200,16 +200,23 @@ class UnitOfWork:
                 self._locked.add(id)
         return self._networks[id]
 
-    def visible_network(self, id: NetworkId) -> tuple[Network, tuple[Subnet, ...]]:
+    def visible_network(
+        self, id: NetworkId, *, lock: bool = False
+    ) -> tuple[Network, tuple[Subnet, ...]]:
         """Return a network that the requester may see, and all its subnets; read once.
 
         :raises NotFound: there is none that the requester may see.
         """
         if (id, self.requester.sees) not in self._seen:
-            network, subnets = self.tx.resources.network(id, project=self.requester.sees)
+            network, subnets = self.tx.resources.network(id, project=self.requester.sees, lock=lock)
+            if lock and id not in self._locked:
+                self._networks[id], self._subnets[id] = network, tuple(subnets)
+                self._locked.add(id)
             self._networks.setdefault(id, network)
             self._subnets.setdefault(id, tuple(subnets))
             self._seen.add((id, self.requester.sees))
+        if lock:
+            self.network(id, lock=True)
         return self._networks[id], self.subnets(id)
 
     def read_networks(self, ids: Iterable[NetworkId]) -> None:

@@ -21,6 +21,7 @@ from netfw.errors.networks import (
     SegmentsSetInConjunctionWithProviders,
 )
 from netfw.model.network import Network
+from netfw.model.rbac_policy import EVERY_PROJECT, RbacAction
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.values.device_owner import DeviceOwner
@@ -31,6 +32,7 @@ from netfw.model.wire import Json, parse, render
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
+from netfw.server.core.sharing import find_use, policies_of
 from netfw.server.core.type_drivers import PREFIX, TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.rows import Row
@@ -304,15 +306,17 @@ def _check_mtu_for_subnets(unit: UnitOfWork, network: Network, mtu: int | None) 
 
 
 def _check_not_used_by_others(unit: UnitOfWork, network: Network) -> None:
-    on_network = {"network_id": (str(network.id),)}
-    known = {**on_network, "project_id": (network.project_id, "")}
-    for kind in (Kind.PORT, Kind.SUBNET):
-        count = unit.tx.resources.count
-        others = count(kind, Query(filters=on_network)) - count(kind, Query(filters=known))
-        if others:
+    """Refuse to end the access of projects that use *network* and have no policy of their own."""
+    wildcards = (
+        each
+        for each in policies_of(unit, network.id)
+        if each.action is RbacAction.SHARED and each.target_project == EVERY_PROJECT
+    )
+    for policy in wildcards:
+        if (user := find_use(unit, policy, network)) is not None:
             raise InvalidSharedSetting(
-                f"network {network.id} cannot stop being shared: other projects have {others} "
-                f"{kind}s on it"
+                f"network {network.id} cannot stop being shared: {user} of another project is on "
+                "it; delete that, or share the network with its project first"
             )
 
 

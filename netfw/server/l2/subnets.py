@@ -185,7 +185,10 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
 def _shared_networks(reader: Reader, requester: RequestContext, query: Query) -> tuple[str, ...]:
     """Return the networks to search for subnets: a subnet is shared as its network is."""
     found = reader.resources.find(
-        Kind.NETWORK, Query(filters={"shared": query.filters["shared"]}), project=requester.sees
+        Kind.NETWORK,
+        Query(filters={"shared": query.filters["shared"]}),
+        project=requester.sees,
+        viewer=requester.project_id,
     )
     wanted = query.filters.get("network_id")
     ids = (str(row.ref.id) for row in found)
@@ -197,15 +200,11 @@ def _visible_network(unit: UnitOfWork, id: str) -> Network:
 
     :raises NotFound: there is none that the requester may see.
     """
-    unseen = NetworkNotFound(f"there is no network {id[:80]}")
     try:
-        network = unit.network(NetworkId(UUID(id)), lock=True)
+        network_id = NetworkId(UUID(id))
     except ValueError:
-        raise unseen from None
-    sees = unit.requester.sees
-    if not (sees in (None, network.project_id) or network.shared or network.external):
-        raise unseen
-    return network
+        raise NetworkNotFound(f"there is no network {id[:80]}") from None
+    return unit.visible_network(network_id, lock=True)[0]
 
 
 def _list_subnets(unit: UnitOfWork, id: NetworkId, subnets: Sequence[Subnet]) -> None:

@@ -31,6 +31,7 @@ from netfw.model.values.device_owner import DeviceOwner
 from netfw.model.values.ids import NetworkId
 from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
+from netfw.server.core.sharing import is_external_for
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.floating_ip_hosts import find_host
 from netfw.server.l3.forwarded_ports import find_port_forwardings, forwards, render_forwarded
@@ -138,7 +139,7 @@ def _make_outside_port(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: 
     :raises Conflict: the address is taken, or none is left.
     """
     network, subnets = unit.visible_network(network_id)
-    if not network.external:
+    if not is_external_for(unit, network):
         raise BadRequest(
             {"floating_network_id": f"network {network_id} is not external: it has no outside"}
         )

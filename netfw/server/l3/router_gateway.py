@@ -12,6 +12,7 @@ from netfw.model.port import Port
 from netfw.model.router import ExternalGateway, Router
 from netfw.model.values.device_owner import DeviceOwner
 from netfw.model.values.ids import NetworkId
+from netfw.server.core.sharing import is_external_for
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.router_interfaces import check_apart
 from netfw.server.l3.router_ports import (
@@ -73,7 +74,7 @@ def _new_port(
     old: Port | None,
 ) -> Port:
     network, _ = unit.visible_network(network_id)
-    if not network.external:
+    if not is_external_for(unit, network):
         problem = f"network {network_id} is not external: no router leads there"
         raise BadRequest({f"{GATEWAY_INFO}.network_id": problem})
     if old is not None:

@@ -148,8 +148,12 @@ class SecurityGroupsPlugin(HandlerPlugin, ServicePlugin):
         return DriverInfo("security_groups")
 
     def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
-        """Return what *query* matches; a project's default group is created first."""
-        self._have_default_group(_requested_project(requester, query), requester)
+        """Return what *query* matches; a project's default group is created first.
+
+        Groups that are named by their ids exist already.
+        """
+        if "id" not in query.filters:
+            self._have_default_group(_requested_project(requester, query), requester)
         return super().find(requester, name, query)
 
     def _have_default_group(self, project: str, requester: RequestContext) -> None:

@@ -31,7 +31,7 @@ def test_port_security_and_domain_are_set_only_by_the_network_owner() -> None:
         {"network", "port"}, extending=ExtensionDrivers(drivers).declared()
     )
     policy = RulesPolicy(
-        declared.resources, lambda _, ids: {id: NETWORKS[id] for id in ids if id in NETWORKS}
+        declared.resources, lambda _, __, ids: {id: NETWORKS[id] for id in ids if id in NETWORKS}
     )
     port, network = declared.resource("port"), declared.resource("network")
     off, named = {"port_security_enabled": False}, {"dns_name": "web"}

@@ -88,9 +88,7 @@ class PortsEnvironment:
         id = NetworkId(uuid4())
         made = Network(**{"id": id, "project_id": "p", "segments": segments, **other})
         rows = [Segment(id=SegmentId(uuid4()), network_id=id, provider=each) for each in segments]
-        self.context.database.transaction(
-            lambda tx: (tx.resources.insert(made), tx.resources.insert(*rows))
-        )
+        self.context.run(ADMIN, lambda unit: (unit.insert(made), unit.insert(*rows)))
         return id
 
     def subnet(self, network: NetworkId, cidr: str = "10.0.0.0/24", **other: Any) -> SubnetId:

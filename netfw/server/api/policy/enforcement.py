@@ -116,8 +116,9 @@ class RulesPolicy:
     ) -> None:
         if operation is Verb.SHOW and target is None:
             return  # a list: visible() filters its rows
-        row = None if target is None else self._row(resource, target)
-        self._authorize(self._of(requester), resource, operation, row, requested)
+        decisions = self._of(requester)
+        row = None if target is None else self._row(decisions, resource, target)
+        self._authorize(decisions, resource, operation, row, requested)
 
     def authorize_creation(
         self,
@@ -126,7 +127,8 @@ class RulesPolicy:
         targets: Sequence[Body],
         requested: Sequence[Body],
     ) -> None:
-        decisions, rows = self._of(requester), Rows(targets, resource, self._lookup)
+        decisions = self._of(requester)
+        rows = Rows(targets, resource, self._lookup, decisions.project)
         for target, named in zip(targets, requested, strict=True):
             self._authorize(decisions, resource, Verb.CREATE, rows.target(target), named)
 
@@ -143,7 +145,7 @@ class RulesPolicy:
         if not _holds(decisions[first], row):
             raise self._refusal(decisions, resource, operation, target, first)
         if others and target is not None and operation is Verb.UPDATE:
-            row = self._row(resource, _updated(resource, target, requested))
+            row = self._row(decisions, resource, _updated(resource, target, requested))
         for rule in others:
             if not _holds(decisions[rule], row):
                 raise self._refusal(decisions, resource, operation, target, rule)
@@ -159,7 +161,7 @@ class RulesPolicy:
             return bodies
         if view.row is False:
             return []
-        rows = Rows(bodies, resource, self._lookup)
+        rows = Rows(bodies, resource, self._lookup, requester.project_id)
         if view.row is not True:
             bodies = [body for body in bodies if view.row(Row(body, rows))]
         if not (view.hidden or view.conditional or view.inner):
@@ -177,11 +179,11 @@ class RulesPolicy:
             view = decisions.views[resource.name] = _view(decisions, resource)
         return view
 
-    def _row(self, resource: ApiResource, body: Body) -> Row:
-        return Rows((body,), resource, self._lookup).target(body)
+    def _row(self, decisions: Decisions, resource: ApiResource, body: Body) -> Row:
+        return Rows((body,), resource, self._lookup, decisions.project).target(body)
 
     def _sees(self, decisions: Decisions, resource: ApiResource, body: Body | None) -> bool:
-        row = None if body is None else self._row(resource, body)
+        row = None if body is None else self._row(decisions, resource, body)
         return _holds(decisions[f"get_{resource.policy_name}"], row)
 
     def _refusal(
@@ -204,7 +206,7 @@ class RulesPolicy:
         self, decisions: Decisions, resource: ApiResource, body: Body
     ) -> NotFound | None:
         """Return the error for the first parent of a new resource that the requester cannot see."""
-        rows = Rows((body,), resource, self._lookup)
+        rows = Rows((body,), resource, self._lookup, decisions.project)
         for name, attribute in resource.parents.items():
             if body.get(attribute) is None or name not in self._resources:
                 continue

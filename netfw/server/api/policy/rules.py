@@ -59,6 +59,11 @@ STANDARD = (
         check=f"field:port:device_owner=~^{NETWORK_PREFIX}",
         description="The target is a port of the network's own: of a router, of DHCP.",
     ),
+    PolicyRule(
+        name="restrict_wildcard",
+        check="rule:admin or not field:rbac_policy:target_tenant=*",
+        description="May share a resource with all projects, or shares it with one.",
+    ),
     PolicyRule(name="admin_only", check="rule:admin", description="As in older files."),
     PolicyRule(
         name="admin_or_owner", check="rule:admin or rule:owner", description="As in older files."

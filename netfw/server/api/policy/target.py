@@ -10,8 +10,9 @@ from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.model.wire import Json
 from netfw.server.api.schema.resource_schema import ApiResource
 
-Lookup = Callable[[str, frozenset[str]], Mapping[str, Body]]
-"""Returns the existing resources of a name by their ids, as an administrator sees them."""
+Lookup = Callable[[str, str, frozenset[str]], Mapping[str, Body]]
+"""Returns the existing resources of a name by their ids, as an administrator of the project sees
+them: project, name, ids."""
 
 EXT_PARENT: Final = "ext_parent"
 """The name, in rules, of the resource of which the target is a sub-resource."""
@@ -21,8 +22,12 @@ _SYNONYMS = {"tenant_id": "project_id", "project_id": "tenant_id"}
 class Rows:
     """Resources of one kind as targets of rules; their parents are read once, on first use."""
 
-    def __init__(self, bodies: Sequence[Body], resource: ApiResource, lookup: Lookup) -> None:
-        self._bodies, self._resource, self._lookup = bodies, resource, lookup
+    def __init__(
+        self, bodies: Sequence[Body], resource: ApiResource, lookup: Lookup, project: str
+    ) -> None:
+        """*project*: that of the requester, in whose view parents are shared."""
+        self._bodies, self._resource = bodies, resource
+        self._lookup, self._project = lookup, project
         self._parents_by_id: dict[str, Mapping[str, Body]] = {}
 
     def target(self, body: Body) -> Row:
@@ -40,7 +45,7 @@ class Rows:
         if name not in self._parents_by_id:
             ids = (each.get(attribute) for each in self._bodies)
             wanted = frozenset(id for id in ids if isinstance(id, str))
-            self._parents_by_id[name] = self._lookup(name, wanted)
+            self._parents_by_id[name] = self._lookup(self._project, name, wanted)
         return self._parents_by_id[name].get(id)
 
 
@@ -67,9 +72,9 @@ class Row:
 
 def lookup_in(plugins: Mapping[str, ResourcePlugin]) -> Lookup:
     """Return a look-up in the plugins, by the names of their resources."""
-    server = RequestContext(project_id="", admin=True)
 
-    def lookup(name: str, ids: frozenset[str]) -> Mapping[str, Body]:
+    def lookup(project: str, name: str, ids: frozenset[str]) -> Mapping[str, Body]:
+        server = RequestContext(project_id=project, admin=True)
         query = Query(filters={"id": tuple(ids)})
         bodies = plugins[name].find(server, name, query) if ids else ()
         return {str(body["id"]): body for body in bodies}

@@ -8,6 +8,7 @@ from netfw.server.api.resources.ip_availability import IP_AVAILABILITY
 from netfw.server.api.resources.networks import NETWORK_RESOURCES
 from netfw.server.api.resources.ports import PORT_RESOURCES
 from netfw.server.api.resources.quotas import quota_resource
+from netfw.server.api.resources.rbac import RBAC_RESOURCES
 from netfw.server.api.resources.routers import ROUTER_RESOURCES
 from netfw.server.api.resources.security_groups import SECURITY_RESOURCES
 from netfw.server.api.resources.subnet_pools import SUBNET_POOL_RESOURCES
@@ -21,6 +22,7 @@ RESOURCES: tuple[ApiResource, ...] = (
     *ROUTER_RESOURCES,
     *SECURITY_RESOURCES,
     *SUBNET_POOL_RESOURCES,
+    *RBAC_RESOURCES,
     *AGENT_RESOURCES,
     IP_AVAILABILITY,
     *FLAVOR_RESOURCES,

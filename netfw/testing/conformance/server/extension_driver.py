@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from uuid import uuid4
 
 import pytest
@@ -27,7 +27,9 @@ from netfw.drivers.server.extension_driver import ExtensionDriver
 from netfw.drivers.server.query import Body
 from netfw.errors import RequestError
 from netfw.model.network import Network
+from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
+from netfw.model.subnet import Subnet
 from netfw.model.wire import CODECS
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.common.promises import proves, proves_raise
@@ -163,7 +165,7 @@ class ExtensionDriverConformance(RequiresHooks):
             store = MemoryAttributeStore()
             before = self.create(driver, example, store)
             kept = dict(store.kept)
-            named = evolve(before, description="another")
+            named = evolve(cast("Network | Subnet | Port", before), description="another")
             after = driver.apply_fields(example.change(named, before), {})
             assert after == named, example
             driver.store_attributes(example.change(after, before), {}, store)

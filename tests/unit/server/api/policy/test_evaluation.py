@@ -71,7 +71,7 @@ def credentials(requester):
 def test_every_rule_decides_as_in_oslo_policy():
     texts = {name: rule.check for name, rule in DECLARED.items() if "field:" not in rule.check}
     texts |= {f"sample{number}": text for number, text in enumerate(CHECKS)}
-    texts["network_device"] = "!"
+    texts |= {"network_device": "!", "restrict_wildcard": "@"}
     reference = enforcer(texts)
     trees = {name: parse(name, text) for name, text in texts.items()}
     namesakes = {text: name for name, text in texts.items()}

@@ -1,0 +1,1 @@
+"""Resource handler of RBAC policies."""
