@@ -79,8 +79,8 @@ class SharedAccess:
             rows = SELECT_GRANTS_FOR_SHARE.all(self._connection, values)
             granted = {_Access(row.object_id, RbacAction(row.action)) for row in rows}
             granted |= {_Access(row.object_id, None) for row in rows}
-            if missing := needed - granted:
-                raise RetryTransaction(f"{min(missing).object_id} is not shared any more")
+            if missing := {each.object_id for each in needed - granted}:
+                raise RetryTransaction(f"{min(missing)} is not shared any more")
 
     def find_use(
         self, use: Use, policy: RbacPolicy, owner: str, target: str | None = None

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
-    CompoundSelect,
+    Select,
     exists,
     literal,
     or_,
@@ -97,24 +97,30 @@ def _parent_is_own(kind: Kind, project: Project) -> Condition:
     return table_mapping(kind).table.c[f"{_PARENTS[kind]}_id"].in_(owned)
 
 
-def _visible_subnets(project: Project) -> CompoundSelect[Any]:
+def _visible_subnets(project: Project) -> Select[Any]:
     """Return the ids of a project's subnets, and of all subnets of networks that it can use."""
     own, others = (table_mapping(Kind.SUBNET).table.alias() for _ in range(2))
     networks = _visible_ids(Kind.NETWORK, project, _SHARED_ONLY)
-    return union_all(
+    return _either(
         select(own.c.id).where(own.c.project_id == project),
         select(others.c.id).where(others.c.network_id.in_(networks)),
     )
 
 
-def _visible_ids(kind: Kind, project: Project, actions: Actions) -> CompoundSelect[Any]:
+def _visible_ids(kind: Kind, project: Project, actions: Actions) -> Select[Any]:
     """Return the ids of a project's own resources, and of those that policies share with it."""
     table = table_mapping(kind).table.alias()  # the statement around it reads the table too
     of_kind = _POLICIES.object_type == SHAREABLE[kind].object_type
-    return union_all(
+    return _either(
         select(table.c.id).where(table.c.project_id == project),
         select(_POLICIES.object_id).where(of_kind, *_grants(project, actions)),
     )
+
+
+def _either(one: Select[Any], other: Select[Any]) -> Select[Any]:
+    """Return the rows of both; as a table, since MariaDB evaluates a union for each outer row."""
+    both = union_all(one, other).subquery()
+    return select(*both.c)
 
 
 def _grants(project: Project, actions: Actions) -> tuple[Condition, ...]:

@@ -13,6 +13,9 @@ from netfw.model import (
     NetworkId,
     Port,
     PortId,
+    RbacAction,
+    RbacPolicy,
+    RbacPolicyId,
     SecurityGroup,
     SecurityGroupId,
     Subnet,
@@ -47,6 +50,19 @@ def subnet(number: int = 2, of: int = 1, last: str = "10.0.0.254", **other: Any)
 def group(number: int = 3, **other: Any) -> SecurityGroup:
     given = {"id": SecurityGroupId(uid(number)), "project_id": "p", "name": "default", **other}
     return SecurityGroup(**given)
+
+
+def policy(number: int, of: int, target: str = "p", **other: Any) -> RbacPolicy:
+    given = {
+        "id": RbacPolicyId(uid(number)),
+        "project_id": "q",
+        "object_type": "network",
+        "object_id": uid(of),
+        "action": RbacAction.SHARED,
+        "target_project": target,
+        **other,
+    }
+    return RbacPolicy(**given)
 
 
 def mac(number: int) -> Mac:

@@ -133,34 +133,6 @@ def test_networks_are_found_by_their_segments_and_subnets(database: Database) ->
     assert ids(database, Kind.NETWORK, filters={"subnets": (str(uid(2)),)}) == [1]
 
 
-@pytest.mark.spec("API-09")
-def test_a_project_sees_its_own_and_what_is_shared(database: Database) -> None:
-    store(
-        database,
-        network(1, project_id="p"),
-        network(4, project_id="q"),
-        network(5, project_id="q", shared=True),
-        network(6, project_id="q", external=True),
-        subnet(2, of=1),
-        subnet(7, of=5, project_id="q"),
-        subnet(8, of=4, project_id="q"),
-        group(3, project_id="q"),
-        group(9, project_id="q", shared=True),
-        port(10, project_id="q"),
-        port(11, project_id="q", network_id=uid(5)),
-        port(12, project_id="p", network_id=uid(5)),
-    )
-    assert ids(database, Kind.NETWORK, "p") == [1, 5, 6]
-    assert ids(database, Kind.SUBNET, "p") == [2, 7]
-    assert ids(database, Kind.SECURITY_GROUP, "p") == [9]
-    assert ids(database, Kind.PORT, "p") == [10, 12]
-    with pytest.raises(NotFound):
-        database.read(lambda view: view.resources.get(Kind.NETWORK, uid(4), project="p"))
-    assert ids(database, Kind.PORT, "p", marker=uid(10)) == [12]
-    with pytest.raises(NotFound, match="to go on from"):  # nor where others' sort among one's own
-        ids(database, Kind.PORT, "p", marker=uid(11))
-
-
 ORDERS = (
     ((), [10, 11, 12, 13, 14]),
     ((("id", False),), [14, 13, 12, 11, 10]),
