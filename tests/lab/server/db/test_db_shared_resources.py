@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -11,13 +12,14 @@ from sqlalchemy import Select
 
 from netfw.drivers.server.query import Query
 from netfw.errors import NotFound
-from netfw.model.rbac_policy import RbacAction
+from netfw.model.rbac_policy import RbacAction, RbacPolicy
 from netfw.model.resource import Kind
 from netfw.model.security_group import AddressGroup
 from netfw.model.values.ids import AddressGroupId
-from netfw.server.db import Database
+from netfw.server.db import Database, migration
 from netfw.server.db.resources.query_builder import selection
 from netfw.server.db.resources.visibility import visible
+from tests.lab.databases import EmptyDatabase
 from tests.lab.server.db.samples import group, network, policy, port, store, subnet, uid
 
 pytestmark = pytest.mark.spec("API-07", "API-09")
@@ -108,6 +110,46 @@ def test_shared_is_as_the_viewer_sees_it(database: Database) -> None:
         assert ids(database, Kind.NETWORK, "p", filters={"shared": (shared,)}) == expected
     assert ids(database, Kind.NETWORK, "p", filters={"shared": (True, False)}) == [1, 5, 6]
     assert ids(database, Kind.SECURITY_GROUP, "p", filters={"shared": (True,)}) == [9]
+
+
+@pytest.mark.spec("ML2-11")
+def test_stored_flags_become_policies_with_an_upgrade(
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(empty_database.url)
+    migration.upgrade(database)
+    store(
+        database,
+        network(1, project_id="p"),
+        network(2, project_id="q", shared=True),
+        network(3, project_id="q", shared=True, external=True),
+        network(4, project_id="", external=True),
+        group(5, project_id="r", shared=True),
+        AddressGroup(id=AddressGroupId(uid(6)), project_id="r", shared=True),
+        policy(7, of=1, target="x"),
+    )
+    migration.downgrade(database, "0015")
+    migration.upgrade(database)
+    rows = database.read(lambda view: view.resources.find(Kind.RBAC_POLICY, Query()))
+    policies = [cast(RbacPolicy, row.resource()) for row in rows]
+    assert {(each.object_type, each.object_id.int, each.action.value) for each in policies} == {
+        ("network", 2, "access_as_shared"),
+        ("network", 3, "access_as_shared"),
+        ("network", 3, "access_as_external"),
+        ("network", 4, "access_as_external"),
+        ("security_group", 5, "access_as_shared"),
+        ("address_group", 6, "access_as_shared"),
+    }
+    assert {(each.target_project, each.revision) for each in policies} == {("*", 1)}
+    assert ids(database, Kind.NETWORK, "p") == [1, 2, 3, 4]
+    used = {
+        project: database.read(lambda view, of=project: view.quotas.of_project(of))
+        for project in ("p", "q", "r", "")
+    }
+    assert {each: usages["rbac_policy"].used for each, usages in used.items() if usages} == {
+        "q": 3,
+        "r": 2,
+    }
 
 
 def plan(database: Database, statement: Select[Any]) -> list[str]:
