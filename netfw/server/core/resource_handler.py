@@ -14,10 +14,12 @@ from uuid import UUID
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, NotSupported, Outdated, TagNotFound
 from netfw.errors.registry import not_found
+from netfw.model.rbac_policy import RbacAction
 from netfw.model.resource import Kind, Resource
 from netfw.model.values.common_fields import MAX_TAGS
 from netfw.server.db.database import ReadSnapshot, Transaction
 from netfw.server.db.resources.rows import Row, api_body
+from netfw.server.db.schema.shareable_kinds import SHAREABLE
 
 if TYPE_CHECKING:
     from netfw.server.core.unit_of_work import UnitOfWork
@@ -85,7 +87,8 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         before = self.get_for_update(unit, id, revision)
-        return self.render_all(unit, (self.do_update(unit, before, body),))[0]
+        (rendered,) = self.render_all(unit, (self.do_update(unit, before, body),))
+        return self._as_viewed(unit, before.id, rendered)
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         before = self.get_for_update(unit, id, revision)
@@ -172,6 +175,13 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         ]
         self.decorate(unit.tx, unit.requester, bodies)
         return tuple(bodies)
+
+    def _as_viewed(self, unit: UnitOfWork, id: UUID, body: Body) -> Body:
+        """Return *body* as the requester's project views it: shared with it, or with all."""
+        if self.kind not in SHAREABLE or body["shared"]:
+            return body
+        actions = unit.tx.resources.access.find_actions(id, unit.requester.project_id)
+        return {**body, "shared": RbacAction.SHARED in actions}
 
     def _tag(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         before: Any = self.get_for_update(unit, id)

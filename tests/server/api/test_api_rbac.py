@@ -194,6 +194,14 @@ class TestVisibility:
             assert len(who.list("subnets", shared=expected)) == 1
             assert who.list("subnets", shared=not expected) == []
 
+    def test_shared_is_true_in_the_response_to_an_update_too(self, users: Users) -> None:
+        network = users.private()
+        users.share(users.alice, network, "alice")
+        for who, expected in ((users.alice, True), (users.admin, False)):
+            reply = who.put(f"networks/{network}", {"network": {"name": "x"}})
+            assert reply.json["network"]["shared"] is expected
+        assert shown(users.admin, network)["shared"] is False
+
     def test_of_a_group_with_its_rules(self, users: Users) -> None:
         group = users.alice.make("security-groups", name="web")["id"]
         assert users.bob.get(f"security-groups/{group}").status == 404

@@ -260,7 +260,7 @@ def test_each_verb_on_a_network_takes_few_statements(calls: Calls, database: Dat
     assert len(seen) <= 11
     with statements(database) as seen:
         calls.change("network", network["id"], name="x")
-    assert len(seen) <= 9
+    assert len(seen) <= 10
     with statements(database) as seen:
         calls.delete("network", network["id"])
     assert len(seen) <= 22

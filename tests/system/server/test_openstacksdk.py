@@ -270,3 +270,26 @@ def test_what_clients_look_around_for(net: Any) -> None:
     assert all(each.network_type for each in net.segments())
     refused = net.get("/networks?nmae=x")
     assert (refused.status_code, "did you mean 'name'" in refused.text) == (400, True)
+
+
+@pytest.mark.spec("API-07")
+def test_networks_and_groups_shared_by_policies(net: Any, blue: Any) -> None:
+    group = net.create_security_group(name="offered")
+    shared = {"action": "access_as_shared", "target_project_id": "f" * 32}
+    policies = [
+        net.create_rbac_policy(object_type=kind, object_id=each.id, **shared)
+        for kind, each in (("network", blue), ("security_group", group))
+    ]
+    assert [each.target_project_id for each in policies] == ["f" * 32] * 2
+    assert net.find_rbac_policy(policies[0].id) == net.get_rbac_policy(policies[0].id)
+    found = list(net.rbac_policies(object_type="network", target_project_id="f" * 32))
+    assert [each.id for each in found] == [policies[0].id]
+    with pytest.raises(exceptions.ConflictException):
+        net.create_rbac_policy(object_type="network", object_id=blue.id, **shared)
+    changed = net.update_rbac_policy(policies[0], target_project_id="*")
+    assert (changed.target_project_id, net.get_network(blue.id).is_shared) == ("*", True)
+    net.update_network(blue.id, is_shared=False)
+    assert net.find_rbac_policy(policies[0].id) is None
+    net.delete_security_group(group, ignore_missing=False)
+    with pytest.raises(exceptions.NotFoundException):
+        net.get_rbac_policy(policies[1].id)

@@ -60,13 +60,16 @@ class SharedAccess:
 
     def require(self, id: UUID, project: str, action: RbacAction) -> bool:
         """Return whether *project* has *action* on a resource of another; depend on it if so."""
-        access = _Access(str(id), action)
-        values = {"objects": [access.object_id], "targets": [project, EVERY_PROJECT]}
-        found = SELECT_GRANTS.all(self._connection, values)
-        granted = any(row.action == action.value for row in found)
+        granted = action in self.find_actions(id, project, EVERY_PROJECT)
         if granted:
-            self._needed.setdefault(project, set()).add(access)
+            self._needed.setdefault(project, set()).add(_Access(str(id), action))
         return granted
+
+    def find_actions(self, id: UUID, *targets: str) -> frozenset[RbacAction]:
+        """Return the actions on a resource that policies for *targets* allow."""
+        values = {"objects": [str(id)], "targets": list(targets)}
+        rows = SELECT_GRANTS.all(self._connection, values)
+        return frozenset(RbacAction(row.action) for row in rows)
 
     def lock(self) -> None:
         """Lock the policies that this transaction depends on, until its end.

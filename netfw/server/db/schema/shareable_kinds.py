@@ -56,6 +56,8 @@ _DECLARED: Final = (
         "address_group",
         [Use(Kind.SECURITY_GROUP_RULE, "remote_address_group_id")],
     ),
+    ShareableKind(Kind.SUBNET_POOL, "subnetpool", [Use(Kind.SUBNET, "subnetpool_id")]),
+    ShareableKind(Kind.ADDRESS_SCOPE, "address_scope", [Use(Kind.SUBNET_POOL, "address_scope_id")]),
 )
 SHAREABLE: Final[Mapping[Kind, ShareableKind]] = MappingProxyType(
     {each.kind: each for each in _DECLARED}
