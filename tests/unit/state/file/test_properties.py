@@ -109,5 +109,5 @@ def test_what_is_written_is_read_back(drawn: list[Any]) -> None:
 
 
 def test_every_kind_of_resource_that_agents_receive_has_a_section() -> None:
-    server_only = {Kind.SUBNET_POOL, Kind.ADDRESS_SCOPE}
+    server_only = {Kind.SUBNET_POOL, Kind.ADDRESS_SCOPE, Kind.RBAC_POLICY}
     assert set(SECTIONS.values()) == set(Kind) - server_only

@@ -17,7 +17,7 @@ from netfw.server.db.schema.columns import (
 )
 
 revision = "0017"
-down_revision = "0015"
+down_revision = "0016"
 branch_labels = None
 depends_on = None
 
