@@ -339,6 +339,8 @@ class TestUse:
         assert users.carol.post("floatingips", floating).status == 400
         assert users.bob.post("ports", {"port": {"network_id": network}}).status == 403
         assert users.carol.post("ports", {"port": {"network_id": network}}).status == 201
+        dora = users.alice.as_("dora/member")
+        assert dora.post("ports", {"port": {"network_id": network}}).status == 404
 
 
 def test_lists_take_as_many_statements_however_many_are_shared(

@@ -128,7 +128,7 @@ class RulesPolicy:
         requested: Sequence[Body],
     ) -> None:
         decisions = self._of(requester)
-        rows = Rows(targets, resource, self._lookup, decisions.project)
+        rows = Rows(targets, resource, self._lookup, decisions.requester)
         for target, named in zip(targets, requested, strict=True):
             self._authorize(decisions, resource, Verb.CREATE, rows.target(target), named)
 
@@ -161,7 +161,7 @@ class RulesPolicy:
             return bodies
         if view.row is False:
             return []
-        rows = Rows(bodies, resource, self._lookup, requester.project_id)
+        rows = Rows(bodies, resource, self._lookup, requester)
         if view.row is not True:
             bodies = [body for body in bodies if view.row(Row(body, rows))]
         if not (view.hidden or view.conditional or view.inner):
@@ -180,7 +180,7 @@ class RulesPolicy:
         return view
 
     def _row(self, decisions: Decisions, resource: ApiResource, body: Body) -> Row:
-        return Rows((body,), resource, self._lookup, decisions.project).target(body)
+        return Rows((body,), resource, self._lookup, decisions.requester).target(body)
 
     def _sees(self, decisions: Decisions, resource: ApiResource, body: Body | None) -> bool:
         row = None if body is None else self._row(decisions, resource, body)
@@ -206,12 +206,16 @@ class RulesPolicy:
         self, decisions: Decisions, resource: ApiResource, body: Body
     ) -> NotFound | None:
         """Return the error for the first parent of a new resource that the requester cannot see."""
-        rows = Rows((body,), resource, self._lookup, decisions.project)
+        rows = Rows((body,), resource, self._lookup, decisions.requester)
         for name, attribute in resource.parents.items():
             if body.get(attribute) is None or name not in self._resources:
                 continue
-            parent = rows.parent(body, name)
-            if parent is None or not self._sees(decisions, self._resources[name], parent):
+            parent, ids = rows.parent(body, name), frozenset({str(body[attribute])})
+            if (
+                parent is None
+                or not self._sees(decisions, self._resources[name], parent)
+                or not self._lookup(decisions.requester, name, ids)
+            ):
                 return not_found(name)(f"there is no {name} {body[attribute]}")
         return None
 

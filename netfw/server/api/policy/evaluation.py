@@ -84,7 +84,7 @@ class Decisions:
 
     def __init__(self, rules: Mapping[str, Tree], requester: RequestContext) -> None:
         self._rules = rules
-        self.project = requester.project_id
+        self.requester = requester
         self._roles = frozenset(role.lower() for role in requester.roles)
         self._words = {
             "project_id": requester.project_id,

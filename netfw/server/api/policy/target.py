@@ -10,9 +10,8 @@ from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.model.wire import Json
 from netfw.server.api.schema.resource_schema import ApiResource
 
-Lookup = Callable[[str, str, frozenset[str]], Mapping[str, Body]]
-"""Returns the existing resources of a name by their ids, as an administrator of the project sees
-them: project, name, ids."""
+Lookup = Callable[[RequestContext, str, frozenset[str]], Mapping[str, Body]]
+"""Returns the resources of a name by their ids, as a requester sees them."""
 
 EXT_PARENT: Final = "ext_parent"
 """The name, in rules, of the resource of which the target is a sub-resource."""
@@ -23,11 +22,15 @@ class Rows:
     """Resources of one kind as targets of rules; their parents are read once, on first use."""
 
     def __init__(
-        self, bodies: Sequence[Body], resource: ApiResource, lookup: Lookup, project: str
+        self,
+        bodies: Sequence[Body],
+        resource: ApiResource,
+        lookup: Lookup,
+        requester: RequestContext,
     ) -> None:
-        """*project*: that of the requester, in whose view parents are shared."""
+        """*requester*: in the view of its project parents are shared."""
         self._bodies, self._resource = bodies, resource
-        self._lookup, self._project = lookup, project
+        self._lookup, self._reader = lookup, requester.elevated()
         self._parents_by_id: dict[str, Mapping[str, Body]] = {}
 
     def target(self, body: Body) -> Row:
@@ -45,7 +48,7 @@ class Rows:
         if name not in self._parents_by_id:
             ids = (each.get(attribute) for each in self._bodies)
             wanted = frozenset(id for id in ids if isinstance(id, str))
-            self._parents_by_id[name] = self._lookup(self._project, name, wanted)
+            self._parents_by_id[name] = self._lookup(self._reader, name, wanted)
         return self._parents_by_id[name].get(id)
 
 
@@ -73,10 +76,9 @@ class Row:
 def lookup_in(plugins: Mapping[str, ResourcePlugin]) -> Lookup:
     """Return a look-up in the plugins, by the names of their resources."""
 
-    def lookup(project: str, name: str, ids: frozenset[str]) -> Mapping[str, Body]:
-        server = RequestContext(project_id=project, admin=True)
+    def lookup(requester: RequestContext, name: str, ids: frozenset[str]) -> Mapping[str, Body]:
         query = Query(filters={"id": tuple(ids)})
-        bodies = plugins[name].find(server, name, query) if ids else ()
+        bodies = plugins[name].find(requester, name, query) if ids else ()
         return {str(body["id"]): body for body in bodies}
 
     return lookup

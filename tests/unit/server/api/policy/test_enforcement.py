@@ -36,7 +36,7 @@ class Looked:
     def __init__(self):
         self.requested = []
 
-    def __call__(self, project, name, ids):
+    def __call__(self, requester, name, ids):
         self.requested.append((name, ids))
         return {id: NETWORKS[id] for id in ids if name == "network" and id in NETWORKS}
 
@@ -163,7 +163,7 @@ def test_hidden_keys_within_an_object_are_removed():
         name="thing", collection="things", attributes=parts, checks={Verb.SHOW: "@"}
     )
     body = {"one": {"a": 1, "enable_snat": True}, "several": [{"b": 2, "enable_snat": True}]}
-    policy = RulesPolicy((thing,), lambda project, name, ids: {})
+    policy = RulesPolicy((thing,), lambda requester, name, ids: {})
     assert policy.visible(RED, thing, [body]) == [{"one": {"a": 1}, "several": [{"b": 2}]}]
     assert policy.visible(RED, thing, [{"one": None}]) == [{"one": None}]
     assert policy.visible(ADMIN, thing, [body]) == [body]
