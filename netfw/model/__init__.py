@@ -38,6 +38,7 @@ from netfw.model.resource import (
 from netfw.model.router import ExternalGateway, Router
 from netfw.model.security_group import (
     AddressGroup,
+    DefaultSecurityGroupRule,
     Direction,
     Ethertype,
     SecurityGroup,
@@ -59,6 +60,7 @@ from netfw.model.values.ids import (
     AddressGroupId,
     AddressScopeId,
     AgentId,
+    DefaultSecurityGroupRuleId,
     FlavorId,
     FloatingIpId,
     NetworkId,
@@ -92,6 +94,8 @@ __all__ = [
     "AnyDirection",
     "BandwidthLimit",
     "Binding",
+    "DefaultSecurityGroupRule",
+    "DefaultSecurityGroupRuleId",
     "DhcpOption",
     "Direction",
     "DnsAssignment",

@@ -16,7 +16,12 @@ from netfw.model.port import Port
 from netfw.model.qos import QosPolicy
 from netfw.model.rbac_policy import RbacPolicy
 from netfw.model.router import Router
-from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
+from netfw.model.security_group import (
+    AddressGroup,
+    DefaultSecurityGroupRule,
+    SecurityGroup,
+    SecurityGroupRule,
+)
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.model.subnet_pool import AddressScope, SubnetPool
@@ -34,6 +39,7 @@ Resource = (
     | PortForwarding
     | SecurityGroup
     | SecurityGroupRule
+    | DefaultSecurityGroupRule
     | AddressGroup
     | QosPolicy
     | RbacPolicy
@@ -57,6 +63,7 @@ class Kind(enum.StrEnum):
     PORT_FORWARDING = "port_forwarding"
     SECURITY_GROUP = "security_group"
     SECURITY_GROUP_RULE = "security_group_rule"
+    DEFAULT_SECURITY_GROUP_RULE = "default_security_group_rule"
     ADDRESS_GROUP = "address_group"
     QOS_POLICY = "policy"
     RBAC_POLICY = "rbac_policy"
@@ -77,6 +84,7 @@ KINDS: Mapping[type[Resource], Kind] = MappingProxyType(
         PortForwarding: Kind.PORT_FORWARDING,
         SecurityGroup: Kind.SECURITY_GROUP,
         SecurityGroupRule: Kind.SECURITY_GROUP_RULE,
+        DefaultSecurityGroupRule: Kind.DEFAULT_SECURITY_GROUP_RULE,
         AddressGroup: Kind.ADDRESS_GROUP,
         QosPolicy: Kind.QOS_POLICY,
         RbacPolicy: Kind.RBAC_POLICY,

@@ -9,10 +9,20 @@ from attrs import field, frozen
 
 from netfw.model.values.address import IpNetwork, as_network, maybe_network
 from netfw.model.values.common_fields import Named, Owned
-from netfw.model.values.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
+from netfw.model.values.ids import (
+    AddressGroupId,
+    DefaultSecurityGroupRuleId,
+    SecurityGroupId,
+    SecurityGroupRuleId,
+)
 from netfw.model.values.port_range import PORTS, PortRange
 from netfw.model.values.protocol import ICMP, ICMPV6, PORTED
 from netfw.model.values.validation import Problem, outside
+
+MAX_ADDRESSES = 65536
+"""Prefixes of one address group."""
+PARENT = "PARENT"
+"""Remote group of a default rule: the group that gets the rule."""
 
 
 class Direction(enum.StrEnum):
@@ -44,11 +54,9 @@ class SecurityGroup(Named):
 
 
 @frozen(kw_only=True)
-class SecurityGroupRule(Owned):
-    """Traffic that the ports of a group may have."""
+class TrafficMatch(Owned):
+    """Traffic that a rule allows."""
 
-    id: SecurityGroupRuleId
-    security_group_id: SecurityGroupId
     direction: Direction
     ethertype: Ethertype = Ethertype.IPV4
     protocol: int | None = None
@@ -58,7 +66,7 @@ class SecurityGroupRule(Owned):
     port_max: int | None = None
     """The last port, or the ICMP code."""
     remote_prefix: IpNetwork | None = field(default=None, converter=maybe_network)
-    remote_group_id: SecurityGroupId | None = None
+    remote_group_id: SecurityGroupId | str | None = None
     remote_address_group_id: AddressGroupId | None = None
 
     @property
@@ -118,6 +126,28 @@ class SecurityGroupRule(Owned):
             yield "remote_prefix", f"{prefix} in a rule for {self.ethertype}"
 
 
+@frozen(kw_only=True)
+class SecurityGroupRule(TrafficMatch):
+    """Traffic that the ports of a group may have."""
+
+    id: SecurityGroupRuleId
+    security_group_id: SecurityGroupId
+    remote_group_id: SecurityGroupId | None = None
+
+
+@frozen(kw_only=True)
+class DefaultSecurityGroupRule(TrafficMatch):
+    """A rule that new groups get; it belongs to no project."""
+
+    id: DefaultSecurityGroupRuleId
+    remote_group_id: SecurityGroupId | str | None = None
+    """A group, or :data:`PARENT`."""
+    used_in_default_sg: bool = False
+    """Whether the default groups of new projects get it."""
+    used_in_non_default_sg: bool = True
+    """Whether all other new groups get it."""
+
+
 def _icmp_problems(kind: int | None, code: int | None) -> Iterator[Problem]:
     for name, number in (("port_min", kind), ("port_max", code)):
         if number is not None and number not in range(256):
@@ -147,3 +177,7 @@ class AddressGroup(Named):
     id: AddressGroupId
     addresses: frozenset[IpNetwork] = field(default=frozenset(), converter=_set_of_networks)
     shared: bool = False
+
+    def _problems(self) -> Iterator[Problem]:
+        if len(self.addresses) > MAX_ADDRESSES:
+            yield "addresses", f"{len(self.addresses)}, more than {MAX_ADDRESSES}"

@@ -55,7 +55,12 @@ from netfw.model.qos import QosPolicy
 from netfw.model.rbac_policy import RbacPolicy
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.router import Router
-from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
+from netfw.model.security_group import (
+    AddressGroup,
+    DefaultSecurityGroupRule,
+    SecurityGroup,
+    SecurityGroupRule,
+)
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.model.subnet_pool import AddressScope, SubnetPool
@@ -225,8 +230,9 @@ def _edges(item: Resource) -> Iterator[Edge]:
             | SubnetPool()
             | AddressScope()
             | RbacPolicy()
+            | DefaultSecurityGroupRule()
         ):
-            pass  # only the target of references, or for requesters of the API alone
+            pass  # only the target of references, or read by the server alone
         case _:
             assert_never(item)
 

@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 from netfw.drivers.base import Capability
 from netfw.drivers.firewall import FirewallCapability, Rules
 from netfw.errors import PartlyInvalid
-from netfw.model.security_group import SecurityGroupRule
+from netfw.model.security_group import SecurityGroupRule, TrafficMatch
 from netfw.model.values.protocol import DCCP, UDPLITE
 
 PORT_CAPABILITIES: Mapping[int, FirewallCapability] = {
@@ -30,7 +30,7 @@ _ADVICE: Mapping[FirewallCapability, str] = {
 }
 
 
-def required_capabilities(rule: SecurityGroupRule) -> Iterator[FirewallCapability]:
+def required_capabilities(rule: TrafficMatch) -> Iterator[FirewallCapability]:
     """Yield the capabilities beyond ``FILTERING`` that *rule* needs."""
     if rule.remote_address_group_id is not None:
         yield FirewallCapability.ADDRESS_GROUPS

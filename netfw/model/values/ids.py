@@ -8,6 +8,7 @@ from uuid import UUID
 AddressGroupId = NewType("AddressGroupId", UUID)
 AddressScopeId = NewType("AddressScopeId", UUID)
 AgentId = NewType("AgentId", UUID)
+DefaultSecurityGroupRuleId = NewType("DefaultSecurityGroupRuleId", UUID)
 FlavorId = NewType("FlavorId", UUID)
 FloatingIpId = NewType("FloatingIpId", UUID)
 NetworkId = NewType("NetworkId", UUID)

@@ -14,8 +14,16 @@ from netfw.model.qos import (
     QosPolicy,
 )
 from netfw.model.rbac_policy import RbacAction, RbacPolicy
-from netfw.model.security_group import AddressGroup, Ethertype, SecurityGroup, SecurityGroupRule
-from netfw.model.wire.codec import Listed, Nullable
+from netfw.model.security_group import (
+    MAX_ADDRESSES,
+    PARENT,
+    AddressGroup,
+    DefaultSecurityGroupRule,
+    Ethertype,
+    SecurityGroup,
+    SecurityGroupRule,
+)
+from netfw.model.wire.codec import Listed, Nullable, Scalar
 from netfw.model.wire.common import DIRECTION, IDENTITY, NAMED, OWNED
 from netfw.model.wire.object_codec import Attribute, ObjectCodec, Tagged
 from netfw.model.wire.scalars import (
@@ -34,20 +42,40 @@ SECURITY_GROUP = ObjectCodec(
     SecurityGroup,
     (IDENTITY, *NAMED, Attribute("stateful", BOOLEAN), Attribute("shared", BOOLEAN)),
 )
+_TRAFFIC_MATCH = (
+    Attribute("direction", DIRECTION),
+    Attribute("ethertype", choice(Ethertype, fold=True)),
+    Attribute("protocol", PROTOCOL),
+    Attribute("port_range_min", Nullable(NUMBER), "port_min"),
+    Attribute("port_range_max", Nullable(NUMBER), "port_max"),
+    Attribute("remote_ip_prefix", Nullable(CIDR), "remote_prefix"),
+    Attribute("remote_address_group_id", Nullable(ID)),
+)
 SECURITY_GROUP_RULE = ObjectCodec(
     SecurityGroupRule,
     (
         IDENTITY,
         *OWNED,
         Attribute("security_group_id", ID),
-        Attribute("direction", DIRECTION),
-        Attribute("ethertype", choice(Ethertype, fold=True)),
-        Attribute("protocol", PROTOCOL),
-        Attribute("port_range_min", Nullable(NUMBER), "port_min"),
-        Attribute("port_range_max", Nullable(NUMBER), "port_max"),
-        Attribute("remote_ip_prefix", Nullable(CIDR), "remote_prefix"),
+        *_TRAFFIC_MATCH,
         Attribute("remote_group_id", Nullable(ID)),
-        Attribute("remote_address_group_id", Nullable(ID)),
+    ),
+)
+
+
+def _parse_remote_group(raw: object) -> object:
+    return PARENT if raw == PARENT else ID.parse(raw)
+
+
+DEFAULT_SECURITY_GROUP_RULE = ObjectCodec(
+    DefaultSecurityGroupRule,
+    (
+        IDENTITY,
+        *OWNED,
+        *_TRAFFIC_MATCH,
+        Attribute("remote_group_id", Nullable(Scalar(_parse_remote_group, str))),
+        Attribute("used_in_default_sg", BOOLEAN),
+        Attribute("used_in_non_default_sg", BOOLEAN),
     ),
 )
 ADDRESS_GROUP = ObjectCodec(
@@ -55,7 +83,7 @@ ADDRESS_GROUP = ObjectCodec(
     (
         IDENTITY,
         *NAMED,
-        Attribute("addresses", Listed(PREFIX, frozenset, limit=65536)),
+        Attribute("addresses", Listed(PREFIX, frozenset, limit=MAX_ADDRESSES)),
         Attribute("shared", BOOLEAN),
     ),
 )

@@ -17,6 +17,7 @@ UPDATED = "2026-11-15T00:00:00Z"
 
 _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("address-scope", "Address scopes", "address_scope"),
+    ("address-group", "Address groups", "address_group"),
     ("agent", "Agents", "agent"),
     ("agent-resources-synced", "Whether an agent's resources are known to placement", "agent"),
     ("allowed-address-pairs", "Allowed address pairs", "port.allowed_address_pairs"),
@@ -92,9 +93,19 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("router_availability_zone", "Zones of routers", "router.availability_zone_hints"),
     ("security-group", "Security groups", "security_group"),
     (
+        "security-groups-default-rules",
+        "Rules of new groups",
+        "default_security_group_rule",
+    ),
+    (
         "security-groups-normalized-cidr",
         "The prefix that a rule means",
         "security_group_rule.normalized_cidr",
+    ),
+    (
+        "security-groups-remote-address-group",
+        "Address groups in rules",
+        "security_group_rule.remote_address_group_id",
     ),
     ("security-groups-shared-filtering", "Groups by whether shared", "security_group.shared"),
     ("segment", "Segments of networks", "segment"),

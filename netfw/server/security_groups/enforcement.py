@@ -16,7 +16,7 @@ from netfw.drivers.support.rule_capabilities import required_capabilities
 from netfw.drivers.values.subscription import Service, agent_service
 from netfw.errors import InvalidInput
 from netfw.model.resource import Kind, Ref
-from netfw.model.security_group import SecurityGroup, SecurityGroupRule
+from netfw.model.security_group import SecurityGroup, TrafficMatch
 from netfw.server.core.unit_of_work import UnitOfWork
 
 _AT_ONCE: Final = 100
@@ -31,7 +31,7 @@ _REMEDIES: Final[Mapping[FirewallCapability, tuple[str, str]]] = {
 """By capability, the attribute that needs it and what to do without it."""
 
 
-def check_rules(unit: UnitOfWork, rules: Iterable[SecurityGroupRule]) -> None:
+def check_rules(unit: UnitOfWork, rules: Iterable[TrafficMatch]) -> None:
     """Refuse *rules* that no live firewall enforces.
 
     :raises InvalidInput: names the attribute.

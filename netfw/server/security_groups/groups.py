@@ -1,4 +1,4 @@
-"""SecurityGroupHandler, the default group of each project, and the service plugin for both."""
+"""SecurityGroupHandler, the default group of each project, and the service plugin."""
 
 from __future__ import annotations
 
@@ -26,13 +26,17 @@ from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.security_groups.address_groups import AddressGroupHandler
+from netfw.server.security_groups.default_rules import (
+    DefaultSecurityGroupRuleHandler,
+    copy_default_rules,
+    default_rules_naming,
+)
 from netfw.server.security_groups.enforcement import check_groups
 from netfw.server.security_groups.rules import (
     SecurityGroupRuleHandler,
     add_nulls,
     group_ids,
-    member_rules,
-    open_rules,
     rules_of,
 )
 
@@ -61,7 +65,7 @@ def default_group(unit: UnitOfWork, project_id: str) -> SecurityGroupId:
         )
     )
     unit.tx.default_groups.set(project_id, group.id)
-    rules = unit.insert(*open_rules(group), *member_rules(group))
+    rules = unit.insert(*copy_default_rules(unit, (group,), is_default=True))
     unit.count("security_group", (group,), implicit=True)
     unit.count("security_group_rule", rules, implicit=True)
     return group.id
@@ -82,7 +86,7 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
             groups.append(cast(SecurityGroup, known))
         check_groups(unit, groups)
         stored = unit.insert(*groups)
-        rules = unit.insert(*(rule for group in stored for rule in open_rules(group)))
+        rules = unit.insert(*copy_default_rules(unit, stored, is_default=False))
         unit.count("security_group_rule", rules)
         return stored
 
@@ -110,6 +114,8 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
         others = tuple(rule for rule in naming if rule.security_group_id != before.id)
         for rule in (*own, *others):
             unit.delete(rule)
+        for default_rule in default_rules_naming(unit, before.id):
+            unit.delete(default_rule)
         unit.count("security_group_rule", (*own, *others), gone=True)
         for id in sorted(group_ids(others)):
             row = unit.tx.resources.get(Kind.SECURITY_GROUP, id, lock=True)
@@ -132,12 +138,18 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
 
 
 class SecurityGroupsPlugin(HandlerPlugin, ServicePlugin):
-    """Service plugin for security groups and their rules."""
+    """Service plugin for security groups, their rules, default rules and address groups."""
 
     VERSION: ClassVar[int] = 2
 
     def __init__(self, context: ServerContext) -> None:
-        super().__init__(context, (SecurityGroupHandler(), SecurityGroupRuleHandler()))
+        handlers = (
+            SecurityGroupHandler(),
+            SecurityGroupRuleHandler(),
+            DefaultSecurityGroupRuleHandler(),
+            AddressGroupHandler(),
+        )
+        super().__init__(context, handlers)
         context.precommit_hooks.append(watch_ports)
 
     @classmethod
@@ -148,11 +160,12 @@ class SecurityGroupsPlugin(HandlerPlugin, ServicePlugin):
         return DriverInfo("security_groups")
 
     def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
-        """Return what *query* matches; a project's default group is created first.
+        """Return what *query* matches; before groups and rules, create the default group.
 
         Groups that are named by their ids exist already.
         """
-        if "id" not in query.filters:
+        with_groups = name in (SecurityGroupHandler.name, SecurityGroupRuleHandler.name)
+        if with_groups and "id" not in query.filters:
             self._have_default_group(_requested_project(requester, query), requester)
         return super().find(requester, name, query)
 

@@ -32,8 +32,15 @@ from netfw.errors.security_groups import (
     SecurityGroupRuleParameterConflict,
 )
 from netfw.model.resource import Kind, ref
-from netfw.model.security_group import Direction, Ethertype, SecurityGroup, SecurityGroupRule
-from netfw.model.values.ids import SecurityGroupId, SecurityGroupRuleId
+from netfw.model.security_group import (
+    PARENT,
+    DefaultSecurityGroupRule,
+    Ethertype,
+    SecurityGroup,
+    SecurityGroupRule,
+    TrafficMatch,
+)
+from netfw.model.values.ids import SecurityGroupId
 from netfw.model.values.port_range import PORTS
 from netfw.model.values.protocol import ICMP, ICMPV6, NAMES, NUMBERS, PORTED
 from netfw.model.wire import parse, render
@@ -56,12 +63,13 @@ class SecurityGroupRuleHandler(StoredResourceHandler[SecurityGroupRule]):
     quota: ClassVar[str | None] = "security_group_rule"
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[SecurityGroupRule, ...]:
-        rules = tuple(parse_rule(body) for body in bodies)
+        parsed = (parse_rule(self.kind, body) for body in bodies)
+        rules = cast("tuple[SecurityGroupRule, ...]", tuple(parsed))
         check_rules(unit, rules)
         groups = _lock_groups(unit, rules)
         _refuse_repeated(unit, rules)
         for rule, body in zip(rules, bodies, strict=True):
-            if words := _requested_spelling(rule, body):
+            if words := requested_spelling(rule, body):
                 unit.set_extra(ref(rule), words)
         stored = unit.insert(*rules)
         for id in sorted({rule.security_group_id for rule in rules}):
@@ -102,58 +110,35 @@ def add_nulls(body: MutableMapping[str, Any]) -> None:
     body.setdefault("normalized_cidr", body["remote_ip_prefix"])
 
 
-def open_rules(group: SecurityGroup) -> tuple[SecurityGroupRule, ...]:
-    """Return the rules of every new group: its ports may send anything."""
-    return tuple(_rule(group, Direction.EGRESS, ethertype) for ethertype in Ethertype)
-
-
-def member_rules(group: SecurityGroup) -> tuple[SecurityGroupRule, ...]:
-    """Return the rules by which the ports of *group* reach each other."""
-    return tuple(
-        evolve(_rule(group, Direction.INGRESS, ethertype), remote_group_id=group.id)
-        for ethertype in Ethertype
-    )
-
-
 def rules_of(reader: Reader, **filters: tuple[Value, ...]) -> tuple[SecurityGroupRule, ...]:
     """Return the rules that match *filters*."""
     rows = reader.resources.find(Kind.SECURITY_GROUP_RULE, Query(filters=filters))
     return tuple(cast(SecurityGroupRule, row.resource()) for row in rows)
 
 
-def _rule(group: SecurityGroup, direction: Direction, ethertype: Ethertype) -> SecurityGroupRule:
-    return SecurityGroupRule(
-        id=SecurityGroupRuleId(uuid4()),
-        project_id=group.project_id,
-        security_group_id=group.id,
-        direction=direction,
-        ethertype=ethertype,
-    )
-
-
-def parse_rule(body: Body) -> SecurityGroupRule:
-    """Return the rule of a request, with a new id.
+def parse_rule(kind: Kind, body: Body) -> TrafficMatch:
+    """Return the rule of a request, with a new id; *kind*: of a group, or a default rule.
 
     :raises InvalidInput: it contradicts itself.
     """
-    _check_remotes(body)
+    _check_remotes(kind, body)
     id = str(uuid4())
     bare = {name: value for name, value in body.items() if name not in RELATED}
-    plain = cast(SecurityGroupRule, parse(Kind.SECURITY_GROUP_RULE, {**bare, "id": id}))
+    plain = cast(TrafficMatch, parse(kind, {**bare, "id": id}))
     low, high, prefix = (body.get(name) for name in RELATED[1:])
     protocol = _parse_protocol(body.get("protocol"))
     check_range(protocol, cast("int | None", low), cast("int | None", high))
     check_family(plain.ethertype, protocol, cast("str | None", prefix))
-    return cast(SecurityGroupRule, parse(Kind.SECURITY_GROUP_RULE, {**body, "id": id}))
+    return cast(TrafficMatch, parse(kind, {**body, "id": id}))
 
 
-def _check_remotes(body: Body) -> None:
+def _check_remotes(kind: Kind, body: Body) -> None:
     """Validate that a rule has one kind of remote, and that its group can exist."""
     if second := [name for name in REMOTES if body.get(name) is not None][1:]:
         text = "a rule has one kind of remote at most"
         raise SecurityGroupMultipleRemoteEntites(dict.fromkeys(second, text))
     group = body.get("remote_group_id")
-    if group is None:
+    if group is None or (group == PARENT and kind is not Kind.SECURITY_GROUP_RULE):
         return
     try:
         UUID(str(group))
@@ -168,7 +153,9 @@ def _parse_protocol(raw: object) -> int | None:
         raise SecurityGroupRuleInvalidProtocol({"protocol": str(exc)}) from exc
 
 
-def _requested_spelling(rule: SecurityGroupRule, body: Body) -> dict[str, Any]:
+def requested_spelling(
+    rule: SecurityGroupRule | DefaultSecurityGroupRule, body: Body
+) -> dict[str, Any]:
     """Return the attributes that the requester spelled differently, to show them again."""
     ours = render(rule)
     words: dict[str, Any] = {}
@@ -214,11 +201,11 @@ def _lock_groups(
     return groups
 
 
-Identity = tuple[object, ...]
+TrafficIdentity = tuple[object, ...]
 
 
-def _identity(rule: SecurityGroupRule) -> Identity:
-    """Return the key by which two rules are equal, however they are written."""
+def traffic_identity(rule: TrafficMatch) -> TrafficIdentity:
+    """Return the key by which the traffic of two rules is equal, however they are written."""
     low, high, prefix = rule.port_min, rule.port_max, rule.remote_prefix
     if rule.protocol in PORTED and low is None:
         low, high = PORTS.start, PORTS.stop - 1
@@ -226,23 +213,27 @@ def _identity(rule: SecurityGroupRule) -> Identity:
         prefix = None
     what = (rule.direction, rule.ethertype, rule.ip_protocol, low, high)
     remote = (prefix, rule.remote_group_id, rule.remote_address_group_id)
-    return (rule.security_group_id, *what, *remote)
+    return (*what, *remote)
+
+
+def _identity(rule: SecurityGroupRule) -> TrafficIdentity:
+    return (rule.security_group_id, *traffic_identity(rule))
 
 
 def _refuse_repeated(unit: UnitOfWork, rules: Sequence[SecurityGroupRule]) -> None:
     """Refuse existing rules, by one statement that finds few others, however many there are."""
-    wanted: dict[Identity, SecurityGroupRule] = {}
+    wanted: dict[TrafficIdentity, SecurityGroupRule] = {}
     for rule in rules:
         if _identity(rule) in wanted:
             raise DuplicateSecurityGroupRuleInPost(
-                f"the request has the same rule twice: {_text(rule)}"
+                f"the request has the same rule twice: {describe_rule(rule)}"
             )
         wanted[_identity(rule)] = rule
     for found in rules_of(unit.tx, **_narrow_filters(rules)):
         if _identity(found) in wanted:
             raise SecurityGroupRuleExists(
                 f"security group {found.security_group_id} has this rule already "
-                f"({found.id}): {_text(found)}"
+                f"({found.id}): {describe_rule(found)}"
             )
 
 
@@ -265,7 +256,7 @@ def _narrow_filters(rules: Sequence[SecurityGroupRule]) -> dict[str, tuple[Value
     return {name: tuple(values) for name, values in chosen.items()}
 
 
-def _text(rule: SecurityGroupRule) -> str:
+def describe_rule(rule: SecurityGroupRule | DefaultSecurityGroupRule) -> str:
     """Render a rule in one line."""
     body = render(rule)
     ports = "" if rule.port_min is None else f" {rule.port_min}:{rule.port_max}"

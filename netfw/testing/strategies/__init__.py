@@ -48,6 +48,7 @@ from netfw.testing.strategies.pools import address_scopes, subnet_pools
 from netfw.testing.strategies.services import (
     address_groups,
     agents,
+    default_security_group_rules,
     external_gateways,
     floating_ips,
     port_forwardings,
@@ -67,6 +68,7 @@ __all__ = [
     "agents",
     "bindings",
     "booleans",
+    "default_security_group_rules",
     "dhcp_options",
     "dns_names",
     "documents",
@@ -114,6 +116,7 @@ _BY_KIND: Mapping[Kind, Callable[[], SearchStrategy[Any]]] = MappingProxyType(
         Kind.PORT_FORWARDING: port_forwardings,
         Kind.SECURITY_GROUP: security_groups,
         Kind.SECURITY_GROUP_RULE: security_group_rules,
+        Kind.DEFAULT_SECURITY_GROUP_RULE: default_security_group_rules,
         Kind.ADDRESS_GROUP: address_groups,
         Kind.QOS_POLICY: qos_policies,
         Kind.RBAC_POLICY: rbac_policies,

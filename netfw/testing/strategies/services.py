@@ -13,6 +13,7 @@ from netfw.model import (
     Agent,
     AnyDirection,
     BandwidthLimit,
+    DefaultSecurityGroupRule,
     Direction,
     DscpMarking,
     Ethertype,
@@ -35,6 +36,7 @@ from netfw.model import (
 )
 from netfw.model.qos import DSCP_MARKS
 from netfw.model.router import VRIDS
+from netfw.model.security_group import PARENT
 from netfw.model.values.protocol import ICMP, ICMPV6, NAMES, PORTED
 from netfw.testing.strategies.basic import (
     addresses,
@@ -166,6 +168,27 @@ def security_group_rules() -> SearchStrategy[SecurityGroupRule]:
         security_group_id=ids,
         direction=_DIRECTIONS,
     )
+
+
+@cache
+def default_security_group_rules() -> SearchStrategy[DefaultSecurityGroupRule]:
+    """Draw rules of new groups, also those that name the new group itself."""
+    named_remotes = _matches()
+    parents = named_remotes.map(_with_parent)
+    return instances(
+        DefaultSecurityGroupRule,
+        st.one_of(named_remotes, parents),
+        owned(),
+        id=ids,
+        direction=_DIRECTIONS,
+        used_in_default_sg=booleans,
+        used_in_non_default_sg=booleans,
+    )
+
+
+def _with_parent(match: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in match.items() if not name.startswith("remote_")}
+    return {**kept, "remote_group_id": PARENT}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Security groups and their rules."""
+"""Security groups, their rules, the rules of new groups, and address groups."""
 
 from __future__ import annotations
 
@@ -9,13 +9,31 @@ from netfw.errors.security_groups import (
     SecurityGroupRuleInvalidEtherType,
     SecurityGroupRuleInvalidProtocol,
 )
-from netfw.model.security_group import Ethertype
+from netfw.model.security_group import MAX_ADDRESSES, Ethertype
 from netfw.model.wire.codec import Listed, Nullable, Scalar
 from netfw.model.wire.common import DIRECTION
 from netfw.model.wire.scalars import CIDR, DOCUMENT, ID, PROTOCOL, choice, integer
-from netfw.server.api.resources.common import NAMED, OWN, STANDARD, read_only
-from netfw.server.api.schema.request_codecs import FLAG, NAME, Either
-from netfw.server.api.schema.resource_schema import READER, ApiAttribute, ApiResource, Verb
+from netfw.server.api.resources.common import (
+    DESCRIPTION,
+    IDENTITY,
+    NAMED,
+    OWN,
+    REVISION_NUMBER,
+    STANDARD,
+    TIMES,
+    read_only,
+)
+from netfw.server.api.schema.request_codecs import FLAG, NAME, Either, Null
+from netfw.server.api.schema.resource_schema import (
+    ADMIN,
+    ANYBODY,
+    MEMBER,
+    READER,
+    ApiAction,
+    ApiAttribute,
+    ApiResource,
+    Verb,
+)
 
 _GROUP_OWNER = "((role:reader or role:member) and project_id:%(security_group:project_id)s)"
 
@@ -59,6 +77,36 @@ def _port_attribute(name: str) -> ApiAttribute:
     )
 
 
+_TRAFFIC_MATCH = (
+    ApiAttribute(name="direction", codec=DIRECTION, required=True, update=False, sortable=True),
+    ApiAttribute(
+        name="ethertype",
+        codec=choice(Ethertype, fold=True),
+        error=SecurityGroupRuleInvalidEtherType,
+        default="IPv4",
+        update=False,
+        sortable=True,
+    ),
+    ApiAttribute(
+        name="protocol",
+        codec=_PROTOCOL,
+        error=SecurityGroupRuleInvalidProtocol,
+        default=None,
+        update=False,
+        sortable=True,
+    ),
+    _port_attribute("port_range_min"),
+    _port_attribute("port_range_max"),
+    ApiAttribute(
+        name="remote_ip_prefix",
+        codec=Nullable(_PREFIX),
+        default=None,
+        update=False,
+        sortable=True,
+    ),
+    ApiAttribute(name="remote_address_group_id", codec=Nullable(ID), default=None, update=False),
+)
+
 SECURITY_GROUP = ApiResource(
     name="security_group",
     collection="security-groups",
@@ -86,32 +134,7 @@ SECURITY_GROUP_RULE = ApiResource(
         ApiAttribute(
             name="security_group_id", codec=ID, required=True, update=False, sortable=True
         ),
-        ApiAttribute(name="direction", codec=DIRECTION, required=True, update=False, sortable=True),
-        ApiAttribute(
-            name="ethertype",
-            codec=choice(Ethertype, fold=True),
-            error=SecurityGroupRuleInvalidEtherType,
-            default="IPv4",
-            update=False,
-            sortable=True,
-        ),
-        ApiAttribute(
-            name="protocol",
-            codec=_PROTOCOL,
-            error=SecurityGroupRuleInvalidProtocol,
-            default=None,
-            update=False,
-            sortable=True,
-        ),
-        _port_attribute("port_range_min"),
-        _port_attribute("port_range_max"),
-        ApiAttribute(
-            name="remote_ip_prefix",
-            codec=Nullable(_PREFIX),
-            default=None,
-            update=False,
-            sortable=True,
-        ),
+        *_TRAFFIC_MATCH,
         ApiAttribute(
             name="remote_group_id",
             codec=Nullable(Either(ID, NAME)),
@@ -119,11 +142,80 @@ SECURITY_GROUP_RULE = ApiResource(
             update=False,
             note="What is no id is a group that does not exist.",
         ),
-        ApiAttribute(
-            name="remote_address_group_id", codec=Nullable(ID), default=None, update=False
-        ),
         read_only("normalized_cidr", Nullable(CIDR)),
     ),
 )
 
-SECURITY_RESOURCES = (SECURITY_GROUP, SECURITY_GROUP_RULE)
+DEFAULT_SECURITY_GROUP_RULE = ApiResource(
+    name="default_security_group_rule",
+    collection="default-security-group-rules",
+    verbs=frozenset({Verb.CREATE, Verb.SHOW, Verb.DELETE}),
+    checks={Verb.CREATE: ADMIN, Verb.SHOW: ANYBODY, Verb.DELETE: ADMIN},
+    attributes=(
+        IDENTITY,
+        DESCRIPTION,
+        *_TRAFFIC_MATCH,
+        ApiAttribute(
+            name="remote_group_id",
+            codec=Nullable(Either(ID, NAME)),
+            default=None,
+            sortable=True,
+            note="PARENT is the group that gets the rule.",
+        ),
+        ApiAttribute(name="used_in_default_sg", codec=FLAG, default=False),
+        ApiAttribute(name="used_in_non_default_sg", codec=FLAG, default=True),
+        REVISION_NUMBER,
+        *TIMES,
+    ),
+)
+
+
+def _parse_whole_prefix(raw: object) -> str:
+    """A prefix with its length; bits of hosts are cleared."""
+    prefix = CIDR.parse(raw)
+    if "/" not in str(raw):
+        raise ValueError(f"an address without prefix length: give {prefix}")
+    return str(prefix)
+
+
+_ADDRESSES = Null(Listed(Scalar(_parse_whole_prefix, str), limit=MAX_ADDRESSES), [])
+_ADDRESSES_OF = (
+    ApiAttribute(
+        name="addresses",
+        codec=Listed(CIDR, limit=MAX_ADDRESSES),
+        required=True,
+        note="An address without prefix length is that address alone.",
+    ),
+)
+
+ADDRESS_GROUP = ApiResource(
+    name="address_group",
+    collection="address-groups",
+    checks={**OWN, Verb.SHOW: f"{READER} or True:%(shared)s"},
+    tags=True,
+    attributes=(
+        *STANDARD,
+        NAMED,
+        ApiAttribute(
+            name="addresses", codec=_ADDRESSES, default=[], update=False, filterable=False
+        ),
+        read_only("shared", FLAG, filterable=True),
+    ),
+    actions=tuple(
+        ApiAction(
+            name=name,
+            attributes=_ADDRESSES_OF,
+            check=MEMBER,
+            shows=True,
+            response_key="address_group",
+        )
+        for name in ("add_addresses", "remove_addresses")
+    ),
+)
+
+SECURITY_RESOURCES = (
+    SECURITY_GROUP,
+    SECURITY_GROUP_RULE,
+    DEFAULT_SECURITY_GROUP_RULE,
+    ADDRESS_GROUP,
+)

@@ -98,6 +98,8 @@ class ApiAction:
     """The name of its policy rule; empty: the name of the action."""
     envelope: str | None = None
     """The key of its body and response; ``None``: they have no envelope."""
+    response_key: str | None = None
+    """The key of its response, for an action whose body has no envelope."""
     shows: bool = False
     """Its response is the resource, filtered by policy."""
 

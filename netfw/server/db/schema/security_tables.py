@@ -1,4 +1,4 @@
-"""Tables of security groups, their rules and address groups."""
+"""Tables of security groups, their rules, the rules of new groups, and address groups."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from netfw.server.db.schema.table_mapping import (
 )
 
 _SECURITY_GROUP = (flag_column("stateful"), flag_column("shared"))
-_SECURITY_GROUP_RULE = (
-    id_column("security_group_id", refers="security_groups"),
+_TRAFFIC_MATCH = (
     text_column("direction"),
     text_column("ethertype"),
     text_column("protocol"),
@@ -23,9 +22,23 @@ _SECURITY_GROUP_RULE = (
     id_column("remote_group_id"),
     id_column("remote_address_group_id"),
 )
+_SECURITY_GROUP_RULE = (
+    id_column("security_group_id", refers="security_groups"),
+    *_TRAFFIC_MATCH,
+)
+_DEFAULT_SECURITY_GROUP_RULE = (
+    *_TRAFFIC_MATCH,
+    flag_column("used_in_default_sg"),
+    flag_column("used_in_non_default_sg"),
+)
 _ADDRESS_GROUP = (flag_column("shared"),)
 SECURITY_TABLES = (
     mapping(Kind.SECURITY_GROUP, "security_groups", _SECURITY_GROUP),
     mapping(Kind.SECURITY_GROUP_RULE, "security_group_rules", _SECURITY_GROUP_RULE),
+    mapping(
+        Kind.DEFAULT_SECURITY_GROUP_RULE,
+        "default_security_group_rules",
+        _DEFAULT_SECURITY_GROUP_RULE,
+    ),
     mapping(Kind.ADDRESS_GROUP, "address_groups", _ADDRESS_GROUP),
 )
