@@ -20,6 +20,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from netfw.conf.api import API, GROUP
+from netfw.model.security_group import MAX_ADDRESSES
 from netfw.model.subnet_pool import MAX_PREFIXES
 from netfw.model.wire.codec import Listed
 from netfw.server.api.config import request_limits
@@ -220,8 +221,10 @@ def test_every_list_of_a_request_is_bounded() -> None:
         if (attribute.create or attribute.update) and attribute.name not in BY_OPTION
     }
     lists = {name: limits for name, limits in found.items() if limits}
-    assert {name: limits for name, limits in lists.items() if max(limits) > 64} == {
-        "subnetpool.prefixes": [MAX_PREFIXES]  # an update names all that the pool has
+    large = {name: limits for name, limits in lists.items() if max(limits) > 64}
+    assert large == {
+        "address_group.addresses": [MAX_ADDRESSES],
+        "subnetpool.prefixes": [MAX_PREFIXES],  # an update names all that the pool has
     }
     assert {"network.tags", "port.extra_dhcp_opts", "subnet.service_types"} <= lists.keys()
 
