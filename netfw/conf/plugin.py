@@ -25,6 +25,7 @@ PLUGINS = (
             "subnet_pools",
             "auto_allocate",
             "rbac",
+            "log",
             "flavors",
             "network_ip_availability",
         ],

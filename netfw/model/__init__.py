@@ -10,6 +10,7 @@ from netfw.model.binding import (
 )
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
 from netfw.model.network import Network
+from netfw.model.packet_log import LogEvent, LoggedResource, PacketLog
 from netfw.model.port import (
     AddressPair,
     DnsAssignment,
@@ -64,6 +65,7 @@ from netfw.model.values.ids import (
     FlavorId,
     FloatingIpId,
     NetworkId,
+    PacketLogId,
     PortForwardingId,
     PortId,
     QosPolicyId,
@@ -115,12 +117,16 @@ __all__ = [
     "Ipv6Mode",
     "JsonDocument",
     "Kind",
+    "LogEvent",
+    "LoggedResource",
     "Mac",
     "MinimumBandwidth",
     "MinimumPacketRate",
     "Network",
     "NetworkId",
     "NetworkType",
+    "PacketLog",
+    "PacketLogId",
     "PacketRateLimit",
     "Port",
     "PortForwarding",

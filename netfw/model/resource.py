@@ -12,6 +12,7 @@ from attrs import frozen
 from netfw.model.agent import Agent
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.network import Network
+from netfw.model.packet_log import PacketLog
 from netfw.model.port import Port
 from netfw.model.qos import QosPolicy
 from netfw.model.rbac_policy import RbacPolicy
@@ -41,6 +42,7 @@ Resource = (
     | SecurityGroupRule
     | DefaultSecurityGroupRule
     | AddressGroup
+    | PacketLog
     | QosPolicy
     | RbacPolicy
     | Trunk
@@ -65,6 +67,7 @@ class Kind(enum.StrEnum):
     SECURITY_GROUP_RULE = "security_group_rule"
     DEFAULT_SECURITY_GROUP_RULE = "default_security_group_rule"
     ADDRESS_GROUP = "address_group"
+    PACKET_LOG = "log"
     QOS_POLICY = "policy"
     RBAC_POLICY = "rbac_policy"
     TRUNK = "trunk"
@@ -86,6 +89,7 @@ KINDS: Mapping[type[Resource], Kind] = MappingProxyType(
         SecurityGroupRule: Kind.SECURITY_GROUP_RULE,
         DefaultSecurityGroupRule: Kind.DEFAULT_SECURITY_GROUP_RULE,
         AddressGroup: Kind.ADDRESS_GROUP,
+        PacketLog: Kind.PACKET_LOG,
         QosPolicy: Kind.QOS_POLICY,
         RbacPolicy: Kind.RBAC_POLICY,
         Trunk: Kind.TRUNK,

@@ -12,7 +12,7 @@ that is only a member of a group brings nothing.  Roles keep the graph free of c
                                                        -> address group
                               -> QoS policy, trunk -> its ports SEEN
               -> subnet DISTRIBUTED -> router DISTRIBUTED -> its networks SEEN
-              -> agents with a tunnel address or a routing MAC address
+              -> agents with a tunnel address or a routing MAC address, enabled packet logs
     Root(POPULATION) -> network PEERS -> ports SEEN
               -> subnet DISTRIBUTED_PEERS -> router DISTRIBUTED_PEERS -> its networks PEERS
     Root(DHCP) -> network SERVED -> subnets, ports SERVED
@@ -50,6 +50,7 @@ from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.agent import Agent
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.network import Network
+from netfw.model.packet_log import PacketLog
 from netfw.model.port import Port
 from netfw.model.qos import QosPolicy
 from netfw.model.rbac_policy import RbacPolicy
@@ -220,8 +221,8 @@ def _edges(item: Resource) -> Iterator[Edge]:
         case PortForwarding():
             floating = Ref(Kind.FLOATING_IP, item.floating_ip_id)
             yield ResourceRole(floating, Role.FORWARDING), ResourceRole(ref(item), Role.SEEN)
-        case Agent():
-            if is_known_everywhere(item.configurations.content()):
+        case Agent() | PacketLog():
+            if _is_seen_everywhere(item):
                 yield AgentRoot(Service.L2, EVERYWHERE), ResourceRole(ref(item), Role.SEEN)
         case (
             SecurityGroup()
@@ -235,6 +236,12 @@ def _edges(item: Resource) -> Iterator[Edge]:
             pass  # only the target of references, or read by the server alone
         case _:
             assert_never(item)
+
+
+def _is_seen_everywhere(item: Agent | PacketLog) -> bool:
+    if isinstance(item, PacketLog):
+        return item.enabled
+    return is_known_everywhere(item.configurations.content())
 
 
 def _port_edges(port: Port) -> Iterator[Edge]:

@@ -38,8 +38,10 @@ from netfw.drivers.values.switch_values import (
 )
 from netfw.model.agent import Agent
 from netfw.model.network import Network
+from netfw.model.packet_log import PacketLog
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
+from netfw.model.security_group import SecurityGroupRule
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.model.trunk import Trunk
@@ -225,6 +227,20 @@ class DesiredSwitch:
                 networks.add(resource.network_id)
             case Trunk():
                 ports.update(ports_of(resource))
+            case PacketLog():
+                ports.update(self._logged_ports(resource))
+            case SecurityGroupRule() if self._index.is_logging():
+                group = Ref(Kind.SECURITY_GROUP, resource.security_group_id)
+                ports.update(self._users.get(group, ()))
+
+    def _logged_ports(self, log: PacketLog) -> Set[PortId]:
+        """Return the ports here that *log* may be for, enabled or not."""
+        if log.target_id is not None:
+            return self._decisions.keys() & {log.target_id}
+        if log.resource_id is not None:
+            return self._users.get(Ref(Kind.SECURITY_GROUP, log.resource_id), frozenset())
+        ports = ((id, self.port(id)) for id in self._decisions)
+        return {id for id, port in ports if port and port.project_id == log.project_id}
 
     def _update_peers(self, change: ResourceChange) -> set[NetworkId]:
         """Update other hosts and routers; return the networks that this may concern."""

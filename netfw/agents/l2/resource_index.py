@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import cast
 
 from netfw.agents.common.resource_index import ResourceIndex
 from netfw.agents.l2.distributed_routers import is_interface
 from netfw.agents.l2.host_context import segments_of
 from netfw.model.network import Network
+from netfw.model.packet_log import PacketLog
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.security_group import SecurityGroupRule
@@ -45,6 +46,7 @@ class L2ResourceIndex(ResourceIndex):
             Port, lambda port: (port.network_id,) if _is_dhcp_port(port) else ()
         )
         self._trunks = self.declare(Trunk, ports_of)
+        self._logs = self.declare(PacketLog, _logged)
         self._rules = self.declare(SecurityGroupRule, lambda rule: (rule.security_group_id,))
 
     def home_port(self, id: PortId) -> Port | None:
@@ -114,12 +116,33 @@ class L2ResourceIndex(ResourceIndex):
                 *self._subnets.refs(port.network_id),
                 *self._dhcp_ports.refs(port.network_id),
                 *self._trunks.refs(port.id),
+                *self._logging_refs(port),
             }
         )
+
+    def is_logging(self) -> bool:
+        """Return whether there is a packet log that may be for ports of this host."""
+        return any(True for _ in self._logs)
+
+    def _logging_refs(self, port: Port) -> Iterator[Ref]:
+        """Yield the packet logs of a port, and the rules that explain what is logged."""
+        keys: tuple[Hashable, ...] = (port.id, *port.security_groups, port.project_id)
+        named = (ref for key in keys for ref in self._logs.refs(key))
+        logs = [ref for ref in named if cast(PacketLog, self[ref]).is_for(port)]
+        yield from logs
+        for group in port.security_groups if logs else ():
+            yield from self._rules.refs(group)
 
 
 def _is_dhcp_port(port: Port) -> bool:
     return is_distributed_dhcp(port.device_owner, port.device_id)
+
+
+def _logged(log: PacketLog) -> tuple[Hashable, ...]:
+    """Return what a packet log is for: a port, a group, or all ports of a project."""
+    if not log.enabled:
+        return ()
+    return (log.target_id or log.resource_id or log.project_id,)
 
 
 def ports_of(trunk: Trunk) -> tuple[PortId, ...]:

@@ -1,9 +1,10 @@
-"""Security groups, address groups, QoS and RBAC policies as the API writes them."""
+"""Groups, packet logs, QoS and RBAC policies as the API writes them."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
+from netfw.model.packet_log import LogEvent, LoggedResource, PacketLog
 from netfw.model.qos import (
     AnyDirection,
     BandwidthLimit,
@@ -85,6 +86,18 @@ ADDRESS_GROUP = ObjectCodec(
         *NAMED,
         Attribute("addresses", Listed(PREFIX, frozenset, limit=MAX_ADDRESSES)),
         Attribute("shared", BOOLEAN),
+    ),
+)
+PACKET_LOG = ObjectCodec(
+    PacketLog,
+    (
+        IDENTITY,
+        *NAMED,
+        Attribute("resource_type", choice(LoggedResource)),
+        Attribute("resource_id", Nullable(ID)),
+        Attribute("target_id", Nullable(ID)),
+        Attribute("event", choice(LogEvent)),
+        Attribute("enabled", BOOLEAN),
     ),
 )
 QOS_RULE = Tagged(

@@ -43,7 +43,7 @@ def describe_api(
         {
             "name": resource.singular,
             "collection": resource.plural,
-            "links": [{"rel": "self", "href": f"{url}/{resource.collection}"}],
+            "links": [{"rel": "self", "href": f"{url}/{resource.path}"}],
         }
         for resource in registry.resources
         if resource.parent is None and resource.listed and Verb.SHOW in resource.verbs

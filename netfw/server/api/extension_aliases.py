@@ -65,6 +65,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("l3-ha", "Routers on several hosts", "router.ha"),
     ("l3-flavors", "Flavors of routers", "flavor"),
     ("l3_agent_scheduler", "L3 agents of routers", "l3_router"),
+    ("logging", "Packet logs", "log"),
     ("multi-provider", "Networks with several segments", "network.segments"),
     ("net-mtu", "MTU of networks", "network.mtu"),
     ("net-mtu-writable", "MTU of networks can be chosen", "network.mtu"),

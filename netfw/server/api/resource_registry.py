@@ -90,7 +90,7 @@ def _whose(resource: ApiResource) -> str:
 def _refuse_collisions(resources: Iterable[ApiResource]) -> None:
     taken: dict[tuple[str, ...], ApiResource] = {}
     for each in resources:
-        url = ("the URL", each.parent or "", each.collection)
+        url = ("the URL", each.parent or "", each.path)
         for key in (url, ("the name", each.name)):
             other = taken.setdefault(key, each)
             if other is not each:

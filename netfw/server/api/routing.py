@@ -80,7 +80,8 @@ class Routes:
     def __init__(self, resources: Iterable[ApiResource]) -> None:
         every = tuple(resources)
         names = {each.name: each for each in every}
-        self._top = {each.collection: each for each in every if each.parent is None}
+        self._top = {(each.prefix, each.collection): each for each in every if each.parent is None}
+        self._prefixes = frozenset(prefix for prefix, _ in self._top if prefix)
         self._sub = {(each.parent, each.collection): each for each in every if each.parent in names}
         self._actions = {
             (each.name, action.name): action for each in every for action in each.actions
@@ -92,8 +93,9 @@ class Routes:
         :raises HttpError: the path names no resource.
         """
         parts = (*parts[:-1], parts[-1].removesuffix(".json"))
-        resource = self._top.get(parts[0])
-        route = None if resource is None else self._find_below(resource, None, parts[1:])
+        prefix, rest = ("", parts) if parts[0] not in self._prefixes else (parts[0], parts[1:])
+        resource = self._top.get((prefix, rest[0])) if rest else None
+        route = None if resource is None else self._find_below(resource, None, rest[1:])
         if route is None:
             raise _not_found(parts)
         return route

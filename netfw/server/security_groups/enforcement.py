@@ -69,6 +69,12 @@ def _check(unit: UnitOfWork, needed: Iterable[FirewallCapability]) -> None:
 
 def _live_firewalls(unit: UnitOfWork) -> Iterator[frozenset[str] | None]:
     """Yield the capabilities of each live firewall; ``None`` for an L2 agent that reports none."""
+    for agent in live_l2_agents(unit):
+        yield from _reported(agent["configurations"])
+
+
+def live_l2_agents(unit: UnitOfWork) -> Iterator[Mapping[str, Any]]:
+    """Yield each L2 agent that is alive, as the API shows it."""
     longest = unit.context.settings.agent_down_time
     silences = unit.tx.heartbeats.silent_for()
     live = sorted(id for id, silence in silences.items() if silence <= longest)
@@ -76,7 +82,7 @@ def _live_firewalls(unit: UnitOfWork) -> Iterator[frozenset[str] | None]:
         refs = [Ref(Kind.AGENT, id) for id in live[at : at + _AT_ONCE]]
         for row in unit.tx.resources.present(refs):
             if agent_service(row.body["agent_type"]) is Service.L2:
-                yield from _reported(row.body["configurations"])
+                yield row.body
 
 
 def _reported(configurations: Mapping[str, Any]) -> Iterator[frozenset[str] | None]:

@@ -45,6 +45,7 @@ SECTIONS: Final[Mapping[str, Kind]] = MappingProxyType(
         "security_groups": Kind.SECURITY_GROUP,
         "security_group_rules": Kind.SECURITY_GROUP_RULE,
         "address_groups": Kind.ADDRESS_GROUP,
+        "logs": Kind.PACKET_LOG,
         "qos_policies": Kind.QOS_POLICY,
         "routers": Kind.ROUTER,
         "floatingips": Kind.FLOATING_IP,
@@ -100,6 +101,10 @@ REFERENCES: Final[Mapping[Kind, tuple[Reference, ...]]] = MappingProxyType(
             Reference("security_group_id", Kind.SECURITY_GROUP),
             Reference("remote_group_id", Kind.SECURITY_GROUP),
             Reference("remote_address_group_id", Kind.ADDRESS_GROUP),
+        ),
+        Kind.PACKET_LOG: (
+            Reference("resource_id", Kind.SECURITY_GROUP),
+            Reference("target_id", Kind.PORT),
         ),
         Kind.ROUTER: (
             Reference("external_gateway_info.network_id", Kind.NETWORK),

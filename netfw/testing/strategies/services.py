@@ -20,8 +20,10 @@ from netfw.model import (
     ExternalGateway,
     FloatingIp,
     ForwardedProtocol,
+    LogEvent,
     MinimumBandwidth,
     MinimumPacketRate,
+    PacketLog,
     PacketRateLimit,
     PortForwarding,
     PortRange,
@@ -234,6 +236,20 @@ def address_groups() -> SearchStrategy[AddressGroup]:
     """Draw sets of prefixes of both families."""
     members = st.frozensets(prefixes(), max_size=4)
     return instances(AddressGroup, named(), id=ids, addresses=members, shared=booleans)
+
+
+@cache
+def packet_logs() -> SearchStrategy[PacketLog]:
+    """Draw packet logs of a group, of a port, of both and of a project."""
+    return instances(
+        PacketLog,
+        named(),
+        id=ids,
+        resource_id=maybe(ids),
+        target_id=maybe(ids),
+        event=st.sampled_from(LogEvent),
+        enabled=booleans,
+    )
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Security groups, their rules, the rules of new groups, and address groups."""
+"""Security groups, their rules, the rules of new groups, address groups and packet logs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from netfw.errors.security_groups import (
     SecurityGroupRuleInvalidEtherType,
     SecurityGroupRuleInvalidProtocol,
 )
+from netfw.model.packet_log import LogEvent
 from netfw.model.security_group import MAX_ADDRESSES, Ethertype
 from netfw.model.wire.codec import Listed, Nullable, Scalar
 from netfw.model.wire.common import DIRECTION
@@ -213,9 +214,41 @@ ADDRESS_GROUP = ApiResource(
     ),
 )
 
+PACKET_LOG = ApiResource(
+    name="log",
+    prefix="log",
+    collection="logs",
+    checks=dict.fromkeys(Verb, ADMIN),
+    attributes=(
+        *STANDARD,
+        NAMED,
+        ApiAttribute(name="resource_type", codec=NAME, required=True, update=False, sortable=True),
+        ApiAttribute(
+            name="resource_id", codec=Nullable(ID), default=None, update=False, sortable=True
+        ),
+        ApiAttribute(
+            name="target_id", codec=Nullable(ID), default=None, update=False, sortable=True
+        ),
+        ApiAttribute(name="event", codec=choice(LogEvent), default="ALL", update=False),
+        ApiAttribute(name="enabled", codec=FLAG, default=True, sortable=True),
+    ),
+)
+LOGGABLE_RESOURCE = ApiResource(
+    name="loggable_resource",
+    prefix="log",
+    collection="loggable-resources",
+    verbs=frozenset({Verb.SHOW}),
+    member_shown=False,
+    checks={Verb.SHOW: ADMIN},
+    identity="type",
+    attributes=(read_only("type", NAME, filterable=True),),
+)
+
 SECURITY_RESOURCES = (
     SECURITY_GROUP,
     SECURITY_GROUP_RULE,
     DEFAULT_SECURITY_GROUP_RULE,
     ADDRESS_GROUP,
+    PACKET_LOG,
+    LOGGABLE_RESOURCE,
 )

@@ -118,6 +118,8 @@ class ApiResource:
     """The name in policy rules; by default the name."""
     collection: str
     """The collection in the URL."""
+    prefix: str = ""
+    """The part of the URL before the collection: ``/v2.0/<prefix>/<collection>``; empty: none."""
     singular: str = field()
     """The key of one resource in a body; by default the name."""
     plural: str = field()
@@ -176,6 +178,11 @@ class ApiResource:
             raise ValueError(f"{self.name} declares {', '.join(twice)} twice")
         if bool(self.parent) != bool(self.parent_attribute):
             raise ValueError(f"{self.name}: a parent, and the attribute with its id, go together")
+
+    @property
+    def path(self) -> str:
+        """The collection with its prefix."""
+        return f"{self.prefix}/{self.collection}" if self.prefix else self.collection
 
     def check(self, verb: Verb) -> str:
         """Return the check of *verb*."""

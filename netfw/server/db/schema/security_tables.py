@@ -1,4 +1,4 @@
-"""Tables of security groups, their rules, the rules of new groups, and address groups."""
+"""Tables of security groups, rules, rules of new groups, address groups and packet logs."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ _DEFAULT_SECURITY_GROUP_RULE = (
     flag_column("used_in_non_default_sg"),
 )
 _ADDRESS_GROUP = (flag_column("shared"),)
+_PACKET_LOG = (
+    text_column("resource_type"),
+    id_column("resource_id"),
+    id_column("target_id"),
+    text_column("event"),
+    flag_column("enabled"),
+)
 SECURITY_TABLES = (
     mapping(Kind.SECURITY_GROUP, "security_groups", _SECURITY_GROUP),
     mapping(Kind.SECURITY_GROUP_RULE, "security_group_rules", _SECURITY_GROUP_RULE),
@@ -41,4 +48,5 @@ SECURITY_TABLES = (
         _DEFAULT_SECURITY_GROUP_RULE,
     ),
     mapping(Kind.ADDRESS_GROUP, "address_groups", _ADDRESS_GROUP),
+    mapping(Kind.PACKET_LOG, "packet_logs", _PACKET_LOG),
 )

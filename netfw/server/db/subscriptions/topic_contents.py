@@ -144,6 +144,8 @@ SELECT_CHANGED_TOPICS: Final = (
 
 
 SELECT_AGENTS: Final = select(STORED[Kind.AGENT].table.c.id, STORED[Kind.AGENT].table.c.body)
+PACKET_LOGS: Final = STORED[Kind.PACKET_LOG].table.c
+SELECT_PACKET_LOGS: Final = select(PACKET_LOGS.id).where(PACKET_LOGS.enabled.is_(True))
 
 
 @lru_cache(maxsize=4096)
@@ -213,6 +215,8 @@ class Topics:
         for row in self._connection.execute(SELECT_AGENTS):
             if _is_known_everywhere(row.body):
                 yield Ref(Kind.AGENT, UUID(row.id))
+        for id in self._connection.execute(SELECT_PACKET_LOGS).scalars():
+            yield Ref(Kind.PACKET_LOG, UUID(id))
 
 
 def _combined(rows: Iterable[Any]) -> tuple[TopicSubscription, ...]:

@@ -22,6 +22,7 @@ from netfw.model.agent import Agent
 from netfw.model.binding import Binding
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
 from netfw.model.network import Network
+from netfw.model.packet_log import PacketLog
 from netfw.model.port import FixedIp, Port
 from netfw.model.qos import QosPolicy
 from netfw.model.resource import Kind, Ref, ref
@@ -47,6 +48,7 @@ from netfw.model.values.ids import (
     AgentId,
     FloatingIpId,
     NetworkId,
+    PacketLogId,
     PortForwardingId,
     PortId,
     QosPolicyId,
@@ -93,6 +95,7 @@ PORT_IDS = (*_ids(PortId, 4), *_ids(PortId, 5))
 GROUPS = _ids(SecurityGroupId, 6)
 RULES = _ids(SecurityGroupRuleId, 7)
 ADDRESS_GROUPS = _ids(AddressGroupId, 8)
+LOGS = _ids(PacketLogId, 19)
 POLICIES = _ids(QosPolicyId, 9)
 TRUNKS = _ids(TrunkId, 10)
 ROUTERS = _ids(RouterId, 11)
@@ -170,6 +173,8 @@ def _groups() -> Iterator[Item]:
         yield SecurityGroup(id=group, name=name)
     for addresses, name in product(ADDRESS_GROUPS, NAMES):
         yield AddressGroup(id=addresses, name=name)
+    for log, logged, enabled in product(LOGS, (None, GROUPS[0]), (True, False)):
+        yield PacketLog(id=log, resource_id=logged, enabled=enabled)
     for rule, group, number in product(RULES, GROUPS, (0, 1)):
         yield SecurityGroupRule(
             id=rule,

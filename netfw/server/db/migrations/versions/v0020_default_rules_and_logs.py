@@ -1,4 +1,4 @@
-"""Default security group rules, with the four rules that new groups had until now."""
+"""Packet logs, and default security group rules with those that groups had until now."""
 
 from __future__ import annotations
 
@@ -19,22 +19,19 @@ branch_labels = None
 depends_on = None
 
 NAME = "default_security_group_rules"
-INDEXES = (["project_id", "id"], ["name"], ["remote_group_id"], ["remote_address_group_id"])
+LOGS = "packet_logs"
+INDEXES = {
+    NAME: (["project_id", "id"], ["name"], ["remote_group_id"], ["remote_address_group_id"]),
+    LOGS: (["project_id", "id"], ["name"], ["resource_id"], ["target_id"]),
+}
 SEEDS = (("egress", None, True), ("ingress", "PARENT", False))
 """Direction, remote group, and whether groups other than the default groups have it."""
 
 
 def upgrade() -> None:
-    """Create the table with its indexes and first rows."""
-    table = op.create_table(
+    """Create the tables with their indexes, and the first default rules."""
+    rules = _create(
         NAME,
-        sa.Column("id", word(), nullable=False),
-        sa.Column("project_id", text()),
-        sa.Column("name", text()),
-        sa.Column("description", text()),
-        sa.Column("revision_number", number()),
-        sa.Column("created_at", word()),
-        sa.Column("updated_at", word()),
         sa.Column("direction", text()),
         sa.Column("ethertype", text()),
         sa.Column("protocol", text()),
@@ -45,14 +42,38 @@ def upgrade() -> None:
         sa.Column("remote_address_group_id", word()),
         sa.Column("used_in_default_sg", sa.Boolean(create_constraint=False)),
         sa.Column("used_in_non_default_sg", sa.Boolean(create_constraint=False)),
+    )
+    op.bulk_insert(rules, list(_first_rows()))
+    _create(
+        LOGS,
+        sa.Column("resource_type", text()),
+        sa.Column("resource_id", word()),
+        sa.Column("target_id", word()),
+        sa.Column("event", text()),
+        sa.Column("enabled", sa.Boolean(create_constraint=False)),
+    )
+
+
+def _create(name: str, *columns: sa.Column[Any]) -> sa.Table:
+    """Create a table of resources with *columns*."""
+    table = op.create_table(
+        name,
+        sa.Column("id", word(), nullable=False),
+        sa.Column("project_id", text()),
+        sa.Column("name", text()),
+        sa.Column("description", text()),
+        sa.Column("revision_number", number()),
+        sa.Column("created_at", word()),
+        sa.Column("updated_at", word()),
+        *columns,
         sa.Column("body", document(), nullable=False),
         sa.Column("extra", document(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=f"pk_{NAME}"),
+        sa.PrimaryKeyConstraint("id", name=f"pk_{name}"),
         **TABLE_OPTIONS,
     )
-    for columns in INDEXES:
-        op.create_index(f"ix_{NAME}_{'_'.join(columns)}", NAME, columns)
-    op.bulk_insert(table, list(_first_rows()))
+    for indexed in INDEXES[name]:
+        op.create_index(f"ix_{name}_{'_'.join(indexed)}", name, indexed)
+    return table
 
 
 def _first_rows() -> Iterator[dict[str, Any]]:
@@ -82,5 +103,6 @@ def _first_rows() -> Iterator[dict[str, Any]]:
 
 
 def downgrade() -> None:
-    """Drop the table with its rows."""
+    """Drop the tables with their rows."""
+    op.drop_table(LOGS)
     op.drop_table(NAME)
