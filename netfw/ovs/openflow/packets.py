@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from struct import Struct, error
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from netfw.errors import BackendUnavailable
@@ -22,7 +23,8 @@ _FORMAT_PACKET_IN2: Final = 2
 _PROPERTY: Final = Struct("!HH")
 _PACKET, _METADATA, _USERDATA = 0, 6, 7
 _FIELD: Final = Struct("!HBB")
-_OXM_BASIC, _NXM_BASIC = 0x8000, 0x0000
+_OXM_BASIC, _NXM_BASIC, _NXM_NICIRA = 0x8000, 0x0000, 0x0001
+_REGISTERS, _CT_STATE = 16, 105
 _PACKET_OUT: Final = Struct("!IIH6x")
 _WHOLE: Final = 0xFFFF
 _NO_BUFFER: Final = 0xFFFFFFFF
@@ -35,6 +37,9 @@ class PacketIn(NamedTuple):
     data: bytes
     userdata: bytes
     """The bytes that the flow adds."""
+    registers: Mapping[int, int] = MappingProxyType({})
+    """Registers that are not zero."""
+    ct_state: int = 0
 
 
 def request_packets(xid: int, controller_id: int) -> bytes:
@@ -67,12 +72,24 @@ def read_packet_in(message: Message) -> PacketIn | None:
         return None
     try:
         parts = dict(_properties(data))
-        in_port = next(_in_ports(parts.get(_METADATA, b"")), None)
+        fields = dict(_fields(parts.get(_METADATA, b"")))
     except error:
         return None
+    in_port = fields.get((_OXM_BASIC, 0), fields.get((_NXM_BASIC, 0)))
     if in_port is None or _PACKET not in parts:
         return None
-    return PacketIn(in_port, parts[_PACKET], parts.get(_USERDATA, b""))
+    registers = {
+        number: value
+        for (oxm_class, number), value in fields.items()
+        if oxm_class == _NXM_NICIRA and number < _REGISTERS
+    }
+    return PacketIn(
+        in_port,
+        parts[_PACKET],
+        parts.get(_USERDATA, b""),
+        registers,
+        fields.get((_NXM_NICIRA, _CT_STATE), 0),
+    )
 
 
 class PacketConnection:
@@ -132,12 +149,12 @@ def _properties(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += length + -length % 8
 
 
-def _in_ports(fields: bytes) -> Iterator[int]:
-    """Yield the port that a packet came in by, from the fields beside it."""
+def _fields(fields: bytes) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield class, number and value of each field beside a packet that has no mask."""
     at = 0
     while at + _FIELD.size <= len(fields):
         oxm_class, number, length = _FIELD.unpack_from(fields, at)
         at += _FIELD.size
-        if number == 0 and oxm_class in (_OXM_BASIC, _NXM_BASIC):
-            yield int.from_bytes(fields[at : at + length], "big")
+        if not number & 1:
+            yield (oxm_class, number >> 1), int.from_bytes(fields[at : at + length], "big")
         at += length

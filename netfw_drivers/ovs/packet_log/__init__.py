@@ -1,0 +1,1 @@
+"""Packet logs: the decisions of the firewall, one line for each packet."""

@@ -1,0 +1,122 @@
+"""PacketLogExtension: logs the decisions of a firewall that filters inside the switch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Self
+
+from oslo_config import cfg
+
+from netfw import flows as of
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.l2_extension import ExtendedPort, L2Extension
+from netfw.drivers.values.events import Sink
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.switch_contribution import SwitchContribution
+from netfw.errors import ConfigError
+from netfw.model.packet_log import PacketLog
+from netfw.model.security_group import SecurityGroup, SecurityGroupRule
+from netfw.model.values.ids import PortId
+from netfw_drivers.ovs.common.options import SHARED_OPTIONS, openflow_directory
+from netfw_drivers.ovs.packet_log.plan.flows import TABLES, port_flows
+from netfw_drivers.ovs.packet_log.writer import PACKETS, PacketLogWriter, file_logger
+
+NAME: Final = "packet_log"
+
+
+class PacketLogExtension(L2Extension):
+    """Logs packets of the ports that packet logs are for.
+
+    A flow of the port sends the packet to the agent, together with the rules of the port's groups;
+    the agent writes one line with the port, the groups, and the rule that allows it or the reason
+    why none does.  A meter limits the packets of each port.
+    """
+
+    VERSION: ClassVar[int] = 2
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
+        *SHARED_OPTIONS,
+        cfg.IntOpt(
+            "packet_log_rate",
+            default=10,
+            min=1,
+            max=1000,
+            help="Packets of each port that are logged in a second.",
+        ),
+        cfg.IntOpt(
+            "packet_log_burst",
+            default=25,
+            min=1,
+            max=1000,
+            help="Packets of each port that are logged at once.",
+        ),
+        cfg.StrOpt(
+            "packet_log_file",
+            default="",
+            help="File with one line for each logged packet.  Empty: the agent's own log.",
+        ),
+        cfg.IntOpt(
+            "packet_log_file_size",
+            default=100 * 1024 * 1024,
+            min=1024,
+            help="Octets after which a new file is begun.",
+        ),
+        cfg.IntOpt(
+            "packet_log_file_count",
+            default=5,
+            min=1,
+            help="Older files that are kept; the oldest one is deleted.",
+        ),
+    )
+
+    def __init__(
+        self, target: str, timeout: float, logger: logging.Logger, *, rate: int, burst: int
+    ) -> None:
+        self._target, self._timeout, self._logger = target, timeout, logger
+        self._rate, self._burst = rate, burst
+        self._writer: PacketLogWriter | None = None
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
+        target = f"unix:{openflow_directory(options)}/{options['integration_bridge']}.mgmt"
+        logger, path = PACKETS, options["packet_log_file"]
+        if path:
+            size, count = options["packet_log_file_size"], options["packet_log_file_count"]
+            try:
+                logger = file_logger(path, size, count)
+            except OSError as exc:
+                raise ConfigError(f"packet_log_file: {exc}") from exc
+        rate, burst = options["packet_log_rate"], options["packet_log_burst"]
+        return cls(target, options["ovsdb_timeout"], logger, rate=rate, burst=burst)
+
+    def describe(self) -> DriverInfo[Capability]:
+        return DriverInfo(NAME)
+
+    def grant_request(self) -> GrantRequest:
+        return GrantRequest(owner=NAME, tables=TABLES, meters=1)
+
+    def contribute(
+        self, key: PortId, value: ExtendedPort, grant: Grant
+    ) -> SwitchContribution | None:
+        ofport, related = value.device.ofport, value.related
+        logs = [each for each in related if isinstance(each, PacketLog) and each.is_for(value.port)]
+        if not logs or ofport is None:
+            return None
+        rules = (each for each in related if isinstance(each, SecurityGroupRule))
+        groups = (each for each in related if isinstance(each, SecurityGroup))
+        limit = of.PacketLimit(grant.meters[0] + ofport, self._rate, self._burst)
+        stateless = not all(group.stateful for group in groups)
+        flows = port_flows(
+            value.port, ofport, logs, rules, limit=limit, grant=grant, stateless=stateless
+        )
+        return SwitchContribution(owner=grant.owner, flows=tuple(flows))
+
+    def watch(self, sink: Sink) -> None:
+        """Start to write; nothing is announced, since flows follow from the views alone."""
+        if self._writer is None:
+            self._writer = PacketLogWriter(self._target, self._logger, timeout=self._timeout)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

@@ -1,0 +1,1 @@
+"""Decisions of the packet log.  Pure."""

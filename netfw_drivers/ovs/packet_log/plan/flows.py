@@ -1,0 +1,70 @@
+"""Flows that send packets of logged ports to the agent.  Pure.
+
+Dropped packets are read where they end.  Of accepted packets the first one of a connection is
+logged; in stateless groups, which have no connections, each one.  The meter of the port limits
+both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from netfw import flows as of
+from netfw.drivers.values.pipeline_grant import Grant, PipelineHook, TableRequest
+from netfw.model.packet_log import LogEvent, PacketLog
+from netfw.model.port import Port
+from netfw.model.security_group import Direction, SecurityGroupRule
+from netfw_drivers.ovs.packet_log.plan.subject import encode_subject, make_subject
+from netfw_drivers.ovs.pipeline.tables import PORT, TARGET
+
+TABLES: Final = (
+    TableRequest(name="dropped", hook=PipelineHook.DROPPED),
+    TableRequest(name="sent", hook=PipelineHook.SENT),
+    TableRequest(name="received", hook=PipelineHook.RECEIVED),
+)
+CONTROLLER_ID: Final = 0x6C67
+"""The number under which the agent receives packets to log, and no other controller does."""
+MAX_LENGTH: Final = 160
+"""Octets of a packet that are sent to the agent: all headers."""
+_PRIORITY: Final = 100
+_FIRST: Final = (of.ct_state("+new+trk"),)
+_UNTRACKED: Final = (of.ct_state("-trk") & of.ipv4(), of.ct_state("-trk") & of.ipv6())
+
+
+def port_flows(
+    port: Port,
+    ofport: int,
+    logs: Iterable[PacketLog],
+    rules: Iterable[SecurityGroupRule],
+    *,
+    limit: of.PacketLimit,
+    grant: Grant,
+    stateless: bool,
+) -> Iterator[of.Flow]:
+    """Yield the flows of a logged port; *stateless*: one of its groups is."""
+    every, known = tuple(logs), tuple(rules)
+    here, there = PORT.is_(ofport) & TARGET.is_(0), TARGET.is_(ofport)
+    accepted = (*_FIRST, *_UNTRACKED) if stateless else _FIRST
+    for action, direction, table, matches in (
+        (LogEvent.DROP, Direction.EGRESS, "dropped", (here,)),
+        (LogEvent.DROP, Direction.INGRESS, "dropped", (there,)),
+        (LogEvent.ACCEPT, Direction.EGRESS, "sent", [here & each for each in accepted]),
+        (LogEvent.ACCEPT, Direction.INGRESS, "received", [there & each for each in accepted]),
+    ):
+        if not any(log.event.includes(action) for log in every):
+            continue
+        userdata = encode_subject(make_subject(port, every, known, action, direction))
+        to_agent = of.controller(
+            MAX_LENGTH, controller_id=CONTROLLER_ID, userdata=userdata, limit=limit
+        )
+        then = grant.tables[table].then
+        onward = () if then is None else (of.goto(then),)
+        for match in matches:
+            yield of.Flow(
+                table=grant.tables[table].number,
+                priority=_PRIORITY,
+                match=match,
+                actions=(to_agent, *onward),
+                cookie=grant.cookie,
+            )
