@@ -16,7 +16,7 @@ from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.errors import ConfigError
 from netfw.model.packet_log import PacketLog
-from netfw.model.security_group import SecurityGroup, SecurityGroupRule
+from netfw.model.security_group import SecurityGroupRule
 from netfw.model.values.ids import PortId
 from netfw_drivers.ovs.common.options import SHARED_OPTIONS, openflow_directory
 from netfw_drivers.ovs.packet_log.plan.flows import TABLES, port_flows
@@ -37,32 +37,32 @@ class PacketLogExtension(L2Extension):
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         *SHARED_OPTIONS,
         cfg.IntOpt(
-            "packet_log_rate",
+            "rate",
             default=10,
             min=1,
             max=1000,
             help="Packets of each port that are logged in a second.",
         ),
         cfg.IntOpt(
-            "packet_log_burst",
+            "burst",
             default=25,
             min=1,
             max=1000,
             help="Packets of each port that are logged at once.",
         ),
         cfg.StrOpt(
-            "packet_log_file",
+            "path",
             default="",
             help="File with one line for each logged packet.  Empty: the agent's own log.",
         ),
         cfg.IntOpt(
-            "packet_log_file_size",
+            "file_size",
             default=100 * 1024 * 1024,
             min=1024,
             help="Octets after which a new file is begun.",
         ),
         cfg.IntOpt(
-            "packet_log_file_count",
+            "file_count",
             default=5,
             min=1,
             help="Older files that are kept; the oldest one is deleted.",
@@ -79,14 +79,14 @@ class PacketLogExtension(L2Extension):
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         target = f"unix:{openflow_directory(options)}/{options['integration_bridge']}.mgmt"
-        logger, path = PACKETS, options["packet_log_file"]
+        logger, path = PACKETS, options["path"]
         if path:
-            size, count = options["packet_log_file_size"], options["packet_log_file_count"]
+            size, count = options["file_size"], options["file_count"]
             try:
                 logger = file_logger(path, size, count)
             except OSError as exc:
-                raise ConfigError(f"packet_log_file: {exc}") from exc
-        rate, burst = options["packet_log_rate"], options["packet_log_burst"]
+                raise ConfigError(f"path of the packet log: {exc}") from exc
+        rate, burst = options["rate"], options["burst"]
         return cls(target, options["ovsdb_timeout"], logger, rate=rate, burst=burst)
 
     def describe(self) -> DriverInfo[Capability]:
@@ -103,12 +103,8 @@ class PacketLogExtension(L2Extension):
         if not logs or ofport is None:
             return None
         rules = (each for each in related if isinstance(each, SecurityGroupRule))
-        groups = (each for each in related if isinstance(each, SecurityGroup))
         limit = of.PacketLimit(grant.meters[0] + ofport, self._rate, self._burst)
-        stateless = not all(group.stateful for group in groups)
-        flows = port_flows(
-            value.port, ofport, logs, rules, limit=limit, grant=grant, stateless=stateless
-        )
+        flows = port_flows(value.port, ofport, logs, rules, limit=limit, grant=grant)
         return SwitchContribution(owner=grant.owner, flows=tuple(flows))
 
     def watch(self, sink: Sink) -> None:

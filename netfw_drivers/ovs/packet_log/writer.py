@@ -10,7 +10,11 @@ from logging.handlers import RotatingFileHandler
 from typing import Final
 
 from netfw.ovs.openflow.packets import PacketConnection, PacketIn
-from netfw_drivers.ovs.packet_log.plan.explanation import PacketState, render_line
+from netfw_drivers.ovs.packet_log.plan.explanation import (
+    PacketState,
+    passes_without_rule,
+    render_line,
+)
 from netfw_drivers.ovs.packet_log.plan.flows import CONTROLLER_ID
 from netfw_drivers.ovs.packet_log.plan.frames import parse_frame
 from netfw_drivers.ovs.packet_log.plan.subject import decode_subject
@@ -30,7 +34,9 @@ def file_logger(path: str, size: int, count: int) -> logging.Logger:
 
     :raises OSError: the file cannot be written.
     """
-    handler = RotatingFileHandler(path, maxBytes=size, backupCount=count)
+    with open(path, "ab"):  # so that a wrong path is noticed now
+        pass
+    handler = RotatingFileHandler(path, maxBytes=size, backupCount=count, delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logger = logging.Logger("netfw.packets.file", logging.INFO)
     logger.addHandler(handler)
@@ -38,9 +44,12 @@ def file_logger(path: str, size: int, count: int) -> logging.Logger:
 
 
 def packet_line(packet: PacketIn) -> str | None:
-    """Return the line of *packet*; ``None``: it is not a packet of a log."""
+    """Return the line of *packet*; ``None``: no log is for it.
+
+    Packets that pass without a rule (address configuration, neighbour discovery) have no line.
+    """
     subject, frame = decode_subject(packet.userdata), parse_frame(packet.data)
-    if subject is None or frame is None:
+    if subject is None or frame is None or passes_without_rule(subject, frame):
         return None
     policy = packet.registers.get(POLICY.number, 0) & 0xFFFF
     return render_line(

@@ -36,6 +36,7 @@ class Flavour:
     firewall: str = ""
     hybrid: bool = False
     """Instances are plugged through Linux bridges of their own."""
+    extensions: str = ""
 
     def __str__(self) -> str:
         way = f"{'population' if self.population else 'mesh'}-ipv{self.ip}"
@@ -73,6 +74,11 @@ class AgentHost:
         self.configure()
 
     @property
+    def packets(self) -> Path:
+        """The file of the packet log."""
+        return self.directory / "packets.log"
+
+    @property
     def local_ip(self) -> str:
         return str((self.host.address if self.flavour.ip == 4 else self.host.address6).ip)
 
@@ -97,6 +103,7 @@ firewall_driver = {flavour.firewall if firewall is None else firewall}
 refresh_interval = 1
 retry_pause = 0.1
 retry_pause_max = 1
+extensions = {flavour.extensions}
 {agent}
 [openvswitch]
 datapath_type = netdev
@@ -107,6 +114,8 @@ arp_responder = {flavour.population}
 ovsdb_connection = {self.host.ovs.remote}
 ovsdb_timeout = 5
 {switch}
+[packet_log]
+path = {self.packets}
 [file]
 path = {self.topology.path}
 status_path = {self.directory}/{said}

@@ -80,6 +80,8 @@ class Topology:
         """What the names of devices begin with."""
         self.groups: dict[str, list[dict[str, Any]]] = {}
         """Security groups by name, with their rules."""
+        self.address_groups: dict[str, list[str]] = {}
+        self.logs: list[dict[str, Any]] = []
         self._numbers = 0
 
     def network(self, kind: str, **provider: Any) -> Net:
@@ -100,6 +102,7 @@ class Topology:
 
     def clear(self) -> None:
         self.nets, self.ports, self.groups = [], [], {}
+        self.address_groups, self.logs = {}, []
 
     def write(self) -> None:
         """Put it in force, all at once."""
@@ -139,6 +142,11 @@ class Topology:
                 {"name": name, "rules": rules}
                 for name, rules in {EVERYTHING: ALL_RULES, **self.groups}.items()
             ],
+            "address_groups": [
+                {"name": name, "addresses": addresses}
+                for name, addresses in self.address_groups.items()
+            ],
+            "logs": self.logs,
             "ports": [
                 {
                     "name": f"port{port.number}", "id": port.id, "network": port.net.name,

@@ -67,6 +67,13 @@ def _packet_pairs(frame: LoggedFrame) -> Iterator[tuple[str, str]]:
         yield "code" if is_icmp else "dst_port", str(frame.second)
 
 
+def passes_without_rule(subject: LogSubject, frame: LoggedFrame) -> bool:
+    """Return whether the packet was accepted, and by no rule."""
+    if subject.action is not LogEvent.ACCEPT or subject.rules is None:
+        return False
+    return not any(_matches(rule, subject.direction, frame) for rule in subject.rules)
+
+
 def explain(subject: LogSubject, frame: LoggedFrame, state: PacketState) -> str:
     """Return why the packet was accepted or dropped."""
     if subject.action is LogEvent.ACCEPT:
@@ -84,9 +91,7 @@ def _explain_accepted(subject: LogSubject, frame: LoggedFrame) -> str:
     if subject.rules is None:
         return "the groups have too many rules to name the one that allows it"
     found = [rule for rule in subject.rules if _matches(rule, subject.direction, frame)]
-    if not found:
-        return "allowed without a rule: address configuration or neighbour discovery"
-    return f"allowed by {_named(found)}"
+    return f"allowed by {_named(found)}" if found else "allowed without a rule"
 
 
 def _explain_refused(subject: LogSubject, frame: LoggedFrame) -> str:

@@ -1,8 +1,9 @@
 """Flows that send packets of logged ports to the agent.  Pure.
 
 Dropped packets are read where they end.  Of accepted packets the first one of a connection is
-logged; in stateless groups, which have no connections, each one.  The meter of the port limits
-both.
+logged: the switch forgets the state of a packet whose connection it commits, so that it is the one
+without a state.  In stateless groups, which have no connections, it is each one.  The meter of the
+port limits all of them.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ CONTROLLER_ID: Final = 0x6C67
 MAX_LENGTH: Final = 160
 """Octets of a packet that are sent to the agent: all headers."""
 _PRIORITY: Final = 100
-_FIRST: Final = (of.ct_state("+new+trk"),)
-_UNTRACKED: Final = (of.ct_state("-trk") & of.ipv4(), of.ct_state("-trk") & of.ipv6())
+_NEW: Final = (of.ct_state("-trk") & of.ipv4(), of.ct_state("-trk") & of.ipv6())
 
 
 def port_flows(
@@ -40,31 +40,39 @@ def port_flows(
     *,
     limit: of.PacketLimit,
     grant: Grant,
-    stateless: bool,
 ) -> Iterator[of.Flow]:
-    """Yield the flows of a logged port; *stateless*: one of its groups is."""
+    """Yield the flows of a logged port."""
     every, known = tuple(logs), tuple(rules)
     here, there = PORT.is_(ofport) & TARGET.is_(0), TARGET.is_(ofport)
-    accepted = (*_FIRST, *_UNTRACKED) if stateless else _FIRST
     for action, direction, table, matches in (
         (LogEvent.DROP, Direction.EGRESS, "dropped", (here,)),
         (LogEvent.DROP, Direction.INGRESS, "dropped", (there,)),
-        (LogEvent.ACCEPT, Direction.EGRESS, "sent", [here & each for each in accepted]),
-        (LogEvent.ACCEPT, Direction.INGRESS, "received", [there & each for each in accepted]),
+        (LogEvent.ACCEPT, Direction.EGRESS, "sent", [here & each for each in _NEW]),
+        (LogEvent.ACCEPT, Direction.INGRESS, "received", [there & each for each in _NEW]),
     ):
         if not any(log.event.includes(action) for log in every):
             continue
-        userdata = encode_subject(make_subject(port, every, known, action, direction))
+        subject = make_subject(port, every, known, action, direction)
         to_agent = of.controller(
-            MAX_LENGTH, controller_id=CONTROLLER_ID, userdata=userdata, limit=limit
+            MAX_LENGTH,
+            controller_id=CONTROLLER_ID,
+            userdata=encode_subject(subject),
+            limit=limit,
         )
-        then = grant.tables[table].then
-        onward = () if then is None else (of.goto(then),)
         for match in matches:
-            yield of.Flow(
-                table=grant.tables[table].number,
-                priority=_PRIORITY,
-                match=match,
-                actions=(to_agent, *onward),
-                cookie=grant.cookie,
-            )
+            yield _flow(grant, table, match, to_agent, priority=_PRIORITY)
+        if direction is Direction.INGRESS:
+            own = there & PORT.is_(ofport)  # what it sends to all ports does not come back to it
+            yield _flow(grant, table, own, priority=_PRIORITY + 1)
+
+
+def _flow(grant: Grant, table: str, match: of.Match, *actions: of.Action, priority: int) -> of.Flow:
+    then = grant.tables[table].then
+    onward = () if then is None else (of.goto(then),)
+    return of.Flow(
+        table=grant.tables[table].number,
+        priority=priority,
+        match=match,
+        actions=(*actions, *onward),
+        cookie=grant.cookie,
+    )
