@@ -1,0 +1,77 @@
+"""Address groups in rules, with both firewalls: real packets while the addresses change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.wait import wait_until
+from tests.system.l2.agent_host import PHYSNET
+from tests.system.l2.environment import Site
+from tests.system.l2.test_l2_firewall import (
+    GUARDED,
+    HYBRID,
+    OUT,
+    STEADY_UDP,
+    WEB,
+    allow,
+    introduce_ports,
+)
+from tests.system.streams import Connection, connects, streaming
+
+pytestmark = [pytest.mark.spec("API-07", "FW-02"), pytest.mark.exclusive]
+
+OTHERS = ["192.0.2.0/24", "2001:db8::/64"]
+
+
+@pytest.fixture(params=[GUARDED, HYBRID], ids=str)
+def site(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with Lab(hosts=2, bridges=["br-int"], provider=[PHYSNET]) as lab:
+        site = Site(lab, tmp_path_factory.mktemp("addresses"), request.param, agents=2)
+        site.start()
+        with site.tidy():
+            yield site
+            site.topology.address_groups = {}
+
+
+def test_a_rule_follows_the_addresses_of_its_group(site: Site) -> None:
+    topology = site.topology
+    topology.address_groups["office"] = [*OTHERS]
+    topology.groups["client"] = [*OUT]
+    topology.groups["server"] = [
+        allow("tcp", WEB, remote_address_group="office"),
+        allow("udp", STEADY_UDP),
+    ]
+    net = site.network("vxlan")
+    ports = (
+        site.port(net, "host1", security_groups=["client"]),
+        site.port(net, "host2", security_groups=["server"]),
+    )
+    topology.write()
+    client, server = (site.plug(port) for port in ports)
+    introduce_ports(client, server, ports)
+    site.settle()
+
+    def reaches() -> bool:
+        return connects(client, server, ports[1].v4, WEB)
+
+    with streaming(client, server, ports[1].v4, STEADY_UDP) as stream:
+        stream.await_passing()
+        first = stream.sent
+        assert not reaches()
+        topology.address_groups["office"] = [*OTHERS, f"{ports[0].v4}/32"]
+        site.settle()
+        assert wait_until(reaches)
+        connection = Connection(client, server, ports[1].v4, WEB)
+        assert connection.carries()
+        topology.address_groups["office"] = [*OTHERS, f"{ports[0].v6}/128"]
+        site.settle()
+        assert not reaches()
+        assert not connection.carries(1.0), "what only the address allowed has ended"
+        connection.close()
+        stream.stop()
+        lost = set(range(first, stream.sent)) - stream.answered
+        assert not lost, "a rule without the group is not disturbed"
