@@ -24,7 +24,8 @@ class ExtendedPort:
     device: SwitchDevice
     related: tuple[Resource, ...] = ()
     """Resources that the port or its network refers to: QoS policy, trunk, subnets, groups,
-    the distributed DHCP port."""
+    the distributed DHCP port; with packet logs of the port also these, and the rules of its groups.
+    """
 
 
 class L2Extension(AgentExtension[PortId, ExtendedPort, SwitchContribution]):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final, Self
 
 from oslo_config import cfg
 
 from netfw import flows as of
 from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.firewall import FirewallCapability, FirewallDriver
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
 from netfw.drivers.values.events import Sink
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
@@ -20,7 +20,7 @@ from netfw.model.security_group import SecurityGroupRule
 from netfw.model.values.ids import PortId
 from netfw_drivers.ovs.common.options import SHARED_OPTIONS, openflow_directory
 from netfw_drivers.ovs.packet_log.plan.flows import TABLES, port_flows
-from netfw_drivers.ovs.packet_log.writer import PACKETS, PacketLogWriter, file_logger
+from netfw_drivers.ovs.packet_log.writer import LogFile, PacketLogWriter
 
 NAME: Final = "packet_log"
 
@@ -70,24 +70,24 @@ class PacketLogExtension(L2Extension):
     )
 
     def __init__(
-        self, target: str, timeout: float, logger: logging.Logger, *, rate: int, burst: int
+        self, target: str, timeout: float, file: LogFile | None, *, rate: int, burst: int
     ) -> None:
-        self._target, self._timeout, self._logger = target, timeout, logger
+        self._target, self._timeout, self._file = target, timeout, file
         self._rate, self._burst = rate, burst
         self._writer: PacketLogWriter | None = None
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         target = f"unix:{openflow_directory(options)}/{options['integration_bridge']}.mgmt"
-        logger, path = PACKETS, options["path"]
-        if path:
-            size, count = options["file_size"], options["file_count"]
-            try:
-                logger = file_logger(path, size, count)
-            except OSError as exc:
-                raise ConfigError(f"path of the packet log: {exc}") from exc
+        if FirewallCapability.IN_SWITCH not in _firewall_capabilities(host):
+            raise ConfigError(
+                f"the extension {NAME} reads what a firewall inside the switch decides: set "
+                "firewall_driver = openflow, or leave the extension out"
+            )
+        path, size, count = options["path"], options["file_size"], options["file_count"]
+        file = LogFile(path, size, count) if path else None
         rate, burst = options["rate"], options["burst"]
-        return cls(target, options["ovsdb_timeout"], logger, rate=rate, burst=burst)
+        return cls(target, options["ovsdb_timeout"], file, rate=rate, burst=burst)
 
     def describe(self) -> DriverInfo[Capability]:
         return DriverInfo(NAME)
@@ -110,9 +110,16 @@ class PacketLogExtension(L2Extension):
     def watch(self, sink: Sink) -> None:
         """Start to write; nothing is announced, since flows follow from the views alone."""
         if self._writer is None:
-            self._writer = PacketLogWriter(self._target, self._logger, timeout=self._timeout)
+            self._writer = PacketLogWriter(self._target, self._file, timeout=self._timeout)
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+def _firewall_capabilities(host: HostResources) -> Collection[Capability]:
+    try:
+        return host.driver(FirewallDriver).describe().capabilities
+    except ConfigError:
+        return ()

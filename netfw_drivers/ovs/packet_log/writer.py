@@ -9,6 +9,8 @@ from collections import deque
 from logging.handlers import RotatingFileHandler
 from typing import Final
 
+from attrs import frozen
+
 from netfw.ovs.openflow.packets import PacketConnection, PacketIn
 from netfw_drivers.ovs.packet_log.plan.explanation import (
     PacketState,
@@ -29,14 +31,24 @@ MAX_LINES: Final = 1000
 """Lines in a second at most, of all ports of the host."""
 
 
-def file_logger(path: str, size: int, count: int) -> logging.Logger:
-    """Return a logger that writes lines to *path*, and keeps *count* older files of *size* octets.
+@frozen
+class LogFile:
+    """Where lines are written: *count* older files of *size* octets are kept."""
 
-    :raises OSError: the file cannot be written.
-    """
-    with open(path, "ab"):  # so that a wrong path is noticed now
-        pass
-    handler = RotatingFileHandler(path, maxBytes=size, backupCount=count, delay=True)
+    path: str
+    size: int
+    count: int
+
+
+def open_logger(file: LogFile | None) -> logging.Logger:
+    """Return the logger of lines; the agent's own without a file, or if it cannot be written."""
+    if file is None:
+        return PACKETS
+    try:
+        handler = RotatingFileHandler(file.path, maxBytes=file.size, backupCount=file.count)
+    except OSError as exc:
+        LOG.error("packet log: %s: %s; the agent's own log has the lines", file.path, exc)
+        return PACKETS
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     logger = logging.Logger("netfw.packets.file", logging.INFO)
     logger.addHandler(handler)
@@ -67,12 +79,12 @@ class PacketLogWriter:
     def __init__(
         self,
         target: str,
-        logger: logging.Logger,
+        file: LogFile | None,
         *,
         timeout: float,
         lines: int = MAX_LINES,
     ) -> None:
-        self._logger, self._lines = logger, lines
+        self._logger, self._lines = open_logger(file), lines
         self._changed = threading.Condition()
         self._waiting: deque[PacketIn] = deque()
         self._lost, self._closing = 0, False

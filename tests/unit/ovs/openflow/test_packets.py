@@ -36,6 +36,16 @@ def test_a_packet_comes_with_its_port_and_the_bytes_of_its_flow(fields: bytes) -
     assert read == PacketIn(7, b"a frame", b"of a flow")
 
 
+@pytest.mark.spec("FW-14")
+def test_a_packet_comes_with_the_registers_and_the_state_of_its_connection() -> None:
+    registers = pack("!HBBI", 1, 7 << 1, 4, 0x10005) + pack("!HBBI", 1, 5 << 1, 4, 3)
+    masked = pack("!HBBII", 1, 6 << 1 | 1, 8, 9, 9)
+    state = pack("!HBBI", 1, 105 << 1, 4, 0x21)
+    fields = prop(6, registers + masked + state + OXM_PORT)
+    read = read_packet_in(message(PACKET, fields, USERDATA))
+    assert read == PacketIn(7, b"a frame", b"of a flow", {7: 0x10005, 5: 3}, 0x21)
+
+
 @pytest.mark.parametrize(
     "received",
     [
