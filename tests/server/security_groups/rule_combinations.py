@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from functools import cache
+from typing import cast
 
 from netfw.errors import InvalidInput
+from netfw.model.resource import Kind
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 from netfw.model.values.protocol import NUMBERS
 from netfw.server.security_groups.rules import parse_rule
@@ -35,16 +37,15 @@ def _parse(
     direction: str, ethertype: str, protocol: str | None, low: int | None, high: int | None
 ) -> Iterator[SecurityGroupRule]:
     try:
-        yield parse_rule(
-            {
-                "project_id": "anna",
-                "security_group_id": "00000000-0000-0000-0000-000000000001",
-                "direction": direction,
-                "ethertype": ethertype,
-                "protocol": protocol,
-                "port_range_min": low,
-                "port_range_max": high,
-            }
-        )
+        body = {
+            "project_id": "anna",
+            "security_group_id": "00000000-0000-0000-0000-000000000001",
+            "direction": direction,
+            "ethertype": ethertype,
+            "protocol": protocol,
+            "port_range_min": low,
+            "port_range_max": high,
+        }
+        yield cast(SecurityGroupRule, parse_rule(Kind.SECURITY_GROUP_RULE, body))
     except InvalidInput:
         return

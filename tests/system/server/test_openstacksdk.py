@@ -238,6 +238,43 @@ def test_security_groups_and_rules(net: Any) -> None:
     net.delete_security_group(group, ignore_missing=False)
 
 
+@pytest.mark.spec("API-07")
+def test_address_groups_in_rules(net: Any) -> None:
+    office = net.create_address_group(name="office", addresses=["10.0.0.1/24", "2001:db8::/64"])
+    assert office.addresses == ["10.0.0.0/24", "2001:db8::/64"]
+    assert net.find_address_group("office").id == office.id
+    changed = net.add_addresses_to_address_group(office, ["192.0.2.7/32"])
+    assert "192.0.2.7/32" in changed.addresses
+    net.remove_addresses_from_address_group(office, ["10.0.0.0/24"])
+    assert net.get_address_group(office.id).addresses == ["192.0.2.7/32", "2001:db8::/64"]
+    assert net.update_address_group(office, description="both floors").description == "both floors"
+    group = net.create_security_group(name="sdk-offices")
+    rule = net.create_security_group_rule(
+        security_group_id=group.id, direction="ingress", remote_address_group_id=office.id
+    )
+    assert rule.remote_address_group_id == office.id
+    with pytest.raises(exceptions.ConflictException):
+        net.delete_address_group(office, ignore_missing=False)
+    net.delete_security_group(group, ignore_missing=False)
+    net.delete_address_group(office, ignore_missing=False)
+    assert net.find_address_group("office") is None
+
+
+@pytest.mark.spec("API-07")
+def test_default_rules_of_new_groups(net: Any) -> None:
+    assert len(list(net.default_security_group_rules())) == 4
+    rule = net.create_default_security_group_rule(
+        direction="ingress", protocol="tcp", port_range_min=22, port_range_max=22
+    )
+    assert (rule.used_in_default_sg, rule.used_in_non_default_sg) == (False, True)
+    group = net.create_security_group(name="sdk-new")
+    ports = [each["port_range_min"] for each in group.security_group_rules]
+    assert sorted(ports, key=str) == [22, None, None]
+    net.delete_security_group(group, ignore_missing=False)
+    net.delete_default_security_group_rule(rule, ignore_missing=False)
+    assert len(list(net.default_security_group_rules(used_in_non_default_sg=True))) == 2
+
+
 def test_tags(net: Any, blue: Any) -> None:
     net.set_tags(blue, ["one", "two"])
     assert net.get_network(blue.id).tags == ["one", "two"]
