@@ -61,7 +61,7 @@ class DesiredFirewall:
         groups: set[SecurityGroupId] = set()
         for change in changes:
             if change.key.kind in (Kind.PORT, Kind.ADDRESS_GROUP):
-                before, after = _members(change.before), _members(change.after)
+                before, after = members_of(change.before), members_of(change.after)
                 self._update_members(change.key, before, after)
             elif change.key.kind is Kind.SECURITY_GROUP:
                 groups.add(SecurityGroupId(change.key.id))
@@ -158,7 +158,7 @@ def make_filtered_port(port: Port, device: SwitchDevice) -> FilteredPort:
     )
 
 
-def _members(resource: Resource | None) -> frozenset[Member]:
+def members_of(resource: Resource | None) -> frozenset[Member]:
     """Return the members that a port or an address group contributes to groups."""
     match resource:
         case Port():

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from netfw.cli.commands import drivers, lab, plan, token
+from netfw.cli.commands import drivers, explain, lab, plan, token
 from netfw.cli.demo import command as demo
 from netfw.errors import ConfigError, NetfwError
 
@@ -20,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     demo.add_parser(commands)
     drivers.add_parser(commands)
+    explain.add_parser(commands)
     lab.add_parser(commands)
     plan.add_parser(commands)
     token.add_parser(commands)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from netfw.cli.commands.explain import DENIED
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.agent_host import PHYSNET
+from tests.system.l2.agent_host import BIN, PHYSNET
 from tests.system.l2.environment import Site
 from tests.system.l2.test_l2_firewall import (
     GUARDED,
@@ -22,7 +23,7 @@ from tests.system.l2.test_l2_firewall import (
 )
 from tests.system.streams import Connection, connects, streaming
 
-pytestmark = [pytest.mark.spec("API-07", "FW-02"), pytest.mark.exclusive]
+pytestmark = [pytest.mark.spec("API-07", "FW-02", "FW-14"), pytest.mark.exclusive]
 
 OTHERS = ["192.0.2.0/24", "2001:db8::/64"]
 
@@ -58,13 +59,30 @@ def test_a_rule_follows_the_addresses_of_its_group(site: Site) -> None:
     def reaches() -> bool:
         return connects(client, server, ports[1].v4, WEB)
 
+    def explained(number: int) -> tuple[int, str]:
+        """The command's status and output, for a connection of the client to the server."""
+        host = site["host2"]
+        files = ["--config-file", str(host.conf)]
+        question = [ports[1].id, "ingress", ports[0].v4, "tcp", str(number)]
+        told = host.host.attempt([str(BIN / "netfw"), "explain", *files, *question])
+        return told.status, told.output
+
     with streaming(client, server, ports[1].v4, STEADY_UDP) as stream:
         stream.await_passing()
         first = stream.sent
         assert not reaches()
+        status, text = explained(WEB)
+        assert status == DENIED
+        assert f"{ports[0].v4} is not in address group" in text
         topology.address_groups["office"] = [*OTHERS, f"{ports[0].v4}/32"]
         site.settle()
         assert wait_until(reaches)
+        status, text = explained(WEB)
+        assert status == 0
+        assert text.startswith("allowed by rule ")
+        status, text = explained(WEB + 1)
+        assert status == DENIED
+        assert f"it is for ports {WEB}:{WEB}" in text
         connection = Connection(client, server, ports[1].v4, WEB)
         assert connection.carries()
         topology.address_groups["office"] = [*OTHERS, f"{ports[0].v6}/128"]
