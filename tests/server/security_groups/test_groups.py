@@ -20,7 +20,13 @@ from netfw.errors import (
 )
 from netfw.model.network import Network
 from netfw.model.port import Port
-from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId
+from netfw.model.security_group import DefaultSecurityGroupRule, Direction
+from netfw.model.values.ids import (
+    DefaultSecurityGroupRuleId,
+    NetworkId,
+    PortId,
+    SecurityGroupId,
+)
 from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.groups import SecurityGroupsPlugin, default_group
@@ -265,3 +271,19 @@ class TestGroups:
         plugin.member_action(ANNA, "security_group", id, "add_tags", {"tags": ["red"]})
         (found,) = plugin.find(ANNA, "security_group", Query(filters={"tags": ("red",)}))
         assert found["id"] == id
+
+
+@pytest.mark.spec("API-07")
+def test_equal_default_rules_of_two_servers_are_copied_once(
+    context: ServerContext, plugin: SecurityGroupsPlugin
+) -> None:
+    def work(unit: UnitOfWork) -> None:
+        for _ in range(2):
+            unit.insert(
+                DefaultSecurityGroupRule(
+                    id=DefaultSecurityGroupRuleId(uuid4()), direction=Direction.INGRESS
+                )
+            )
+
+    context.run(ADMIN, work)
+    assert len(lines(group(plugin))) == len(group(plugin)["security_group_rules"]) == 3
