@@ -14,11 +14,10 @@ from netfw.model.wire.networks import NETWORK, SEGMENT, SUBNET
 from netfw.model.wire.object_codec import Attribute, ObjectCodec
 from netfw.model.wire.policies import (
     ADDRESS_GROUP,
-    QOS_POLICY,
-    RBAC_POLICY,
     DEFAULT_SECURITY_GROUP_RULE,
     PACKET_LOG,
     QOS_POLICY,
+    RBAC_POLICY,
     SECURITY_GROUP,
     SECURITY_GROUP_RULE,
 )
