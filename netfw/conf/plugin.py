@@ -26,6 +26,7 @@ PLUGINS = (
             "auto_allocate",
             "rbac",
             "log",
+            "qos",
             "flavors",
             "network_ip_availability",
         ],

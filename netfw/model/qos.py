@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from attrs import field, frozen
 
@@ -15,6 +16,16 @@ from netfw.model.values.validation import Problem, Validated, outside, repeated
 RATES = range(2**31)
 DSCP_MARKS = frozenset({0, *range(8, 41, 2), 46, 48, 56})
 """The API's code points: best effort, class selectors, assured and expedited forwarding."""
+
+
+class QosRuleType(enum.StrEnum):
+    """The type of a rule, by its name in the API."""
+
+    BANDWIDTH_LIMIT = "bandwidth_limit"
+    DSCP_MARKING = "dscp_marking"
+    MINIMUM_BANDWIDTH = "minimum_bandwidth"
+    MINIMUM_PACKET_RATE = "minimum_packet_rate"
+    PACKET_RATE_LIMIT = "packet_rate_limit"
 
 
 class AnyDirection(enum.StrEnum):
@@ -88,6 +99,27 @@ class DscpMarking(Validated):
 
 
 QosRule = BandwidthLimit | MinimumBandwidth | PacketRateLimit | MinimumPacketRate | DscpMarking
+RULE_TYPES: Mapping[type[QosRule], QosRuleType] = MappingProxyType(
+    {
+        BandwidthLimit: QosRuleType.BANDWIDTH_LIMIT,
+        DscpMarking: QosRuleType.DSCP_MARKING,
+        MinimumBandwidth: QosRuleType.MINIMUM_BANDWIDTH,
+        MinimumPacketRate: QosRuleType.MINIMUM_PACKET_RATE,
+        PacketRateLimit: QosRuleType.PACKET_RATE_LIMIT,
+    }
+)
+
+
+def rule_type(rule: QosRule) -> QosRuleType:
+    """Return the type of *rule*."""
+    return RULE_TYPES[type(rule)]
+
+
+def rule_direction(rule: QosRule) -> AnyDirection:
+    """Return the direction of *rule*; marks are on packets that leave."""
+    if isinstance(rule, DscpMarking):
+        return AnyDirection.EGRESS
+    return AnyDirection(rule.direction.value)
 
 
 @frozen(kw_only=True)

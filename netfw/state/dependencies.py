@@ -21,7 +21,7 @@ that is only a member of a group brings nothing.  Roles keep the graph free of c
               -> router ASSIGNED -> floating IP HOME -> port SEEN, QoS policy
                                  -> floating IP FORWARDING -> port forwardings
               -> floating IP HOME -> external network SEEN
-              -> port FLOATING   -> floating IP PREPARED -> external network SEEN
+              -> port FLOATING   -> floating IP PREPARED -> external network SEEN, QoS policy
               -> agent gateway ROUTER_PORT -> network SEEN
 
 A port on several hosts (an interface of a highly available router) is HOME on each of them.  A host
@@ -347,6 +347,7 @@ def _prepared_floating_ip_edges(floating: FloatingIp) -> Iterator[Edge]:
     if floating.port_id is not None:
         ahead = ResourceRole(ref(floating), Role.PREPARED)
         yield ResourceRole(Ref(Kind.PORT, floating.port_id), Role.FLOATING), ahead
+        yield from _policies(ahead, floating.qos_policy_id)
         yield ahead, ResourceRole(Ref(Kind.NETWORK, floating.network_id), Role.SEEN)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
+from uuid import UUID
 
 from attrs import evolve
 
@@ -12,10 +13,10 @@ from netfw.drivers.server.attribute import Attribute, AttributeType
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.extension_driver import ExtensionDriver
 from netfw.drivers.server.query import Body
-from netfw.errors import NotFound
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Resource
+from netfw.model.values.ids import QosPolicyId
 
 NAME = "qos_policy_id"
 INHERITED = "qos_network_policy_id"
@@ -23,9 +24,10 @@ _POLICY = Attribute(name=NAME, type=AttributeType.UUID, nullable=True)
 
 
 class QosDriver(ExtensionDriver):
-    """Adds ``qos_policy_id``, so that clients can leave it empty.
+    """Adds ``qos_policy_id`` to networks and ports.
 
-    There are no policies yet, so that any id is refused as not found.
+    The server checks that the policy exists, that the requester may use it and that it can be
+    enforced.  The policy of a port's network is not stored with the port: it is shown with it.
     """
 
     VERSION: ClassVar[int] = 2
@@ -50,14 +52,8 @@ class QosDriver(ExtensionDriver):
 
     def apply_fields(self, change: Change, requested: Body) -> Resource:
         after = change.resource
-        if not isinstance(after, Network | Port):
+        if not isinstance(after, Network | Port) or NAME not in requested:
             return after
-        if requested.get(NAME) is not None:
-            raise NotFound(f"there is no QoS policy {requested[NAME]}")
-        if NAME in requested and after.qos_policy_id is not None:
-            after = evolve(after, qos_policy_id=None)
-        if isinstance(after, Port) and change.network is not None:
-            policy = change.network.qos_policy_id
-            if policy != after.qos_network_policy_id:
-                after = evolve(after, qos_network_policy_id=policy)
-        return after
+        value = requested[NAME]
+        policy = None if value is None else QosPolicyId(UUID(str(value)))
+        return after if policy == after.qos_policy_id else evolve(after, qos_policy_id=policy)

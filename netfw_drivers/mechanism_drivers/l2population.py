@@ -30,5 +30,8 @@ class L2PopulationMechanismDriver(MechanismDriver):
     def describe(self) -> DriverInfo[MechanismCapability]:
         return DriverInfo("l2population")
 
+    def supported_qos_rules(self) -> None:
+        return None
+
     def bind(self, request: BindingRequest) -> Binding:
         return Refused("l2population binds no ports, it leaves that to others")

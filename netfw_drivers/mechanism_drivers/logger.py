@@ -40,6 +40,9 @@ class LoggerMechanismDriver(MechanismDriver):
     def validate(self, change: Change) -> None:
         LOG.debug("about to be committed: %s", render_change(change))
 
+    def supported_qos_rules(self) -> None:
+        return None
+
     def bind(self, request: BindingRequest) -> Binding:
         LOG.debug(
             "to be bound: port %s to host %s, level %d, one of %d segments",

@@ -101,7 +101,7 @@ class ApiBundle:
         self._policy = policy.make_policy(conf, declared.resources, lookup, more)
         self._identity = identity.make_methods(conf, self._policy.is_admin)
         identity.validate_listeners(conf, [name for name in sockets if not _is_unix(sockets[name])])
-        self.collections = [each.collection for each in declared.resources]
+        self.collections = [each.path for each in declared.resources]
         self.app = make_app(
             declared,
             parts.plugins,

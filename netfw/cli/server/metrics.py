@@ -90,8 +90,8 @@ class Metrics:
         method = environ.get("REQUEST_METHOD", "")
         method = method if method in {"GET", "POST", "PUT", "DELETE", "HEAD"} else "other"
         steps = environ.get("PATH_INFO", "").split("/")
-        collection = steps[2].removesuffix(".json") if len(steps) > 2 else ""
-        return method, collection if collection in self._collections else "other"
+        paths = ("/".join(steps[2:end]).removesuffix(".json") for end in (3, 4))
+        return method, next((path for path in paths if path in self._collections), "other")
 
     def _gauge(self, name: str) -> Gauge:
         if name not in self._gauges:

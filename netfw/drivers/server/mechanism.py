@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from netfw.drivers.base import Capability, Driver, DriverInfo
 from netfw.drivers.server.change import Change
+from netfw.drivers.values.qos_support import SupportedQosRule
 from netfw.model.agent import Agent
 from netfw.model.binding import VifDetails
 from netfw.model.network import Network
@@ -106,6 +107,13 @@ class MechanismDriver(Driver):
 
         :raises RequestError: the change is impossible; the API returns this error.
         """
+
+    def supported_qos_rules(self) -> tuple[SupportedQosRule, ...] | None:
+        """Return the QoS rules that the ports bound by this driver enforce; constant.
+
+        ``None``: the driver binds no ports.  A port with another rule is not bound by this driver.
+        """
+        return ()
 
     @abstractmethod
     def bind(self, request: BindingRequest) -> Binding:

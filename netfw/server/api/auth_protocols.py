@@ -43,6 +43,11 @@ class Policy(Protocol):
         Called for operations on existing resources, which are read only if needed.
         """
 
+    def is_possible(
+        self, requester: RequestContext, resource: ApiResource, operation: PolicyOperation
+    ) -> bool:
+        """Return whether the operation may be allowed on some target."""
+
     def authorize(
         self,
         requester: RequestContext,

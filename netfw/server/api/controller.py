@@ -90,9 +90,7 @@ class Controller:
         endpoint = self._endpoints[route.resource.name]
         if route.parent_id is not None:
             parent = self._endpoints[endpoint.resource.parent or ""]
-            parent_body = parent.plugin.show(
-                request.requester, parent.resource.name, route.parent_id
-            )
+            parent_body = self._show_parent(endpoint, parent, request)
             route = evolve(route, parent_id=str(parent_body[parent.resource.identity]))
             request = evolve(request, route=route)
         if endpoint.resource.on_demand and route.id == UNNAMED:
@@ -100,6 +98,26 @@ class Controller:
         if route.action is not None:
             return self._act(endpoint, request, route.action)
         return self._verbs[request.method, route.id is not None](endpoint, request)
+
+    def _show_parent(
+        self, endpoint: ResourceEndpoint, parent: ResourceEndpoint, request: ApiRequest
+    ) -> Body:
+        """Return the resource before a sub-resource in the URL.
+
+        :raises NotFound: it does not exist, or is invisible to the requester.
+        :raises Forbidden: the requester may create none of these sub-resources, not even below a
+            resource of its own.
+        """
+        requester, id = request.requester, request.route.parent_id or ""
+        try:
+            return parent.plugin.show(requester, parent.resource.name, id)
+        except NotFound:
+            operation = Verb.CREATE
+            if request.method == "POST" and not self._policy.is_possible(
+                requester, endpoint.resource, operation
+            ):
+                self._policy.authorize(requester, endpoint.resource, operation, {}, {})
+            raise
 
     def visible_member(self, request: ApiRequest) -> Body:
         """Return the member of *request* with the attributes visible to the requester.

@@ -3,6 +3,8 @@
 Each stands beside what must be served for it to be true: ``router`` a resource, ``port.fixed_ips``
 an attribute, ``router/add_extraroutes`` an action; all of several words.  Nothing: it is a
 mechanism of the API itself.
+an attribute, ``router/add_extraroutes`` an action, or several of them.  Nothing: it is a mechanism
+of the API itself.
 Some clients look for the name (``Availability Zone``), not for the alias.
 """
 
@@ -73,11 +75,46 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("network_availability_zone", "Zones of networks", "network.availability_zone_hints"),
     ("pagination", "Lists in pages", ""),
     ("port-mac-address-regenerate", "A new MAC address for a port", "port.mac_address"),
+    ("port-resource-request", "What hosts must have for ports", "port.resource_request"),
+    (
+        "port-resource-request-groups",
+        "What hosts must have for ports, in groups",
+        "port.resource_request",
+    ),
     ("port-security", "Port security", "port.port_security_enabled"),
     ("port-security-groups-filtering", "Ports by their groups", "port.security_groups"),
     ("project-id", "project_id beside tenant_id", ""),
     ("provider", "Provider networks", "network.provider:network_type"),
-    ("qos-port-network-policy", "The policy a port has by its network", "port.qos_policy_id"),
+    ("qos", "Quality of Service", "policy"),
+    ("qos-bw-limit-direction", "Directions of bandwidth limits", "bandwidth_limit_rule.direction"),
+    (
+        "qos-bw-minimum-ingress",
+        "Minimum bandwidth of incoming traffic",
+        "minimum_bandwidth_rule.direction",
+    ),
+    ("qos-default", "Default policies of projects", "policy.is_default"),
+    ("qos-fip", "Policies of floating IPs", "policy floatingip.qos_policy_id"),
+    (
+        "qos-fip-network-policy",
+        "The policy a floating IP has by its network",
+        "policy floatingip.qos_network_policy_id",
+    ),
+    ("qos-gateway-ip", "Policies of gateways of routers", "policy router.external_gateway_info"),
+    (
+        "qos-port-network-policy",
+        "The policy a port has by its network",
+        "policy port.qos_network_policy_id",
+    ),
+    ("qos-pps", "Packet rate limits", "packet_rate_limit_rule"),
+    ("qos-pps-minimum", "Minimum packet rates", "minimum_packet_rate_rule"),
+    (
+        "qos-pps-minimum-rule-alias",
+        "Minimum packet rates by their own id",
+        "alias_minimum_packet_rate_rule",
+    ),
+    ("qos-rule-type-details", "Drivers of types of rules", "rule_type.drivers"),
+    ("qos-rule-type-filter", "Filters of types of rules", "rule_type.all_rules"),
+    ("qos-rules-alias", "Rules by their own id", "alias_bandwidth_limit_rule"),
     ("quota-check-limit", "Limits below what is used are refused", "quota"),
     ("quota_details", "What is used of quotas", "quota/details"),
     ("quotas", "Quotas", "quota"),
@@ -127,7 +164,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
 
 def served_aliases(resources: Iterable[ApiResource]) -> tuple[ExtensionInfo, ...]:
     """Return the aliases of a server with these resources."""
-    has = {""}
+    has = set()
     for each in resources:
         has.add(each.name)
         has |= {f"{each.name}.{attribute.name}" for attribute in each.attributes}
@@ -136,4 +173,5 @@ def served_aliases(resources: Iterable[ApiResource]) -> tuple[ExtensionInfo, ...
         ExtensionInfo(alias=alias, name=name, description=f"{name}.", updated=UPDATED)
         for alias, name, needed in _ALIASES
         if has.issuperset(needed.split(" "))
+        if has.issuperset(needed.split())
     )

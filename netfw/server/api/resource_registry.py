@@ -42,7 +42,8 @@ def build(
     :raises ConfigError: two declarations collide, naming both; or an extension lacks another one.
     """
     names = frozenset(kept)
-    own = _extended([each for each in RESOURCES if _related(each) <= names], extending or {})
+    served = [_restricted(each, names) for each in RESOURCES if _related(each) <= names]
+    own = _extended(served, extending or {})
     theirs = [each for extension in api for each in vendor_extensions.resources(extension)]
     resources = [*own, *theirs]
     if "quota" in names:
@@ -54,6 +55,12 @@ def build(
     _refuse_alias_twice(extensions)
     _refuse_lacking(api, {each.alias for each in extensions})
     return ResourceRegistry(resources=tuple(resources), extensions=extensions)
+
+
+def _restricted(resource: ApiResource, names: frozenset[str]) -> ApiResource:
+    """Return *resource* without attributes that need a resource which is not among *names*."""
+    served = tuple(each for each in resource.attributes if each.needs in ("", *names))
+    return evolve(resource, attributes=served)
 
 
 def _related(resource: ApiResource) -> set[str]:

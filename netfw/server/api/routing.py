@@ -80,8 +80,10 @@ class Routes:
     def __init__(self, resources: Iterable[ApiResource]) -> None:
         every = tuple(resources)
         names = {each.name: each for each in every}
-        self._top = {(each.prefix, each.collection): each for each in every if each.parent is None}
-        self._prefixes = frozenset(prefix for prefix, _ in self._top if prefix)
+        self._top = {each.path: each for each in every if each.parent is None}
+        self._prefixes = frozenset(each.prefix for each in every if each.prefix)
+        self._tagged = {each.collection: each for each in every if each.prefix and each.tags}
+        """Resources with a prefix, whose tags clients also look for without it."""
         self._sub = {(each.parent, each.collection): each for each in every if each.parent in names}
         self._actions = {
             (each.name, action.name): action for each in every for action in each.actions
@@ -93,9 +95,12 @@ class Routes:
         :raises HttpError: the path names no resource.
         """
         parts = (*parts[:-1], parts[-1].removesuffix(".json"))
-        prefix, rest = ("", parts) if parts[0] not in self._prefixes else (parts[0], parts[1:])
-        resource = self._top.get((prefix, rest[0])) if rest else None
-        route = None if resource is None else self._find_below(resource, None, rest[1:])
+        has_prefix = parts[0] in self._prefixes and len(parts) > 1
+        start = 2 if has_prefix else 1
+        resource = self._top.get("/".join(parts[:start]))
+        if resource is None and parts[2:3] == ("tags",):
+            resource = self._tagged.get(parts[0])
+        route = None if resource is None else self._find_below(resource, None, parts[start:])
         if route is None:
             raise _not_found(parts)
         return route

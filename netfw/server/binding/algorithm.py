@@ -6,10 +6,10 @@ next level, which is allocated and offered to the other drivers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from netfw.drivers.server.mechanism import (
     Binding,
@@ -59,11 +59,27 @@ class Result:
     levels: tuple[Level, ...] = ()
 
 
-def bind(drivers: Sequence[MechanismDriver], request: BindingRequest, below: Below) -> Result:
-    """Bind a port by the first drivers that accept it; otherwise return the reasons of all."""
-    reasons: list[str] = []
-    found = _bind(tuple(drivers), request, below, (), reasons)
-    return _failed(reasons) if found is None else found
+def bind(
+    drivers: Sequence[MechanismDriver],
+    request: BindingRequest,
+    below: Below,
+    unable: Mapping[str, str] | None = None,
+) -> Result:
+    """Bind a port by the first drivers that accept it; otherwise return the reasons of all.
+
+    *unable*: drivers that may not bind its last level, by name, with the reason of each.
+    """
+    refusals = _Refusals(unable or {})
+    found = _bind(tuple(drivers), request, below, (), refusals)
+    return _failed(refusals.reasons) if found is None else found
+
+
+@frozen
+class _Refusals:
+    """The drivers that may not bind a port, and the reasons of all that did not."""
+
+    unable: Mapping[str, str]
+    reasons: list[str] = field(factory=list)
 
 
 def _bind(
@@ -71,11 +87,14 @@ def _bind(
     request: BindingRequest,
     below: Below,
     above: tuple[Level, ...],
-    reasons: list[str],
+    refusals: _Refusals,
 ) -> Result | None:
+    reasons, unable = refusals.reasons, refusals.unable
     for driver in drivers:
         name = driver.describe().name
         answer = _answer(driver, request)
+        if isinstance(answer, Bound) and name in unable:
+            answer = Refused(unable[name])
         if isinstance(answer, Refused):
             reasons.append(_reason(name, request.level, answer.reason))
             continue
@@ -92,7 +111,7 @@ def _bind(
             continue
         others = tuple(each for each in drivers if each is not driver)
         lower = evolve(request, segments=(segment,), level=request.level + 1)
-        found = _bind(others, lower, below, levels, reasons)
+        found = _bind(others, lower, below, levels, refusals)
         if found is not None:
             return found
     return None

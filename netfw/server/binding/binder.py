@@ -17,6 +17,7 @@ from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.qos import rule_type
 from netfw.model.resource import Kind, ref
 from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import Subnet
@@ -192,7 +193,10 @@ class PortBinder:
         )
         made: list[Segment] = []
         result = bind(
-            self._mechanisms.drivers, request, lambda want: self._below(unit, network, want, made)
+            self._mechanisms.drivers,
+            request,
+            lambda want: self._below(unit, network, want, made),
+            _unable(unit, port, network),
         )
         used = {level.segment for level in result.levels}
         for segment in made:
@@ -231,6 +235,21 @@ class PortBinder:
     def _drop(self, unit: UnitOfWork, segment: Segment) -> None:
         self._types.release(unit.tx, segment.provider)
         unit.delete(segment)
+
+
+def _unable(unit: UnitOfWork, port: Port, network: Network) -> Mapping[str, str]:
+    """Return the drivers that do not enforce the QoS policy of *port*, with the reason of each."""
+    id = port.qos_policy_id or network.qos_policy_id
+    policy = None if id is None else unit.qos_policies([id]).get(id)
+    if policy is None:
+        return {}
+    support = unit.context.qos_support
+    lacking = {name: support.missing(name, policy.rules) for name in support.drivers}
+    return {
+        name: f"it does not enforce rule {rule.id} ({rule_type(rule)}) of QoS policy {policy.id}"
+        for name, rule in lacking.items()
+        if rule is not None
+    }
 
 
 def _levels(unit: UnitOfWork, port: Port) -> Sequence[Mapping[str, Any]]:

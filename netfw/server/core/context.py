@@ -16,7 +16,8 @@ from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.drivers.values.reports import Report, ReportResult
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.agent import Agent
-from netfw.model.resource import Ref
+from netfw.model.resource import Ref, Resource
+from netfw.server.core.qos_support import QosSupport
 from netfw.server.core.resource_handler import ResourceHandler
 from netfw.server.core.settings import Settings
 from netfw.server.core.sharing import sync_policies
@@ -32,6 +33,13 @@ PrecommitHook = Callable[[UnitOfWork, Change], None]
 It runs again when the transaction is retried. An exception rolls everything back. It may write
 more.
 """
+
+Write = tuple[Resource | None, Resource]
+"""A resource as it is and as it will be stored; new without the first."""
+
+PrestoreHook = Callable[[UnitOfWork, Sequence[Write]], Sequence[Resource]]
+"""Hook that checks or completes resources of one kind just before they are stored, in few
+statements for all of them; it returns them in their order."""
 
 AgentUpHook = Callable[[UnitOfWork, Agent], None]
 """Hook that runs, inside a transaction, for an agent that is usable: it is new, was started, came
@@ -53,6 +61,10 @@ class ServerContext:
     """Number of resources that a project without a limit of its own may have; -1: unlimited."""
     handlers: dict[str, ResourceHandler] = field(factory=dict)
     """Handlers by the name of their resource."""
+    qos_support: QosSupport = field(factory=QosSupport)
+    """The QoS rules that the loaded drivers enforce."""
+    prestore_hooks: list[PrestoreHook] = field(factory=list)
+    """Hooks in the order in which they run."""
     precommit_hooks: list[PrecommitHook] = field(factory=lambda: [sync_policies])
     """Hooks in the order in which they run: RBAC policies, mechanism drivers, service plugins, the
     outbox."""

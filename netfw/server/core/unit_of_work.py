@@ -15,10 +15,11 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query, RequestContext
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.qos import QosPolicy
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
-from netfw.model.values.ids import NetworkId
+from netfw.model.values.ids import NetworkId, QosPolicyId
 from netfw.model.wire import render
 from netfw.server.db.allocation.quotas import UNLIMITED
 from netfw.server.db.database import Transaction
@@ -56,6 +57,7 @@ class UnitOfWork:
         self._subnets: dict[UUID, tuple[Subnet, ...]] = {}
         self._segments: dict[UUID, tuple[Segment, ...]] = {}
         self._gone: dict[UUID, tuple[Segment, ...]] = {}
+        self._policies: dict[QosPolicyId, QosPolicy | None] = {}
         self._rewritten: set[Ref] = set()
         self._counts: dict[tuple[str, str], int] = {}
         self._granted: dict[tuple[str, str], int] = {}
@@ -77,7 +79,10 @@ class UnitOfWork:
 
         :raises Conflict: one exists, or its address, MAC or the like.
         """
-        stamped = [self._stamped(each, "created_at", "updated_at") for each in new]
+        stamped = [
+            self._stamped(each, "created_at", "updated_at")
+            for each in self._prepared([(None, each) for each in new])
+        ]
         extras: dict[UUID, Mapping[str, Any]] = {
             each.id: self.extras[ref(each)] for each in stamped if ref(each) in self.extras
         }
@@ -92,11 +97,22 @@ class UnitOfWork:
         target = ref(before)
         if after == before and target not in self._rewritten:
             return before
-        stamped = self._stamped(after, "updated_at")
+        (prepared,) = self._prepared([(before, after)])
+        stamped = self._stamped(prepared, "updated_at")
         stored = self.tx.resources.update(before, stamped, self.extras.get(target))
         self._rewritten.discard(target)
         self._changed(before, stored)
         return stored
+
+    def _prepared(self, writes: Sequence[tuple[R | None, R]]) -> Sequence[R]:
+        """Return what is to be stored, after the hooks of the context.
+
+        :raises RequestError: a hook refuses.
+        """
+        for hook in self.context.prestore_hooks:
+            done = cast("Sequence[R]", hook(self, writes))
+            writes = [(before, after) for (before, _), after in zip(writes, done, strict=True)]
+        return [after for _, after in writes]
 
     def touch(self, before: R) -> R:
         """Give *before* its next revision, because something that it owns changed."""
@@ -180,6 +196,17 @@ class UnitOfWork:
         return self.evolved(resource, revision=resource.revision or 1, **stamps)
 
     # Reading.
+
+    def qos_policies(self, ids: Iterable[QosPolicyId]) -> Mapping[QosPolicyId, QosPolicy]:
+        """Return those of the policies that exist, of any project; each is read once."""
+        wanted = set(ids)
+        if missing := sorted(wanted - self._policies.keys()):
+            self._policies |= dict.fromkeys(missing)
+            rows = self.tx.resources.present(Ref(Kind.QOS_POLICY, id) for id in missing)
+            self._policies |= {
+                QosPolicyId(row.ref.id): cast(QosPolicy, row.resource()) for row in rows
+            }
+        return {id: each for id in wanted if (each := self._policies[id]) is not None}
 
     def remember_locked(self, network: Network) -> None:
         """Cache a network that was read and locked already."""
@@ -268,6 +295,8 @@ class UnitOfWork:
         newest = before if after is None else after
         if isinstance(newest, Network):
             self._networks[newest.id] = newest
+        if isinstance(newest, QosPolicy):
+            self._policies[newest.id] = None if after is None else newest
         if isinstance(newest, Subnet):
             self._subnets.pop(newest.network_id, None)
         if isinstance(newest, Segment):

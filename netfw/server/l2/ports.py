@@ -27,6 +27,7 @@ from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import Duplicate, RetryTransaction
+from netfw.server.db.resources.rows import api_body
 from netfw.server.l2.port_addresses import (
     AddressAllocator,
     AddressOwner,
@@ -49,6 +50,7 @@ from netfw.server.l2.port_validation import (
     removal_advice,
     with_new_mac,
 )
+from netfw.server.qos.port_attributes import add_network_policies, add_resource_requests
 
 APART = frozenset({"fixed_ips", "security_groups", "allowed_address_pairs", "extra_dhcp_opts"})
 """Attributes whose value in a request is not simply that of the port afterwards."""
@@ -238,11 +240,32 @@ class PortHandler(StoredResourceHandler[Port]):
         unit.tx.statuses.delete([ref(before)])
         self._binder.unbind(unit, before)
 
+    def render_all(self, unit: UnitOfWork, resources: Sequence[Port]) -> tuple[Body, ...]:
+        bodies = [
+            api_body(self.kind, unit.body_of(each), unit.extra_of(each)) for each in resources
+        ]
+        networks = {port.network_id: unit.network(port.network_id) for port in resources}
+        policies = {str(id): network.qos_policy_id for id, network in networks.items()}
+        known = {id: None if each is None else str(each) for id, each in policies.items()}
+        self._decorate(unit.tx, bodies, known)
+        return tuple(bodies)
+
     def decorate(
         self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
+        self._decorate(reader, bodies)
+
+    def _decorate(
+        self,
+        reader: Reader,
+        bodies: Sequence[MutableMapping[str, Any]],
+        policies: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Decorate *bodies*; *policies*: those of their networks, if they are known."""
         self._extensions.extend(self.kind, bodies)
         add_port_status_reasons(reader, bodies)
+        add_network_policies(reader, bodies, known=policies)
+        add_resource_requests(reader, bodies)
         for body in bodies:
             body.pop(LEVELS, None)
             body.pop(INACTIVE, None)

@@ -19,6 +19,7 @@ from netfw.server.binding.binder import Mechanisms, PortBinder
 from netfw.server.binding.port_bindings import PortBindingHandler
 from netfw.server.core.context import PrecommitHook, ServerContext
 from netfw.server.core.extension_drivers import ExtensionDrivers
+from netfw.server.core.qos_support import QosSupport
 from netfw.server.core.resource_handler import ResourceHandler
 from netfw.server.core.settings import Settings
 from netfw.server.core.type_drivers import TypeDrivers
@@ -32,6 +33,7 @@ from netfw.server.ml2.agent_services import AgentServices, build_agent_services
 from netfw.server.outbox.recorder import OutboxRecorder, delivers
 from netfw.server.outbox.targets import DriverTarget, NotifierTarget, Target
 from netfw.server.outbox.worker import DeliveryConfig, OutboxWorkerPool
+from netfw.server.qos.references import resolve_policies
 
 
 @frozen(kw_only=True)
@@ -102,7 +104,12 @@ def build_core(
         )
     chosen = Settings() if settings is None else settings
     context = ServerContext(
-        database=database, settings=chosen, ipam=drivers.ipam, quotas=dict(quotas or {})
+        database=database,
+        settings=chosen,
+        ipam=drivers.ipam,
+        quotas=dict(quotas or {}),
+        qos_support=QosSupport(drivers.mechanisms),
+        prestore_hooks=[resolve_policies],
     )
     types = TypeDrivers(drivers.types, chosen)
     mechanisms = Mechanisms(drivers.mechanisms)

@@ -14,8 +14,10 @@ from netfw.drivers.server.mechanism import (
     MechanismDriver,
     Refused,
 )
+from netfw.drivers.values.qos_support import SupportedQosRule
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VifType, VnicType
+from netfw.model.qos import AnyDirection, QosRuleType
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.values.ids import PortId, SegmentId
 from netfw_drivers.ovs.mechanism.agent_config import AgentReport
@@ -24,6 +26,16 @@ AGENT_TYPE = "Open vSwitch agent"
 SOCKET_PREFIX = "vhu"
 SOCKET_NAME = 14
 """Characters, as the hypervisor's plug-in counts them."""
+
+
+QOS_RULES = (
+    SupportedQosRule(type=QosRuleType.BANDWIDTH_LIMIT),
+    SupportedQosRule(type=QosRuleType.DSCP_MARKING, directions={AnyDirection.EGRESS}),
+    SupportedQosRule(type=QosRuleType.MINIMUM_BANDWIDTH),
+    SupportedQosRule(type=QosRuleType.MINIMUM_PACKET_RATE, directions=AnyDirection),
+    SupportedQosRule(type=QosRuleType.PACKET_RATE_LIMIT),
+)
+"""Guarantees that the switch does not enforce are kept by the choice of the host."""
 
 
 class OvsMechanismDriver(MechanismDriver):
@@ -41,6 +53,9 @@ class OvsMechanismDriver(MechanismDriver):
 
     def describe(self) -> DriverInfo[MechanismCapability]:
         return DriverInfo("openvswitch")
+
+    def supported_qos_rules(self) -> tuple[SupportedQosRule, ...]:
+        return QOS_RULES
 
     def bind(self, request: BindingRequest) -> Binding:
         vnic = request.port.binding.vnic_type

@@ -49,6 +49,9 @@ class TestPortSecurity(ByName):
         )
 
 
+POLICY = uuid4()
+
+
 @pytest.mark.spec("ML2-06")
 class TestQos(ByName):
     NAME = "qos"
@@ -57,12 +60,19 @@ class TestQos(ByName):
         return (
             Example(resource=NETWORK),
             Example(resource=NETWORK, requested={"qos_policy_id": None}),
+            Example(
+                resource=NETWORK,
+                requested={"qos_policy_id": str(POLICY)},
+                shaped={"qos_policy_id": POLICY},
+            ),
             Example(resource=PORT),
             Example(resource=PORT, requested={"qos_policy_id": None}),
+            Example(
+                resource=PORT,
+                requested={"qos_policy_id": str(POLICY)},
+                shaped={"qos_policy_id": POLICY},
+            ),
         )
-
-    def impossible(self) -> Example | None:
-        return Example(resource=PORT, requested={"qos_policy_id": str(uuid4())})
 
 
 def assigned(hostname: str, fqdn: str) -> dict[str, object]:

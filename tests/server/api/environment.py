@@ -25,6 +25,7 @@ ROLES: dict[str, set[str]] = {
     "none": set(),
     "reader": {"reader"},
     "member": {"reader", "member"},
+    "manager": {"reader", "member", "manager"},
     "admin": {"admin"},
 }
 

@@ -106,6 +106,12 @@ class RulesPolicy:
             decisions[f"get_{resource.policy_name}"], bool
         )
 
+    def is_possible(
+        self, requester: RequestContext, resource: ApiResource, operation: PolicyOperation
+    ) -> bool:
+        decisions = self._of(requester)
+        return all(decisions[rule] is not False for rule in _rules(resource, operation, {}))
+
     def authorize(
         self,
         requester: RequestContext,

@@ -7,6 +7,7 @@ from netfw.server.api.resources.flavors import FLAVOR_RESOURCES
 from netfw.server.api.resources.ip_availability import IP_AVAILABILITY
 from netfw.server.api.resources.networks import NETWORK_RESOURCES
 from netfw.server.api.resources.ports import PORT_RESOURCES
+from netfw.server.api.resources.qos import QOS_RESOURCES
 from netfw.server.api.resources.quotas import quota_resource
 from netfw.server.api.resources.rbac import RBAC_RESOURCES
 from netfw.server.api.resources.routers import ROUTER_RESOURCES
@@ -23,6 +24,7 @@ RESOURCES: tuple[ApiResource, ...] = (
     *SECURITY_RESOURCES,
     *SUBNET_POOL_RESOURCES,
     *RBAC_RESOURCES,
+    *QOS_RESOURCES,
     *AGENT_RESOURCES,
     IP_AVAILABILITY,
     *FLAVOR_RESOURCES,

@@ -135,6 +135,9 @@ PORT = ApiResource(
         read_only("binding:vif_details", VIF_DETAILS, checks={Verb.SHOW: SERVICE}),
         read_only("ip_allocation", choice(IpAllocation), filterable=True),
         read_only("propagate_uplink_status", FLAG),
+        read_only(
+            "resource_request", Nullable(DOCUMENT), checks={Verb.SHOW: SERVICE}, needs="policy"
+        ),
     ),
 )
 

@@ -74,6 +74,8 @@ class ApiAttribute:
     """The error for an invalid value."""
     note: str = ""
     """A sentence for the documentation."""
+    needs: str = ""
+    """The resource without which the attribute is not served; empty: none."""
 
     def __attrs_post_init__(self) -> None:
         if self.required and not self.create:
@@ -178,10 +180,12 @@ class ApiResource:
             raise ValueError(f"{self.name} declares {', '.join(twice)} twice")
         if bool(self.parent) != bool(self.parent_attribute):
             raise ValueError(f"{self.name}: a parent, and the attribute with its id, go together")
+        if self.parent and self.prefix:
+            raise ValueError(f"{self.name}: the prefix of a sub-resource is that of its parent")
 
     @property
     def path(self) -> str:
-        """The collection with its prefix."""
+        """The collection in the URL, with its prefix."""
         return f"{self.prefix}/{self.collection}" if self.prefix else self.collection
 
     def check(self, verb: Verb) -> str:

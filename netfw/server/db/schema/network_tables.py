@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Index
 
 from netfw.model.resource import Kind
+from netfw.server.db.schema.qos_tables import NETWORK_POLICY
 from netfw.server.db.schema.table_mapping import (
     flag_column,
     id_column,
@@ -43,7 +44,7 @@ _SUBNET = (
 _SUBNETS = mapping(Kind.SUBNET, "subnets", _SUBNET)
 Index(None, _SUBNETS.table.c.subnetpool_id, _SUBNETS.table.c.project_id)
 NETWORK_TABLES = (
-    mapping(Kind.NETWORK, "networks", _NETWORK),
+    mapping(Kind.NETWORK, "networks", _NETWORK, relations=(NETWORK_POLICY,)),
     mapping(Kind.SEGMENT, "segments", _SEGMENT),
     _SUBNETS,
 )

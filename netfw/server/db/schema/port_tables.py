@@ -10,6 +10,7 @@ from sqlalchemy import Column, ForeignKey, Index, Table, UniqueConstraint
 
 from netfw.model.resource import Kind
 from netfw.server.db.schema.columns import ADDRESS_LENGTH, TABLE_OPTIONS, text, word
+from netfw.server.db.schema.qos_tables import PORT_POLICY
 from netfw.server.db.schema.table_mapping import (
     METADATA,
     Relation,
@@ -117,6 +118,7 @@ PORT_TABLES = (
             Relation(table=PORT_HOSTS, rows=_hosts),
             Relation(table=PORT_PREPARED_HOSTS, rows=_prepared_hosts),
             Relation(table=PORT_ADDRESS_PAIRS, rows=_address_pairs),
+            PORT_POLICY,
         ),
     ),
 )

@@ -14,6 +14,7 @@ from netfw.server.db.schema.columns import TABLE_OPTIONS, text, word
 from netfw.server.db.schema.network_tables import NETWORK_TABLES
 from netfw.server.db.schema.port_tables import PORT_TABLES
 from netfw.server.db.schema.rbac_tables import RBAC_TABLES
+from netfw.server.db.schema.qos_tables import QOS_TABLES
 from netfw.server.db.schema.router_tables import ROUTER_TABLES
 from netfw.server.db.schema.security_tables import SECURITY_TABLES
 from netfw.server.db.schema.subnet_pool_tables import SUBNET_POOL_TABLES
@@ -52,6 +53,7 @@ _MAPPINGS = (
     *SECURITY_TABLES,
     *SUBNET_POOL_TABLES,
     *RBAC_TABLES,
+    *QOS_TABLES,
     mapping(Kind.AGENT, "agents", _AGENT, "agent_type", "host"),
 )
 STORED: Final[Mapping[Kind, TableMapping]] = MappingProxyType(

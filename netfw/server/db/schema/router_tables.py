@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netfw.model.resource import Kind
+from netfw.server.db.schema.qos_tables import FLOATING_IP_POLICY, ROUTER_POLICY
 from netfw.server.db.schema.table_mapping import (
     flag_column,
     id_column,
@@ -40,13 +41,14 @@ _PORT_FORWARDING = (
     text_column("internal_ip_address"),
 )
 ROUTER_TABLES = (
-    mapping(Kind.ROUTER, "routers", _ROUTER),
+    mapping(Kind.ROUTER, "routers", _ROUTER, relations=(ROUTER_POLICY,)),
     mapping(
         Kind.FLOATING_IP,
         "floating_ips",
         _FLOATING_IP,
         "floating_network_id",
         "floating_ip_address",
+        relations=(FLOATING_IP_POLICY,),
     ),
     mapping(Kind.PORT_FORWARDING, "port_forwardings", _PORT_FORWARDING),
 )

@@ -56,6 +56,15 @@ _DECLARED: Final = (
         "address_group",
         [Use(Kind.SECURITY_GROUP_RULE, "remote_address_group_id")],
     ),
+    ShareableKind(
+        Kind.QOS_POLICY,
+        "qos_policy",
+        (
+            Use(Kind.NETWORK, "qos_policy_id"),
+            Use(Kind.PORT, "qos_policy_id"),
+            Use(Kind.FLOATING_IP, "qos_policy_id"),
+        ),
+    ),
     ShareableKind(Kind.SUBNET_POOL, "subnetpool", [Use(Kind.SUBNET, "subnetpool_id")]),
     ShareableKind(Kind.ADDRESS_SCOPE, "address_scope", [Use(Kind.SUBNET_POOL, "address_scope_id")]),
 )

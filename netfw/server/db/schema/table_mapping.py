@@ -154,6 +154,13 @@ def owner_column(name: str, owner: str) -> Column[Any]:
     return Column(name, word(), ForeignKey(f"{owner}.id", ondelete="CASCADE"), primary_key=True)
 
 
-def mapping(kind: Kind, name: str, fields: tuple[ColumnMapping, ...], *unique: str) -> TableMapping:
+def mapping(
+    kind: Kind,
+    name: str,
+    fields: tuple[ColumnMapping, ...],
+    *unique: str,
+    relations: tuple[Relation, ...] = (),
+) -> TableMapping:
     constraints = (UniqueConstraint(*unique),) if unique else ()
-    return TableMapping(kind=kind, table=resource_table(name, fields, *constraints), fields=fields)
+    table = resource_table(name, fields, *constraints)
+    return TableMapping(kind=kind, table=table, fields=fields, relations=relations)

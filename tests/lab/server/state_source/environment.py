@@ -138,10 +138,9 @@ class DatabaseBackend:
                 tx.assignments.remove(key)
             elif key.kind not in ABSENT and (old := _stored(tx, key)) is not None:
                 tx.resources.delete(old)
-                for relation in STORED[Kind.PORT].relations:
-                    table = relation.table
-                    gone = delete(table).where(table.c.port_id == str(key.id))
-                    tx.connection.execute(gone)
+                for relation in STORED[key.kind].relations:
+                    owner = relation.table.c[relation.owner]
+                    tx.connection.execute(delete(relation.table).where(owner == str(key.id)))
         for item in put:
             if isinstance(item, Assignment):
                 tx.assignments.add(item)

@@ -1,0 +1,1 @@
+"""Resource handlers of QoS policies, and checks of what uses them."""
