@@ -77,7 +77,7 @@ def test_tags_are_found_with_and_without_the_prefix(admin: Client) -> None:
     assert admin.put(f"qos/policies/{id}/tags", {"tags": ["a"]}).status == 200
     assert admin.put(f"policies/{id}/tags/b", {}).status == 201
     assert show(admin, f"qos/policies/{id}")["tags"] == ["a", "b"]
-    assert len(admin.get("qos/policies", **{"tags": "a,b"}).json["policies"]) == 1
+    assert len(admin.get("qos/policies", tags="a,b").json["policies"]) == 1
 
 
 RULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

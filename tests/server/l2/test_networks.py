@@ -257,7 +257,7 @@ def test_each_verb_on_a_network_takes_few_statements(calls: Calls, database: Dat
     calls.network()  # the project is counted from now on
     with statements(database) as seen:
         network = calls.network()
-    assert len(seen) <= 11
+    assert len(seen) <= 12, "the default QoS policy of the project included"
     with statements(database) as seen:
         calls.change("network", network["id"], name="x")
     assert len(seen) <= 10

@@ -70,7 +70,7 @@ def test_a_list_of_ports_costs_what_one_does(env: PortsEnvironment) -> None:
     assert len({port["mac_address"] for port in ports}) == 200
     with statements(env) as listed:
         assert len(env.plugin.find(ADMIN, "port", Query())) == 212
-    assert len(listed) == 2, "their rows, and the reasons of those that are not ACTIVE"
+    assert len(listed) == 3, "rows, the reasons of those that are not ACTIVE, networks' policies"
 
 
 def test_nothing_that_a_port_asks_the_database_grows_with_what_is_there(
