@@ -114,8 +114,8 @@ def _refuse_used(
 ) -> None:
     users = QosPolicyRows(unit.tx.connection).users(policy.id, 1, besides=besides)
     if users:
-        who = "resources of other projects" if besides is not None else "something"
+        whose = "" if besides is None else " of other projects"
         raise QosPolicyInUse(
-            f"QoS policy {policy.id} {what} while {who} use it: "
-            f"{', '.join(map(str, users))}; take it away from all of them first"
+            f"QoS policy {policy.id} {what} while it is in use{whose}: "
+            f"{', '.join(map(str, users))}; take it away from all that have it first"
         )

@@ -30,6 +30,7 @@ from netfw.server.binding.inactive_bindings import LEVELS
 from netfw.server.core.context import Write
 from netfw.server.core.qos_support import missing_of_routers
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.qos_policies import QosPolicyRows
 from netfw.server.db.resources.rows import AT_ONCE, Row
 
@@ -54,6 +55,8 @@ def resolve_policies(unit: UnitOfWork, writes: Sequence[Write]) -> Sequence[Reso
     ]
     policies = unit.qos_policies(id for _, _, id in changed)
     for before, after, id in changed:
+        if id not in policies:
+            raise RetryTransaction(f"QoS policy {id} was deleted meanwhile")
         _check_enforced(unit, before, cast(User, after), policies[id])
     return prepared
 

@@ -51,6 +51,23 @@ floating ip port forwarding create --port cli-web --internal-ip-address 10.9.0.9
 --description words 198.51.100.77
 floating ip port forwarding list --sort-column Protocol 198.51.100.77
 floating ip show 198.51.100.77
+network qos rule type list
+network qos policy create --share --description words cli-qos
+network qos rule create --type bandwidth-limit --max-kbps 1000 --egress cli-qos
+network qos rule create --type minimum-bandwidth --min-kbps 10 --ingress cli-qos
+network qos rule list cli-qos
+network qos policy create cli-limit
+network qos rule create --type bandwidth-limit --max-kbps 500 --ingress cli-limit
+port set --qos-policy cli-qos cli-port
+port unset --qos-policy cli-port
+floating ip set --qos-policy cli-limit 198.51.100.77
+floating ip unset --qos-policy 198.51.100.77
+router set --external-gateway cli-out --qos-policy cli-limit cli-edge
+router unset --qos-policy cli-edge
+network set --qos-policy cli-qos cli-net
+network set --no-qos-policy cli-net
+network qos policy show cli-qos
+network qos policy delete cli-qos cli-limit
 security group create cli-group
 security group rule create --protocol tcp --dst-port 80:90 --remote-ip 10.0.0.0/8 cli-group
 security group rule create --protocol icmp --ingress cli-group

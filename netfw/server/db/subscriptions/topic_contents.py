@@ -98,6 +98,7 @@ PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | Members, ...]]] = M
         ),
         (Kind.SECURITY_GROUP, Role.MEMBERS): (Members(PORT_GROUPS.c.security_group_id),),
         (Kind.ADDRESS_GROUP, Role.SEEN): (ColumnLookup(Kind.ADDRESS_GROUP, "id"),),
+        (Kind.QOS_POLICY, Role.SEEN): (ColumnLookup(Kind.QOS_POLICY, "id"),),
         (Kind.PORT, Role.SEEN): (ColumnLookup(Kind.PORT, "id"),),
         (Kind.PORT, Role.FLOATING): (ColumnLookup(Kind.FLOATING_IP, "port_id", WITH_HOST),),
         (Kind.ROUTER, Role.HOME): (

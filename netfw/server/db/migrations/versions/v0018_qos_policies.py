@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from netfw.server.db.schema.columns import TABLE_OPTIONS, document, number, text, word
+from netfw.server.db.subscriptions.rebuild import rebuild_subscriptions
 
 revision = "0018"
 down_revision = "0015"
@@ -105,11 +106,14 @@ def _clear_gateways() -> None:
         routers.c.body.contains(f'"qos_policy_id":{space}"', autoescape=True) for space in ("", " ")
     )
     rows = sa.select(routers.c.id, routers.c.body).where(sa.or_(*named))
-    for id, text_ in op.get_bind().execute(rows).all():
+    found = op.get_bind().execute(rows).all()
+    for id, text_ in found:
         body: dict[str, Any] = json.loads(text_)
         body["external_gateway_info"]["qos_policy_id"] = None
         cleared = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
         op.execute(routers.update().where(routers.c.id == id).values(body=cleared))
+    if found:
+        rebuild_subscriptions(op.get_bind())
 
 
 def downgrade() -> None:
