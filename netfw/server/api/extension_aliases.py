@@ -94,11 +94,6 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ),
     ("qos-default", "Default policies of projects", "policy.is_default"),
     ("qos-fip", "Policies of floating IPs", "policy floatingip.qos_policy_id"),
-    (
-        "qos-fip-network-policy",
-        "The policy a floating IP has by its network",
-        "policy floatingip.qos_network_policy_id",
-    ),
     ("qos-gateway-ip", "Policies of gateways of routers", "policy router.external_gateway_info"),
     (
         "qos-port-network-policy",

@@ -12,6 +12,7 @@ from attrs import evolve
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.mechanism import BindingRequest, MechanismDriver
 from netfw.drivers.server.query import Body, Query
+from netfw.drivers.values.qos_support import effective_policy
 from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType
@@ -239,7 +240,7 @@ class PortBinder:
 
 def _unable(unit: UnitOfWork, port: Port, network: Network) -> Mapping[str, str]:
     """Return the drivers that do not enforce the QoS policy of *port*, with the reason of each."""
-    id = port.qos_policy_id or network.qos_policy_id
+    id = effective_policy(port, network)
     policy = None if id is None else unit.qos_policies([id]).get(id)
     if policy is None:
         return {}

@@ -44,7 +44,6 @@ from netfw.server.l3.inside_ports import (
 from netfw.server.l3.port_hooks import disassociate, floating_ips
 from netfw.server.l3.router_ports import drop_port, make_port
 from netfw.server.l3.router_status import add_status_reasons
-from netfw.server.qos.port_attributes import add_network_policies
 
 TARGET: Final = ("port_id", "fixed_ip_address")
 ACTION_ATTRIBUTES: Final = frozenset({*TARGET, "subnet_id", "floating_ip_address", "router_id"})
@@ -110,7 +109,6 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
             port = ports.get(body["port_id"])
             body["port_details"] = None if port is None else {name: port[name] for name in DETAILS}
         _add_port_forwardings(reader, bodies)
-        add_network_policies(reader, bodies, "floating_network_id")
         add_status_reasons(reader, self.kind, bodies)
 
     def _new(self, unit: UnitOfWork, body: Body) -> FloatingIp:

@@ -1,4 +1,4 @@
-"""Attributes of ports and floating IPs that follow from QoS policies.
+"""Attributes of ports that follow from QoS policies.
 
 A resource request says what a host must have for the guarantees of a port's policy: the compute
 service chooses a host by it.  The words are those of its inventory.
@@ -15,6 +15,7 @@ from netfw.drivers.server.query import Query
 from netfw.model.qos import AnyDirection, MinimumBandwidth, MinimumPacketRate, QosPolicy, QosRule
 from netfw.model.resource import Kind, Ref
 from netfw.model.segment import Provider
+from netfw.model.values.device_owner import is_trusted
 from netfw.server.core.resource_handler import Reader
 from netfw.server.db.resources.qos_policies import QosPolicyRows
 from netfw.server.db.resources.rows import AT_ONCE
@@ -37,19 +38,17 @@ Bodies = Sequence[MutableMapping[str, Any]]
 
 
 def add_network_policies(
-    reader: Reader,
-    bodies: Bodies,
-    attribute: str = "network_id",
-    known: Mapping[str, str | None] | None = None,
+    reader: Reader, bodies: Bodies, known: Mapping[str, str | None] | None = None
 ) -> None:
-    """Add to *bodies* the policy of the network that *attribute* names, in one statement.
+    """Add to ports the policies of their networks, in one statement.
 
     *known*: the policies of the networks, if the caller has read them.
     """
     if known is None:
-        known = QosPolicyRows(reader.connection).of_networks({body[attribute] for body in bodies})
+        networks = {body["network_id"] for body in bodies}
+        known = QosPolicyRows(reader.connection).of_networks(networks)
     for body in bodies:
-        body[INHERITED] = known.get(body[attribute])
+        body[INHERITED] = known.get(body["network_id"])
 
 
 def add_resource_requests(reader: Reader, bodies: Bodies) -> None:
@@ -57,12 +56,12 @@ def add_resource_requests(reader: Reader, bodies: Bodies) -> None:
 
     Two statements if some have policies, otherwise none.
     """
-    applied = {body["id"]: body["qos_policy_id"] or body[INHERITED] for body in bodies}
+    applied = {body["id"]: _applied(body) for body in bodies}
     policies = _guarantees(reader, {id for id in applied.values() if id})
     concerned = {body["network_id"] for body in bodies if applied[body["id"]] in policies}
     providers = _providers(reader, concerned)
     for body in bodies:
-        rules = policies.get(applied[body["id"]])
+        rules = policies.get(applied[body["id"]] or "")
         body[REQUEST] = (
             None
             if rules is None
@@ -73,6 +72,11 @@ def add_resource_requests(reader: Reader, bodies: Bodies) -> None:
                 providers.get(body["network_id"]),
             )
         )
+
+
+def _applied(port: Mapping[str, Any]) -> str | None:
+    inherited = None if is_trusted(port["device_owner"]) else port[INHERITED]
+    return cast("str | None", port["qos_policy_id"] or inherited)
 
 
 def resource_request(

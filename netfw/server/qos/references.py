@@ -25,6 +25,7 @@ from netfw.model.port import Port
 from netfw.model.qos import QosPolicy, QosRule, rule_direction, rule_type
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.router import Router
+from netfw.model.values.device_owner import is_trusted
 from netfw.model.values.ids import QosPolicyId
 from netfw.server.binding.inactive_bindings import LEVELS
 from netfw.server.core.context import Write
@@ -191,6 +192,9 @@ def _check_ports_of(unit: UnitOfWork, network: Network, policy: QosPolicy) -> No
 def _check_bound(unit: UnitOfWork, ports: Iterable[Row], policy: QosPolicy) -> None:
     support = unit.context.qos_support
     for port in ports:
+        inherits = port.body["qos_policy_id"] is None
+        if inherits and is_trusted(port.body["device_owner"]):
+            continue
         if driver := _driver(port.extra):
             _refuse(support.missing(driver, policy.rules), policy, port.ref, driver)
 

@@ -19,6 +19,7 @@ class AgentReport:
     physical_networks: frozenset[str]
     tunnel_types: frozenset[str]
     interface_types: frozenset[str]
+    extensions: frozenset[str]
     bridge: str
     datapath_type: str
     socket_dir: str
@@ -38,6 +39,7 @@ class AgentReport:
             physical_networks=frozenset(mappings),
             tunnel_types=_words(content, "tunnel_types"),
             interface_types=_words(content, "ovs_capabilities"),
+            extensions=_words(content, "extensions"),
             bridge=_text(content, "integration_bridge", "br-int"),
             datapath_type=_text(content, "datapath_type", "system"),
             socket_dir=_text(content, "vhostuser_socket_dir", "").rstrip("/"),

@@ -14,7 +14,7 @@ from netfw.drivers.server.mechanism import (
     MechanismDriver,
     Refused,
 )
-from netfw.drivers.values.qos_support import SupportedQosRule
+from netfw.drivers.values.qos_support import SupportedQosRule, effective_policy
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VifType, VnicType
 from netfw.model.qos import AnyDirection, QosRuleType
@@ -35,7 +35,9 @@ QOS_RULES = (
     SupportedQosRule(type=QosRuleType.MINIMUM_PACKET_RATE, directions=AnyDirection),
     SupportedQosRule(type=QosRuleType.PACKET_RATE_LIMIT),
 )
-"""Guarantees that the switch does not enforce are kept by the choice of the host."""
+"""The extension of the agent enforces limits and marks; guarantees are kept by the choice of the
+host, which the ``resource_request`` of the port is for."""
+QOS_EXTENSION = "qos"
 
 
 class OvsMechanismDriver(MechanismDriver):
@@ -68,6 +70,12 @@ class OvsMechanismDriver(MechanismDriver):
             report = AgentReport.of(agent.configurations)
         except ValueError as exc:
             return Refused(f"the report of the {AGENT_TYPE} on {request.host} is wrong: {exc}")
+        policy = effective_policy(request.port, request.network)
+        if policy is not None and QOS_EXTENSION not in report.extensions:
+            return Refused(
+                f"the {AGENT_TYPE} on {request.host} does not run the extension {QOS_EXTENSION}, "
+                f"which enforces QoS policy {policy}"
+            )
         return _bind(request, report)
 
 

@@ -152,7 +152,7 @@ def test_a_policy_that_the_requester_may_not_see_is_not_taken_away(site: Site, u
     assert site.alice.delete(f"{user}/{id}").status == 204
 
 
-def test_ports_and_floating_ips_show_the_policy_of_their_network(site: Site) -> None:
+def test_ports_show_the_policy_of_their_network(site: Site) -> None:
     first, second = site.policy(), site.policy()
     port = site.alice.make("ports", network_id=site.network)
     assert port["qos_network_policy_id"] is None
@@ -167,10 +167,6 @@ def test_ports_and_floating_ips_show_the_policy_of_their_network(site: Site) -> 
     assert renamed["qos_network_policy_id"] == second
     new = site.alice.make("ports", network_id=site.network)
     assert new["qos_network_policy_id"] == second
-    outside = {"network": {"qos_policy_id": first}}
-    assert site.admin.put(f"networks/{site.outside}", outside).status == 200
-    floating = site.alice.make("floatingips", floating_network_id=site.outside)
-    assert (floating["qos_policy_id"], floating["qos_network_policy_id"]) == (None, first)
 
 
 def test_another_gateway_begins_without_a_policy(site: Site) -> None:

@@ -168,10 +168,8 @@ FLOATING_IP = ApiResource(
         STATUS_REASON,
         read_only("dns_name", DNS_NAME),
         read_only("dns_domain", DNS_NAME),
-        read_only("qos_policy_id", Nullable(ID)),
         read_only("port_details", Nullable(DOCUMENT)),
         ApiAttribute(name="qos_policy_id", codec=Nullable(ID), default=None, needs="policy"),
-        read_only("qos_network_policy_id", Nullable(ID), needs="policy"),
         read_only("port_forwardings", Listed(DOCUMENT)),
     ),
 )

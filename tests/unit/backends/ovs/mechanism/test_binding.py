@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from ipaddress import ip_address
+from uuid import uuid4
 
 import pytest
 from attrs import evolve
@@ -17,6 +18,8 @@ from netfw.drivers.values.switch_values import Endpoint, SwitchFacts
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VnicType
 from netfw.model.segment import NetworkType, Provider
+from netfw.model.values.device_owner import DeviceOwner
+from netfw.model.values.ids import QosPolicyId
 from netfw.model.values.json_document import JsonDocument
 from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
@@ -47,13 +50,15 @@ GENEVE = Provider(network_type=NetworkType.GENEVE, segmentation_id=5)
 
 
 def agent(
-    facts: SwitchFacts = FACTS, firewall: DriverInfo[FirewallCapability] | None = None
+    facts: SwitchFacts = FACTS,
+    firewall: DriverInfo[FirewallCapability] | None = None,
+    extensions: tuple[str, ...] = (),
 ) -> Agent:
     """The agent, as its report says."""
     report = make_state_report(
         L2AgentConfig(host=samples.HOST),
         L2HostContext(host=samples.HOST, facts=facts),
-        extensions=(),
+        extensions=extensions,
         firewall=firewall,
         counts={},
         start=True,
@@ -220,3 +225,19 @@ def test_no_port_bypasses_a_firewall_on_linux_bridges_by_vhost_user() -> None:
     answer = bound(agent(USERSPACE, HYBRID))
     assert answer.vif_type == "ovs"
     assert answer.vif_details.ovs_hybrid_plug is True
+
+
+@pytest.mark.spec("ML2-05", "API-07")
+def test_a_port_with_a_policy_is_bound_where_the_agent_enforces_it() -> None:
+    policy = QosPolicyId(uuid4())
+    plain = samples.request(samples.PORT, agent(), segments=(samples.segment(samples.VXLAN),))
+    own = evolve(plain, port=evolve(samples.PORT, qos_policy_id=policy))
+    inherited = evolve(plain, network=evolve(plain.network, qos_policy_id=policy))
+    for request in (own, inherited):
+        answer = OvsMechanismDriver().bind(request)
+        assert isinstance(answer, Refused)
+        assert "does not run the extension qos" in answer.reason
+        able = evolve(request, agents=(agent(extensions=("qos",)),))
+        assert isinstance(OvsMechanismDriver().bind(able), Bound)
+    router = evolve(samples.PORT, device_owner=DeviceOwner.ROUTER_INTERFACE.value)
+    assert isinstance(OvsMechanismDriver().bind(evolve(inherited, port=router)), Bound)
