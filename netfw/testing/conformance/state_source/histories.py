@@ -26,7 +26,7 @@ from netfw.model.packet_log import PacketLog
 from netfw.model.port import FixedIp, Port
 from netfw.model.qos import QosPolicy
 from netfw.model.resource import Kind, Ref, ref
-from netfw.model.router import Router
+from netfw.model.router import ExternalGateway, Router
 from netfw.model.security_group import (
     AddressGroup,
     Direction,
@@ -191,8 +191,9 @@ def _groups() -> Iterator[Item]:
 
 
 def _routing() -> Iterator[Item]:
-    for router, name in product(ROUTERS, NAMES):
-        yield Router(id=router, name=name)
+    for router, policy in product(ROUTERS, (None, *POLICIES)):
+        gateway = ExternalGateway(network_id=OUTSIDE, qos_policy_id=policy)
+        yield Router(id=router, gateway=gateway)
     of_routers, at_hosts = (None, *ROUTERS), (None, *HOSTS)
     for floating, of_router, port, host in product(
         FLOATING_IPS, of_routers, (None, PORT_IDS[0]), at_hosts
@@ -204,6 +205,7 @@ def _routing() -> Iterator[Item]:
             port_id=port,
             router_id=of_router,
             host=host,
+            qos_policy_id=None if port is None else POLICIES[FLOATING_IPS.index(floating)],
         )
     for forwarding, floating in product(FORWARDINGS, FLOATING_IPS):
         yield PortForwarding(

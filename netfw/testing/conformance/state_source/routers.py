@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+from attrs import evolve
+
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.agent_requests import EnabledServices, FindPorts
 from netfw.drivers.values.subscription import Service
 from netfw.model.port import Port
 from netfw.model.resource import ref
+from netfw.model.router import ExternalGateway
 from netfw.model.values.address import IpAddress
 from netfw.model.values.common_fields import Status
 from netfw.testing.conformance.common.promises import proves
@@ -49,6 +54,26 @@ class RouterTests(StateSourceCase):
                     samples.SEGMENT,
                 )
             ) | refs((samples.FLOATING, samples.NEIGHBOUR, samples.FORWARDED, samples.FORWARDING))
+
+    @proves(StateSource, 1)
+    def test_policies_of_gateways_and_floating_ips_come_with_them(self) -> None:
+        network = samples.OTHER_NET.id
+        gateway = ExternalGateway(network_id=network, qos_policy_id=samples.QOS.id)
+        router = evolve(samples.ROUTER, gateway=gateway)
+        floating = evolve(samples.FLOATING, qos_policy_id=samples.QOS.id)
+        plain = samples.ROUTER, samples.FLOATING
+        with self.make_environment(WIDE) as at:
+            at.backend.commit((*samples.BACKGROUND, samples.ROUTER_ASSIGNMENT))
+            host, policy = Follower(at.source, samples.L3_HERE), ref(samples.QOS)
+            assert policy not in host.catch_up()
+            for limited in (router, floating):
+                at.backend.commit((limited,))
+                assert policy in host.catch_up()
+                renamed = evolve(samples.QOS, name=f"for {ref(limited)}")
+                at.backend.commit((renamed,))
+                assert cast(Any, host.catch_up()[policy]).name == renamed.name
+                at.backend.commit(plain)
+                assert policy not in host.catch_up()
 
     @proves(StateSource, 10)
     def test_a_report_on_a_router_and_its_floating_ips_counts(self) -> None:
