@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.resource_plugin import ResourcePlugin
-from netfw.errors import InvalidInput
+from netfw.errors import InvalidInput, NotFound
 from netfw.errors.registry import not_found
 from netfw.errors.requests import HTTPBadRequest
 from netfw.http.http_error import malformed

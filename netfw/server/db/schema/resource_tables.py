@@ -13,8 +13,8 @@ from netfw.model.resource import Kind
 from netfw.server.db.schema.columns import TABLE_OPTIONS, text, word
 from netfw.server.db.schema.network_tables import NETWORK_TABLES
 from netfw.server.db.schema.port_tables import PORT_TABLES
-from netfw.server.db.schema.rbac_tables import RBAC_TABLES
 from netfw.server.db.schema.qos_tables import QOS_TABLES
+from netfw.server.db.schema.rbac_tables import RBAC_TABLES
 from netfw.server.db.schema.router_tables import ROUTER_TABLES
 from netfw.server.db.schema.security_tables import SECURITY_TABLES
 from netfw.server.db.schema.subnet_pool_tables import SUBNET_POOL_TABLES

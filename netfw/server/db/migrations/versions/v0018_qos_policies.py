@@ -12,7 +12,7 @@ from netfw.server.db.schema.columns import TABLE_OPTIONS, document, number, text
 from netfw.server.db.subscriptions.rebuild import rebuild_subscriptions
 
 revision = "0018"
-down_revision = "0015"
+down_revision = "0017"
 branch_labels = None
 depends_on = None
 
