@@ -49,9 +49,18 @@ def test_clients_find_versions_resources_and_extensions(client: Client) -> None:
             }
         ]
     }
-    names = {each["name"]: each for each in stranger.raw("GET", "/v2.0/").json["resources"]}
+    listed = stranger.raw("GET", "/v2.0/").json["resources"]
+    names = {each["name"]: each for each in listed}
+    assert names["network"] == {
+        "name": "network",
+        "collection": "networks",
+        "links": [{"rel": "self", "href": "http://api.example:9696/v2.0/networks"}],
+    }
     assert names["security_group"]["links"][0]["href"].endswith("/v2.0/security-groups")
     assert "binding" not in names
+    for each in listed:
+        path = each["links"][0]["href"].removeprefix("http://api.example:9696/v2.0/")
+        assert each["collection"] in client.as_("ops/admin").get(path).json, each
     aliases = {each["alias"] for each in client.get("extensions").json["extensions"]}
     assert {"provider", "quotas", "standard-attr-tag", "agent"} <= aliases
     assert "router" not in aliases, "nobody keeps routers here"

@@ -1,0 +1,1 @@
+"""Situations that the API refuses, by the type of the error that clients get."""
