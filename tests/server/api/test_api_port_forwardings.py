@@ -137,7 +137,7 @@ def test_a_port_without_a_way_out_is_refused_as_elsewhere(client: Client, site: 
     client.make("subnets", network_id=network, cidr="10.9.0.0/24", ip_version=4)
     port = client.make("ports", network_id=network)["id"]
     refused = client.post(site.path, site.body(internal_port_id=port))
-    assert (refused.status, refused.error["type"]) == (400, "InvalidInput")
+    assert (refused.status, refused.error["type"]) == (400, "BadRequest")
     assert "internal_port_id: no router leads" in refused.error["message"]
     refused = client.put(f"floatingips/{site.floating}", {"floatingip": {"port_id": port}})
     expected = (404, "ExternalGatewayForFloatingIPNotFound")

@@ -54,7 +54,7 @@ def test_the_same_rule_is_made_once(core: Layer3, url: str) -> None:
     ports = list(range(2000, 2012))
     outcomes = at_once(want_rules, url, group, ports)
     for port, each in zip(ports, zip(*outcomes, strict=True), strict=True):
-        assert sorted(each) == ["", *["Conflict"] * (WORKERS - 1)], port
+        assert sorted(each) == ["", *["SecurityGroupRuleExists"] * (WORKERS - 1)], port
     shown = core.show("security_group", group)
     assert len(shown["security_group_rules"]) == 2 + len(ports)
     assert shown["revision_number"] == 1 + len(ports)
@@ -65,7 +65,7 @@ def test_a_router_gets_one_interface_on_a_subnet(core: Layer3, url: str) -> None
     _, subnet = core.inside()
     router = core.router()
     outcomes = at_once(want_interface, url, router, subnet)
-    assert sorted(outcomes) == ["", *["InvalidInput"] * (WORKERS - 1)]
+    assert sorted(outcomes) == ["", *["BadRequest"] * (WORKERS - 1)]
     assert len(core.ports_of(router)) == 1
 
 
@@ -80,7 +80,7 @@ def test_an_address_gets_one_floating_ip(core: Layer3, url: str) -> None:
         core.create("floatingip", floating_network_id=outside)["id"] for _ in range(WORKERS)
     ]
     outcomes = at_once(want_association, url, floating, port)
-    assert sorted(outcomes) == ["", *["Conflict"] * (WORKERS - 1)]
+    assert sorted(outcomes) == ["", *["FloatingIPPortAlreadyAssociated"] * (WORKERS - 1)]
     assert len(core.find("floatingip", ANNA, port_id=port)) == 1
 
 
@@ -156,7 +156,7 @@ def test_an_external_port_is_forwarded_once(core: Layer3, url: str) -> None:
     cases = _forwarding_cases(core, 6)
     outcomes = at_once(want_forwardings, url, cases)
     for case, each in zip(cases, zip(*outcomes, strict=True), strict=True):
-        assert sorted(each) == ["", *["InvalidInput"] * (WORKERS - 1)]
+        assert sorted(each) == ["", *["BadRequest"] * (WORKERS - 1)]
         shown = core.show("floatingip", case["floating"])
         assert (len(shown["port_forwardings"]), shown["router_id"]) == (1, case["router"])
 
