@@ -152,15 +152,22 @@ def check_dhcp_options(options: Iterable[DhcpOption]) -> None:
         raise InvalidInput(problems)
 
 
-def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -> None:
+def check_security(port: Port, *, groups: bool, pairs: bool, kept: bool = False) -> None:
     """Validate port security: groups and address pairs require ``port_security_enabled``.
 
-    :raises InvalidInput: groups are requested while port security is off.
+    *kept*: the groups are those of the port, and the request names none.
+
+    :raises PortSecurityAndIPRequiredForSecurityGroups: groups are requested while it is off.
     :raises Conflict: the port has groups or pairs, which must be removed first.
     """
     if port.port_security:
         return
-    if groups and before is not None and before.port_security:
+    if pairs:
+        raise AddressPairAndPortSecurityRequired(
+            "allowed_address_pairs need port security, which is off: leave them empty, or switch "
+            "port security on"
+        )
+    if groups and kept:
         raise PortSecurityPortHasSecurityGroup(
             "port security cannot be switched off while the port has security groups: give "
             "security_groups as an empty list too"
@@ -168,11 +175,6 @@ def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -
     if groups:
         raise PortSecurityAndIPRequiredForSecurityGroups(
             {"security_groups": "need port security, which is off for this port or its network"}
-        )
-    if pairs:
-        raise AddressPairAndPortSecurityRequired(
-            "allowed_address_pairs need port security, which is off: leave them empty, or switch "
-            "port security on"
         )
 
 

@@ -121,7 +121,7 @@ class PortHandler(StoredResourceHandler[Port]):
             filtered = port.port_security and not is_trusted(port.device_owner)
             chosen = known.default(port.project_id) if filtered else frozenset()
         requested = _listed(body, "allowed_address_pairs")
-        check_security(None, port, bool(chosen), bool(requested))
+        check_security(port, groups=bool(chosen), pairs=bool(requested))
         most = unit.context.settings.max_allowed_address_pairs
         return evolve(
             port,
@@ -218,7 +218,8 @@ class PortHandler(StoredResourceHandler[Port]):
         if "allowed_address_pairs" in body:
             most = unit.context.settings.max_allowed_address_pairs
             pairs = address_pairs(_listed(body, "allowed_address_pairs"), port, most)
-        check_security(before, port, bool(groups), bool(pairs))
+        kept = "security_groups" not in body
+        check_security(port, groups=bool(groups), pairs=bool(pairs), kept=kept)
         return evolve(port, security_groups=groups, allowed_address_pairs=pairs)
 
     # Deletion.

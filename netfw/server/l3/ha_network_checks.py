@@ -13,7 +13,8 @@ from attrs import evolve
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.values.subscription import Service
-from netfw.errors import Conflict
+from netfw.errors.networks import NetworkInUse, SubnetInUse
+from netfw.errors.ports import ServicePortInUse, UnsupportedPortDeviceOwner
 from netfw.model.binding import VifDetails, VifType
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -48,13 +49,13 @@ def check_ha_network_change(unit: UnitOfWork, change: Change) -> None:
     instead = "delete the routers or set their ha to false, and it is deleted with the last one"
     match change.resource:
         case Network() if change.before is not None:
-            raise Conflict(f"{text}: it cannot be changed or deleted by itself; {instead}")
+            raise NetworkInUse(f"{text}: it cannot be changed or deleted by itself; {instead}")
         case Subnet() if change.before is not None or len(unit.subnets(network.id)) > 1:
-            raise Conflict(
+            raise SubnetInUse(
                 f"{text}: its subnet cannot be changed or deleted, and no other added; {instead}"
             )
         case Port() if not _is_needed(unit, change):
-            raise Conflict(
+            raise ServicePortInUse(
                 f"{text}: it has one port for each L3 agent of each router, which cannot be "
                 "created, changed or deleted by itself; add or remove the router at the agent, or "
                 "delete the router"
@@ -69,7 +70,7 @@ def _check_owner(change: Change) -> None:
     owner = DeviceOwner.ROUTER_HA_INTERFACE
     is_known = isinstance(before, Port) and before.device_owner == owner
     if isinstance(after, Port) and after.device_owner == owner and not is_known:
-        raise Conflict(
+        raise UnsupportedPortDeviceOwner(
             f"device_owner {owner.value} is for ports of HA networks, which the server creates "
             "with highly available routers; use another device_owner"
         )

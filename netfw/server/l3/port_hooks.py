@@ -15,7 +15,8 @@ from attrs import evolve
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
-from netfw.errors import Conflict, NotFound
+from netfw.errors import NotFound
+from netfw.errors.ports import UnsupportedPortDeviceOwner
 from netfw.errors.routers import (
     RouterExternalGatewayInUseByFloatingIp,
     RouterInterfaceInUseByFloatingIP,
@@ -89,7 +90,7 @@ def _release_floating_ips(unit: UnitOfWork, before: Port, after: Port | None) ->
 def _refuse_owner(unit: UnitOfWork, port: Port) -> None:
     """Refuse that a port with floating IPs becomes one of the network itself."""
     if using := _lock_floating_ips_of(unit, port):
-        raise Conflict(
+        raise UnsupportedPortDeviceOwner(
             f"port {port.id} has floating IPs ({quote_ids([each.address for each in using])}) and "
             f"cannot become {port.device_owner}; disassociate them, or delete their port "
             "forwardings, first"

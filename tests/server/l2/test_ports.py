@@ -205,7 +205,7 @@ def test_without_port_security_there_are_neither_groups_nor_pairs(
         env.update(open_port, security_groups=[env.group()])
     port = env.create(network, allowed_address_pairs=pairs)
     with pytest.raises(Conflict, match="while the port has security groups"):
-        env.update(port, port_security_enabled=False)
+        env.update(port, port_security_enabled=False, allowed_address_pairs=[])
     with pytest.raises(Conflict, match="allowed_address_pairs"):
         env.update(port, port_security_enabled=False, security_groups=[])
     opened = env.update(

@@ -136,6 +136,14 @@ def group_without_port_security(cloud: Cloud) -> Reply:
     return cloud.create("port", network_id=cloud.network(), **body)
 
 
+@situation("PortSecurityAndIPRequiredForSecurityGroups", 400)
+def new_group_without_port_security(cloud: Cloud) -> Reply:
+    port = cloud.port(cloud.network())
+    group = cloud.make("security_group", name="web")["id"]
+    body = {"port_security_enabled": False, "security_groups": [group]}
+    return cloud.change("ports", port["id"], **body)
+
+
 @situation("PortSecurityPortHasSecurityGroup", 409)
 def port_security_of_a_port_with_groups(cloud: Cloud) -> Reply:
     port = cloud.port(cloud.network())
