@@ -6,6 +6,7 @@ import pytest
 
 from netfw import errors
 from netfw.drivers.support.error_codec import decode_error, encode_error
+from netfw.errors.registry import error_classes
 
 EXAMPLES = {
     errors.DriverNotFound: errors.DriverNotFound("netfw.things", "a", ["b"]),
@@ -13,16 +14,12 @@ EXAMPLES = {
     errors.PartlyInvalid: errors.PartlyInvalid({"route": "is impossible"}),
     errors.OperationRefused: errors.OperationRefused({"add": "is full"}),
 }
-CLASSES = [
-    kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, errors.NetfwError)
-]
 
 
-@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", error_classes().values(), ids=lambda kind: kind.__name__)
 def test_every_error_arrives_as_the_same_class_with_the_same_text(kind):
-    sent = EXAMPLES.get(kind) or kind("what is wrong")
+    said = {"name": "is wrong"} if issubclass(kind, errors.InvalidInput) else "what is wrong"
+    sent = EXAMPLES.get(kind) or kind(said)
     arrived = decode_error(encode_error(sent))
     assert type(arrived) is kind
     assert str(arrived) == str(sent)
