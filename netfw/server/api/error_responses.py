@@ -16,6 +16,7 @@ from netfw.errors import (
     BackendUnavailable,
     Conflict,
     Forbidden,
+    InUse,
     InvalidInput,
     NetfwError,
     NotFound,
@@ -25,7 +26,7 @@ from netfw.errors import (
     ResourceExhausted,
     Unauthorized,
 )
-from netfw.errors.registry import not_found
+from netfw.errors.registry import in_use, not_found
 from netfw.http.http_error import RETRY_AFTER, ErrorBody, HttpError
 from netfw.server.api.schema.resource_schema import ApiResource
 
@@ -104,10 +105,12 @@ def to_response(error: NetfwError, resource: ApiResource | None = None) -> Error
 def _type_of(error: RequestError, resource: ApiResource | None) -> str:
     """Return the declared type of *error*.
 
-    A plain ``NotFound``, which is what contracts require of drivers, is that of *resource*.
+    A plain ``NotFound`` or ``InUse``, which plugins of vendors raise, is that of *resource*.
     """
     if type(error) is NotFound:
         return "HTTPNotFound" if resource is None else not_found(resource.name).api_type
+    if type(error) is InUse and resource is not None:
+        return in_use(resource.name).api_type
     return error.api_type
 
 

@@ -12,10 +12,11 @@ import pytest
 
 import netfw.server
 import netfw_drivers
-from netfw.errors import RequestError, registry
+from netfw.errors import InUse, NotFound, RequestError, registry
 from netfw.http.http_error import HTTP_TYPES, HttpError
 from netfw.server.api.error_reference import error_types, refusals, render_error_types
 from netfw.server.api.error_responses import to_response
+from netfw.server.api.schema.resource_schema import ApiResource
 
 PACKAGES = (netfw.server, netfw_drivers)
 SOURCES = Path(netfw.server.__file__).parent.parent
@@ -64,6 +65,17 @@ def test_a_response_has_the_type_of_its_error() -> None:
         assert response is not None
         expected = "HTTPNotFound" if kind.__name__ == "NotFound" else kind.api_type
         assert (response.word, response.message) == (expected, "no")
+
+
+@pytest.mark.spec("API-04")
+@pytest.mark.parametrize("name", ["subnet", "traffic_light"])
+def test_a_plain_error_of_a_plugin_is_that_of_its_resource(name: str) -> None:
+    resource = ApiResource(name=name, collection="things", attributes=())
+    noun = {"subnet": "Subnet", "traffic_light": "TrafficLight"}[name]
+    for error, word in ((NotFound("no"), "NotFound"), (InUse("no"), "InUse")):
+        response = to_response(error, resource)
+        assert response is not None
+        assert response.word == f"{noun}{word}"
 
 
 @pytest.mark.spec("API-04")
