@@ -27,6 +27,7 @@ PLUGINS = (
             "rbac",
             "log",
             "qos",
+            "trunk",
             "flavors",
             "network_ip_availability",
         ],

@@ -23,6 +23,7 @@ LIMITS: Final[Mapping[str, int]] = MappingProxyType(
         "rbac_policy": 10,
         "security_group": 10,
         "security_group_rule": 100,
+        "trunk": -1,
     }
 )
 """Resources that are counted, by their names in the API, and their default limits."""

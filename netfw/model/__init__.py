@@ -48,7 +48,7 @@ from netfw.model.security_group import (
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import AllocationPool, Ipv6Mode, Subnet
 from netfw.model.subnet_pool import AddressScope, SubnetPool
-from netfw.model.trunk import SegmentationType, SubPort, Trunk
+from netfw.model.trunk import SegmentationType, SubPort, Trunk, TrunkMembership
 from netfw.model.values.address import (
     IpAddress,
     IpInterface,
@@ -161,6 +161,7 @@ __all__ = [
     "SubnetPoolId",
     "Trunk",
     "TrunkId",
+    "TrunkMembership",
     "VhostUserMode",
     "VifDetails",
     "VifType",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from attrs import field, frozen
 
 from netfw.model.binding import Binding
+from netfw.model.trunk import TrunkMembership
 from netfw.model.values.address import (
     NO_MAC,
     IpAddress,
@@ -92,6 +93,8 @@ class Port(Named):
     """The network's policy, which applies if the port has none of its own."""
     ip_allocation: IpAllocation = IpAllocation.IMMEDIATE
     propagate_uplink_status: bool = False
+    trunk: TrunkMembership | None = None
+    """The trunk that it is the parent or a sub-port of; only servers and agents exchange it."""
 
     def _problems(self) -> Iterator[Problem]:
         if self.mac == NO_MAC:

@@ -33,6 +33,22 @@ class SubPort(Validated):
 
 
 @frozen(kw_only=True)
+class TrunkMembership(Validated):
+    """The trunk of a port: it is the parent, or a sub-port under a tag of the parent's device."""
+
+    trunk_id: TrunkId
+    parent_id: PortId | None = None
+    """``None``: the port itself is the parent."""
+    segmentation_id: int | None = None
+
+    def _problems(self) -> Iterator[Problem]:
+        if (self.parent_id is None) is not (self.segmentation_id is None):
+            yield "segmentation_id", "is of a sub-port: a parent port and a tag go together"
+        if self.segmentation_id is not None and self.segmentation_id not in VLAN_IDS:
+            yield "segmentation_id", outside(self.segmentation_id, VLAN_IDS)
+
+
+@frozen(kw_only=True)
 class Trunk(Named):
     """A parent port whose device also carries sub-ports."""
 

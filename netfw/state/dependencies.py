@@ -10,7 +10,7 @@ that is only a member of a group brings nothing.  Roles keep the graph free of c
                                                  distributed DHCP port
                               -> group SEEN   -> rules -> group MEMBERS -> ports SEEN
                                                        -> address group
-                              -> QoS policy, trunk -> its ports SEEN
+                              -> QoS policy
               -> subnet DISTRIBUTED -> router DISTRIBUTED -> its networks SEEN
               -> agents with a tunnel address or a routing MAC address, enabled packet logs
     Root(POPULATION) -> network PEERS -> ports SEEN
@@ -208,8 +208,6 @@ def _edges(item: Resource) -> Iterator[Edge]:
             network = Ref(Kind.NETWORK, item.network_id)
             yield ResourceRole(network, Role.SEEN), ResourceRole(ref(item), Role.SEEN)
             yield ResourceRole(network, Role.SERVED), ResourceRole(ref(item), Role.SEEN)
-        case Trunk():
-            yield from _trunk_edges(item)
         case SecurityGroupRule():
             yield from _rule_edges(item)
         case Router():
@@ -232,6 +230,7 @@ def _edges(item: Resource) -> Iterator[Edge]:
             | AddressScope()
             | RbacPolicy()
             | DefaultSecurityGroupRule()
+            | Trunk()
         ):
             pass  # only the target of references, or read by the server alone
         case _:
@@ -306,15 +305,6 @@ def _router_port_edges(port: Port) -> Iterator[Edge]:
                 yield ResourceRole(subnet, role), ResourceRole(router, role)
         yield ResourceRole(router, Role.DISTRIBUTED), ResourceRole(network, Role.SEEN)
         yield ResourceRole(router, Role.DISTRIBUTED_PEERS), ResourceRole(network, Role.PEERS)
-
-
-def _trunk_edges(trunk: Trunk) -> Iterator[Edge]:
-    parent = Ref(Kind.PORT, trunk.port_id)
-    yield ResourceRole(parent, Role.HOME), ResourceRole(ref(trunk), Role.HOME)
-    yield ResourceRole(ref(trunk), Role.SEEN), ResourceRole(parent, Role.SEEN)
-    for child in (Ref(Kind.PORT, sub.port_id) for sub in trunk.sub_ports):
-        yield ResourceRole(child, Role.HOME), ResourceRole(ref(trunk), Role.SEEN)
-        yield ResourceRole(ref(trunk), Role.HOME), ResourceRole(child, Role.SEEN)
 
 
 def _rule_edges(rule: SecurityGroupRule) -> Iterator[Edge]:

@@ -22,7 +22,7 @@ from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.host_macs import HostMacs
 from netfw.agents.l2.mixed_networks import MixedNetworks
 from netfw.agents.l2.port_wiring import WiringDecision, decide_wiring, is_unfiltered
-from netfw.agents.l2.resource_index import L2ResourceIndex, ports_of
+from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.agents.l2.tunnel_peers import OverlayPeers
 from netfw.drivers.l2_extension import ExtendedPort
 from netfw.drivers.values.keys import NetworkKey, PortKey
@@ -44,7 +44,6 @@ from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.security_group import SecurityGroupRule
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
-from netfw.model.trunk import Trunk
 from netfw.model.values.address import IpAddress, Mac
 from netfw.model.values.device_owner import is_distributed_dhcp
 from netfw.model.values.ids import AgentId, NetworkId, PortId
@@ -225,8 +224,6 @@ class DesiredSwitch:
                 networks.add(resource.id)
             case Segment() | Subnet():
                 networks.add(resource.network_id)
-            case Trunk():
-                ports.update(ports_of(resource))
             case PacketLog():
                 ports.update(self._logged_ports(resource))
             case SecurityGroupRule() if self._index.is_logging():

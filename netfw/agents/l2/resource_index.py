@@ -1,4 +1,4 @@
-"""The resources of the L2 agent, indexed by network, group and trunk port.  Pure."""
+"""The resources of the L2 agent, indexed by network, group and parent port.  Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.security_group import SecurityGroupRule
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
-from netfw.model.trunk import Trunk
 from netfw.model.values.device_owner import is_distributed_dhcp
 from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SubnetId
 
@@ -45,8 +44,8 @@ class L2ResourceIndex(ResourceIndex):
         self._dhcp_ports = self.declare(
             Port, lambda port: (port.network_id,) if _is_dhcp_port(port) else ()
         )
-        self._trunks = self.declare(Trunk, ports_of)
         self._logs = self.declare(PacketLog, _logged)
+        self._sub_ports = self.declare(Port, _parents_of)
         self._rules = self.declare(SecurityGroupRule, lambda rule: (rule.security_group_id,))
 
     def home_port(self, id: PortId) -> Port | None:
@@ -71,6 +70,10 @@ class L2ResourceIndex(ResourceIndex):
     def visiting_ports(self, network: NetworkId) -> frozenset[PortId]:
         """Return the visiting ports of a network."""
         return frozenset(PortId(key.id) for key in self._visiting_ports.refs(network))
+
+    def sub_ports(self, parent: PortId) -> frozenset[PortId]:
+        """Return the sub-ports of a parent port."""
+        return frozenset(PortId(key.id) for key in self._sub_ports.refs(parent))
 
     def has_prepared_ports(self, network: NetworkId) -> bool:
         """Return whether this host is prepared for a port of a network."""
@@ -115,7 +118,6 @@ class L2ResourceIndex(ResourceIndex):
                 *(Ref(Kind.SECURITY_GROUP, id) for id in port.security_groups),
                 *self._subnets.refs(port.network_id),
                 *self._dhcp_ports.refs(port.network_id),
-                *self._trunks.refs(port.id),
                 *self._logging_refs(port),
             }
         )
@@ -145,6 +147,6 @@ def _logged(log: PacketLog) -> tuple[Hashable, ...]:
     return (log.target_id or log.resource_id or log.project_id,)
 
 
-def ports_of(trunk: Trunk) -> tuple[PortId, ...]:
-    """Return the parent and the sub-ports of a trunk."""
-    return (trunk.port_id, *(sub.port_id for sub in trunk.sub_ports))
+def _parents_of(port: Port) -> tuple[PortId, ...]:
+    """Return the parent port of a sub-port."""
+    return () if port.trunk is None or port.trunk.parent_id is None else (port.trunk.parent_id,)

@@ -28,6 +28,7 @@ class DeviceOwner(enum.StrEnum):
     ROUTER_CENTRALIZED_SNAT = "network:router_centralized_snat"
     FLOATING_IP = "network:floatingip"
     FLOATING_IP_AGENT_GATEWAY = "network:floatingip_agent_gateway"
+    TRUNK_SUB_PORT = "trunk:subport"
 
 
 NETWORK_PREFIX: Final = "network:"

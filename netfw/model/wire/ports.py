@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from netfw.model.binding import Binding, VhostUserMode, VifDetails, VnicType
 from netfw.model.port import AddressPair, DnsAssignment, IpAllocation, Port
-from netfw.model.trunk import SegmentationType, SubPort, Trunk
+from netfw.model.trunk import SegmentationType, SubPort, Trunk, TrunkMembership
 from netfw.model.wire.codec import Listed, Nullable
 from netfw.model.wire.common import (
     ADMIN_STATE,
@@ -79,6 +79,14 @@ DNS_ASSIGNMENT = ObjectCodec(
         Attribute("fqdn", DNS_NAME),
     ),
 )
+TRUNK_MEMBERSHIP = ObjectCodec(
+    TrunkMembership,
+    (
+        Attribute("trunk_id", ID),
+        Attribute("parent_id", Nullable(ID, silent=True)),
+        Attribute("segmentation_id", Nullable(NUMBER, silent=True)),
+    ),
+)
 PORT = ObjectCodec(
     Port,
     (
@@ -103,6 +111,7 @@ PORT = ObjectCodec(
         Attribute("qos_network_policy_id", Nullable(ID)),
         Attribute("ip_allocation", choice(IpAllocation)),
         Attribute("propagate_uplink_status", BOOLEAN),
+        Attribute("trunk", Nullable(TRUNK_MEMBERSHIP, silent=True)),
     ),
 )
 SUB_PORT = ObjectCodec(

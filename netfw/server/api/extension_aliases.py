@@ -154,6 +154,8 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("subnet_onboard", "Subnets put into pools", "subnetpool/onboard_network_subnets"),
     ("subnetpool-prefix-ops", "Prefixes of pools added or removed", "subnetpool/add_prefixes"),
     ("tag-ports-during-bulk-creation", "Tags of new ports", "port.tags"),
+    ("trunk", "Trunks", "trunk"),
+    ("trunk-details", "The trunk of a port", "trunk"),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, cast
 from uuid import UUID, uuid4
 
@@ -12,7 +12,8 @@ from netfw.drivers.server.query import Body, RequestContext
 from netfw.drivers.values.subscription import Service
 from netfw.errors import InvalidInput
 from netfw.errors.ports import ServicePortInUse
-from netfw.model.binding import VifType
+from netfw.errors.trunk import PortInUseAsSubPort, PortInUseAsTrunkParent
+from netfw.model.binding import Binding, VifType
 from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.values.address import Mac
@@ -22,7 +23,7 @@ from netfw.model.values.ids import NetworkId, PortId
 from netfw.model.wire import parse, render
 from netfw.model.wire.common import DHCP_OPTION, FIXED_IP
 from netfw.server.binding.binder import HOST, Agents, PortBinder
-from netfw.server.binding.inactive_bindings import INACTIVE, LEVELS
+from netfw.server.binding.inactive_bindings import INACTIVE, LEVELS, inactive_bindings
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -50,6 +51,7 @@ from netfw.server.l2.port_validation import (
     removal_advice,
     with_new_mac,
 )
+from netfw.server.l2.trunk_status import add_trunk_details
 from netfw.server.qos.port_attributes import add_network_policies, add_resource_requests
 
 APART = frozenset({"fixed_ips", "security_groups", "allowed_address_pairs", "extra_dhcp_opts"})
@@ -146,6 +148,28 @@ class PortHandler(StoredResourceHandler[Port]):
         for before in ports:
             self.do_update(unit, before, bodies[before.id], agents)
 
+    def bind_like(self, unit: UnitOfWork, parent: Port, ids: Iterable[PortId]) -> None:
+        """Bind the sub-ports *ids* to the host of *parent*, and prepare the same hosts for them."""
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, ids)
+        host, prepared = parent.binding.host, parent.binding.prepared_hosts
+        for row in rows.values():
+            unit.extras[row.ref] = dict(row.extra)
+        agents = self._binder.agents(unit, (host,))
+        for before in (cast(Port, row.resource()) for row in rows.values()):
+            if before.binding.host == host:
+                port = before
+            elif host in before.binding.prepared_hosts:
+                port = unit.update(before, self._binder.activate(unit, before, host))
+            else:
+                port = self.do_update(unit, before, {HOST: host}, agents)
+            if port.binding.prepared_hosts != prepared:
+                known = inactive_bindings(unit.extra_of(port))
+                bindings = [
+                    known.get(each) or self._binder.prepare(unit, port, Binding(host=each))
+                    for each in sorted(prepared)
+                ]
+                unit.update(port, self._binder.store_inactive(unit, port, bindings))
+
     def do_update(
         self, unit: UnitOfWork, before: Port, body: Body, agents: Agents | None = None
     ) -> Port:
@@ -227,6 +251,7 @@ class PortHandler(StoredResourceHandler[Port]):
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         before = self.get_for_update(unit, id, revision)
         _refuse_served(unit, before)
+        _refuse_in_trunk(before)
         self.discard(unit, before)
 
     def discard(self, unit: UnitOfWork, before: Port) -> None:
@@ -267,6 +292,7 @@ class PortHandler(StoredResourceHandler[Port]):
         add_port_status_reasons(reader, bodies)
         add_network_policies(reader, bodies, known=policies)
         add_resource_requests(reader, bodies)
+        add_trunk_details(reader, bodies)
         for body in bodies:
             body.pop(LEVELS, None)
             body.pop(INACTIVE, None)
@@ -342,3 +368,16 @@ def _refuse_served(unit: UnitOfWork, port: Port) -> None:
             f"port {port.id} cannot be deleted by itself: it is {port.device_owner} of {target}; "
             f"{removal_advice([port.device_owner])}"
         )
+
+
+def _refuse_in_trunk(port: Port) -> None:
+    """Refuse to delete a port of a trunk.
+
+    :raises Conflict: it is the parent or a sub-port of one.
+    """
+    if port.trunk is None:
+        return
+    id = port.trunk.trunk_id
+    if port.trunk.parent_id is None:
+        raise PortInUseAsTrunkParent(f"port {port.id} is the parent of trunk {id}; delete it first")
+    raise PortInUseAsSubPort(f"port {port.id} is a sub-port of trunk {id}; remove it there first")

@@ -51,15 +51,15 @@ def test_population_shows_every_bound_port_of_the_hosts_networks():
     assert ref(samples.OTHER_HOST_PORT) not in reachable(state, samples.POPULATED_HERE)
 
 
-def test_a_trunk_comes_with_its_parent_and_shows_its_children():
+def test_a_trunk_concerns_no_agent_since_its_ports_say_that_they_are_in_it():
     trunk = Trunk(
         id=samples.WEB_HERE.id,
         port_id=samples.WEB_HERE.id,
         sub_ports=(SubPort(port_id=samples.NEIGHBOUR.id, segmentation_id=7),),
     )
     found = reachable((samples.WEB_HERE, samples.NEIGHBOUR, trunk), samples.L2_HERE)
-    assert {key.kind for key in found} == {Kind.PORT, Kind.TRUNK}
-    assert ref(samples.NEIGHBOUR) in found
+    assert {key.kind for key in found} == {Kind.PORT}
+    assert ref(samples.NEIGHBOUR) not in found
 
 
 @pytest.mark.spec("RPC-02", "RPC-08")

@@ -13,6 +13,7 @@ from netfw.server.api.resources.rbac import RBAC_RESOURCES
 from netfw.server.api.resources.routers import ROUTER_RESOURCES
 from netfw.server.api.resources.security_groups import SECURITY_RESOURCES
 from netfw.server.api.resources.subnet_pools import SUBNET_POOL_RESOURCES
+from netfw.server.api.resources.trunks import TRUNK_RESOURCES
 from netfw.server.api.schema.resource_schema import ApiResource
 
 __all__ = ["RESOURCES", "quota_resource"]
@@ -25,6 +26,7 @@ RESOURCES: tuple[ApiResource, ...] = (
     *SUBNET_POOL_RESOURCES,
     *RBAC_RESOURCES,
     *QOS_RESOURCES,
+    *TRUNK_RESOURCES,
     *AGENT_RESOURCES,
     IP_AVAILABILITY,
     *FLAVOR_RESOURCES,

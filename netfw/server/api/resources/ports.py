@@ -138,6 +138,7 @@ PORT = ApiResource(
         read_only(
             "resource_request", Nullable(DOCUMENT), checks={Verb.SHOW: SERVICE}, needs="policy"
         ),
+        read_only("trunk_details", DOCUMENT),
     ),
 )
 

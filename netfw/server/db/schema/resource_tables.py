@@ -25,6 +25,7 @@ from netfw.server.db.schema.table_mapping import (
     mapping,
     text_column,
 )
+from netfw.server.db.schema.trunk_tables import TRUNK_TABLES
 
 _AGENT = (
     text_column("agent_type"),
@@ -54,6 +55,7 @@ _MAPPINGS = (
     *SUBNET_POOL_TABLES,
     *RBAC_TABLES,
     *QOS_TABLES,
+    *TRUNK_TABLES,
     mapping(Kind.AGENT, "agents", _AGENT, "agent_type", "host"),
 )
 STORED: Final[Mapping[Kind, TableMapping]] = MappingProxyType(
