@@ -27,6 +27,8 @@ class SwitchCapability(Capability):
     DISTRIBUTED = "distributed"
     """The switch does its part of distributed routers: router interfaces and host MACs.  The MAC
     address of an interface never leaves a host."""
+    SUB_PORTS = "sub-ports"
+    """A port can be a VLAN inside the device of another port (``Wiring.subport``)."""
 
 
 class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
@@ -74,6 +76,12 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
     12. A port that is no router interface sends nothing from the MAC address of a host with
         distributed routers, and from that of a router interface nothing to other hosts.
     13. ``forwards`` is ``True`` while a port is live, and while the switch does not answer.
+    14. A sub-port (``Wiring.subport``) sends and receives by the device of its parent, under its
+        tag, and is otherwise a port like others.  The driver makes the device that ``devices`` has
+        for it, while the sub-port is not ``DEAD`` and its parent is plugged, and a ``KeysChanged``
+        follows; the device of a dropped sub-port goes.  Frames under other tags, or with a tag
+        behind the tag, are dropped.  Adding and removing a sub-port loses no frame of its parent
+        and of other sub-ports.
     """
 
     GROUP: ClassVar[str] = "netfw.switch_drivers"

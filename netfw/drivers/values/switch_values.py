@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping
-from typing import ClassVar
 
 from attrs import field, frozen
 
@@ -43,8 +42,6 @@ class Admission(enum.Enum):
 @frozen
 class Subport:
     """The parent port and the VLAN of a port that is a VLAN inside another port's device."""
-
-    DRAFT: ClassVar[bool] = True
 
     parent: PortId
     vlan: int

@@ -80,6 +80,16 @@ class Receiver(NamedTuple):
 
 
 @frozen(kw_only=True)
+class PlannedSubport:
+    """The numbers by which a sub-port reaches the device of its parent."""
+
+    parent: int
+    end: int
+    """The end of its pair of patch ports that leads to the parent."""
+    tag: int
+
+
+@frozen(kw_only=True)
 class PlannedPort:
     """A port that takes part in its network, or is ready to: all that its flows are made of."""
 
@@ -102,6 +112,7 @@ class PlannedPort:
     tunnelled: bool = False
     """Its network is carried by tunnels."""
     live: bool = True
+    sub_port: PlannedSubport | None = None
 
     @property
     def receiver(self) -> Receiver:
@@ -224,11 +235,35 @@ def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
     yield LOCAL_OUTPUT.flow(towards, *delivery, priority=12, cookie=COOKIE)
     if port.gateway is not None:
         yield distributed_routing.port_flow(towards, port.gateway, tunnelled=port.tunnelled)
+    if port.sub_port is not None:
+        yield from _sub_port_flows(port.sub_port)
     if port.filtered and not port.shared_mac:
         # The receiver commits connections to it, so that those it refuses are not tracked.
         yield ACCEPT_OR_INGRESS.flow(
             towards & DIRECTION.is_(0), of.goto(ACCEPTED_EGRESS), priority=20, cookie=COOKIE
         )
+
+
+def _sub_port_flows(sub: PlannedSubport) -> Iterator[of.Flow]:
+    """Yield the flows between the device of the parent, with the tag, and the sub-port, without.
+
+    A tag behind the tag stays, and then no flow of the sub-port matches.
+    """
+    yield LOCAL_SWITCHING.flow(
+        of.in_port(sub.parent) & of.vlan(sub.tag),
+        of.PopVlan(),
+        of.output(sub.end),
+        priority=ADMISSION,
+        cookie=COOKIE,
+    )
+    yield LOCAL_SWITCHING.flow(
+        of.in_port(sub.end) & of.untagged(),
+        of.PushVlan(),
+        of.set_vlan(sub.tag),
+        of.output(sub.parent),
+        priority=ADMISSION,
+        cookie=COOKIE,
+    )
 
 
 def _standby_guards(here: of.Match) -> Iterator[of.Flow]:

@@ -58,6 +58,7 @@ _CAPABILITIES = (
     SwitchCapability.FLOWS,
     SwitchCapability.IN_SWITCH,
     SwitchCapability.DISTRIBUTED,
+    SwitchCapability.SUB_PORTS,
 )
 
 

@@ -25,6 +25,7 @@ from netfw_drivers.ovs.switch.plan.observed import (
     port_id_of,
 )
 from netfw_drivers.ovs.switch.plan.settings import Settings
+from netfw_drivers.ovs.switch.plan.sub_ports import sub_port_of_end, subport_of
 
 Fingerprint = tuple[object, ...]
 """The values of a row that matter to this driver."""
@@ -74,8 +75,14 @@ class PortTracker:
         self._listed = True
 
     def expect(self, name: str, port: Port | None) -> None:
-        """Announce that the driver is about to change the port *name* to *port*."""
+        """Announce that the driver is about to change the port *name* to *port*.
+
+        That the device of a sub-port goes is published in any case: its users watch it.
+        """
         with self._lock:
+            known = self._known.get(name)
+            if port is None and known is not None and subport_of(known[0]) is not None:
+                return
             self._expected[name] = None if port is None else self._fingerprint(port)
 
     def expect_records(self, records: Mapping[str, str | None]) -> None:
@@ -159,7 +166,7 @@ class PortTracker:
 
     def _keys(self, port: Port) -> Iterator[SwitchKey | None]:
         """Yield the keys that a change of *port* concerns; ``None`` stands for all keys."""
-        port_id, endpoint = port_id_of(port), endpoint_of(port)
+        port_id, endpoint = port_id_of(port) or sub_port_of_end(port), endpoint_of(port)
         if port.name in self._link_ends:
             yield None
         elif port_id is not None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 
-_EVERYTHING = 3
+EVERYTHING = 3
 _OUTGOING = 4
-_SO_RCVBUFFORCE = 33
+SO_RCVBUFFORCE = 33
 _LARGEST = 4096
 
 
 def open_wire(device: str, buffer_size: int) -> socket.socket:
     """Open a socket that receives all that *device* sends and receives, with *room* bytes."""
     wire = socket.socket(
-        socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(_EVERYTHING)
+        socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(EVERYTHING)
     )
-    wire.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer_size)
-    wire.bind((device, _EVERYTHING))
+    wire.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, buffer_size)
+    wire.bind((device, EVERYTHING))
     return wire
 
 

@@ -22,6 +22,7 @@ from netfw.drivers.values.switch_values import (
     Admission,
     Endpoint,
     LocalNetwork,
+    Subport,
     SwitchKey,
     SwitchValue,
     Wiring,
@@ -75,6 +76,9 @@ class SwitchTestPort:
     host: int = 0
     twin: int | None = None
     """The number of a port on another network whose addresses this port shares."""
+    parent: SwitchTestPort | None = None
+    """The port whose device carries this one, under *tag*: then it is not plugged itself."""
+    tag: int = 0
     id: PortId = field(factory=_port)
 
     @property
@@ -108,6 +112,7 @@ class SwitchTestPort:
             mac=self.mac,
             addresses=self.addresses,
             admission=admission,
+            subport=None if self.parent is None else Subport(self.parent.id, self.tag),
         )
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from netfw.model.values.address import IpAddress, Mac
 from netfw.testing.conformance.common.raw_socket import drain, open_wire
+from netfw.testing.conformance.common.vlan_socket import open_vlan
 from netfw.testing.conformance.switch import frames
 from netfw.testing.conformance.switch.environment import (
     Pair,
@@ -81,7 +82,11 @@ class LabSwitchPorts(LabRouting):
     @contextlib.contextmanager
     def probe_traffic(self, *ports: SwitchTestPort) -> Iterator[TrafficProbe]:
         with contextlib.ExitStack() as stack:
-            sockets = {one: stack.enter_context(self.socket(one)) for one in ports}
+            parents = {port.parent for port in ports}
+            sockets = {
+                one: stack.enter_context(self.socket(one, only_untagged=one in parents))
+                for one in ports
+            }
             probe = LabTrafficProbe(sockets)
             stack.callback(probe.close)
             yield probe
@@ -137,11 +142,15 @@ class LabSwitchPorts(LabRouting):
                     return True
         return False
 
-    def socket(self, port: SwitchTestPort) -> socket.socket:
-        """Return a raw socket on the test port's device."""
-        instance = self.plugged[port]
+    def socket(self, port: SwitchTestPort, *, only_untagged: bool = False) -> socket.socket:
+        """Return a raw socket on the test port's device; that of a sub-port is under its tag."""
+        instance = self.plugged[port.parent or port]
         assert instance is not None, f"{port} is mute"
         assert instance.device is not None
+        if port.parent is not None:
+            return instance.call(open_vlan, instance.device, _BUFFER_SIZE, port.tag)
+        if only_untagged:
+            return instance.call(open_vlan, instance.device, _BUFFER_SIZE, None)
         return instance.call(open_wire, instance.device, _BUFFER_SIZE)
 
     def _instance(self, host: int) -> Instance:

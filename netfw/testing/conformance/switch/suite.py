@@ -31,6 +31,7 @@ from netfw.testing.conformance.switch.grants import SwitchGrantsConformance
 from netfw.testing.conformance.switch.idempotence import SwitchIdempotenceConformance
 from netfw.testing.conformance.switch.isolation import SwitchNetworksConformance
 from netfw.testing.conformance.switch.shared_mac import SwitchSharedMacConformance
+from netfw.testing.conformance.switch.sub_ports import SwitchSubPortsConformance
 
 
 class SwitchDriverConformance(
@@ -42,6 +43,7 @@ class SwitchDriverConformance(
     SwitchProviderConformance,
     SwitchSharedMacConformance,
     SwitchDistributedConformance,
+    SwitchSubPortsConformance,
     ReconcilerConformance[SwitchKey, SwitchValue],
 ):
     """The promises of :class:`SwitchDriver`, and of all that it is.

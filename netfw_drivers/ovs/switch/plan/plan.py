@@ -167,8 +167,7 @@ class _Planner:
         tunnels = {key: self._wanted.get(key, Tunnel) for key in endpoints}
         plan_tunnels(self._draft, self._settings, {k: v for k, v in tunnels.items() if v})
         drop_tunnels(self._draft, _of(self._drop, Endpoint))
-        limit = self._settings.max_macs_per_port
-        ports = Ports(self._draft, self._observed, self._wanted, numbering.numbers, limit)
+        ports = Ports(self._draft, self._observed, self._wanted, numbering.numbers, self._settings)
         concerned = self._ports()
         ports.plan(concerned)
         live = {key: port for key, port in ports.wired.items() if port.live}
@@ -235,6 +234,8 @@ class _Planner:
         concerned = dict.fromkeys([*_of(self._put, PortKey), *_of(self._drop, PortKey)])
         for key in self._changed_networks():
             concerned.update(dict.fromkeys(sorted(self._wanted.ports(key.network), key=str)))
+        for parent in tuple(concerned):
+            concerned.update(dict.fromkeys(sorted(self._wanted.sub_ports(parent.port), key=str)))
         return {key: None for key in concerned if key not in self._keep}
 
     def _flows(

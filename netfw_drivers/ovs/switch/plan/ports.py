@@ -43,7 +43,7 @@ from netfw_drivers.ovs.common.local_vlans import (
     port_record,
 )
 from netfw_drivers.ovs.common.ofport import ofport_of
-from netfw_drivers.ovs.pipeline.br_int import PlannedPort
+from netfw_drivers.ovs.pipeline.br_int import PlannedPort, PlannedSubport
 from netfw_drivers.ovs.pipeline.distributed_routing import gateway_mac
 from netfw_drivers.ovs.pipeline.tables import COOKIE
 from netfw_drivers.ovs.pipeline.tunnel_tables import FLOOD, RESPONDER
@@ -64,6 +64,14 @@ from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, differing,
 from netfw_drivers.ovs.switch.plan.routing_records import recorded_hosts, recorded_routers
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay
+from netfw_drivers.ovs.switch.plan.sub_ports import (
+    drop_pair,
+    pair_conflict,
+    plan_pair,
+    sub_port_of_end,
+    subport_of,
+    trunk_end_name,
+)
 
 Row = tuple[Mapping[str, str | None], int]
 """The record of a port in ``other_config``, and its VLAN."""
@@ -79,10 +87,10 @@ class Ports:
         observed: Observed,
         wanted: SwitchStateOverlay,
         numbers: Mapping[Domain, int],
-        mac_limit: int,
+        settings: Settings,
     ) -> None:
         self._draft, self._observed, self._wanted = draft, observed, wanted
-        self._numbers, self._mac_limit = numbers, mac_limit
+        self._numbers, self._settings = numbers, settings
         self.wired: dict[PortKey, PlannedPort] = {}
 
     def plan(self, keys: Iterable[PortKey]) -> None:
@@ -94,11 +102,8 @@ class Ports:
                 self._put(key, wiring)
 
     def _put(self, key: PortKey, wiring: Wiring) -> None:
-        ports = by_rank(self._observed.plugged.get(key.port, ()))
-        for surplus in ports[1:]:
-            self._prepare(key, surplus, no_record(), DEAD_VLAN)
+        ports = self._devices(key, wiring)
         if not ports:
-            self._draft.waiting[key] = "no device was plugged for it yet"
             return
         port = ports[0]
         if wiring.admission is Admission.DEAD:
@@ -113,6 +118,48 @@ class Ports:
             self._draft.refused[key] = segment
         else:
             self._wire(key, port, wiring, segment, network.router_interfaces)
+
+    def _devices(self, key: PortKey, wiring: Wiring) -> tuple[Port, ...]:
+        """Return the devices of a port, the one to wire first; the others are dead.
+
+        The device of a sub-port is made by this plan, and can be wired by the next one.
+        """
+        every = by_rank(self._observed.plugged.get(key.port, ()))
+        own = tuple(
+            port for port in every if (subport_of(port) is None) is (wiring.subport is None)
+        )
+        for surplus in every:
+            if surplus not in own[:1]:
+                self._prepare(key, surplus, no_record(), DEAD_VLAN)
+        if wiring.subport is None:
+            drop_pair(self._draft, key)
+            if not own:
+                self._draft.waiting[key] = "no device was plugged for it yet"
+            return own
+        if wiring.admission is Admission.DEAD:
+            return own
+        bridge = self._settings.integration
+        conflict = pair_conflict(self._draft.snapshot, key, bridge)
+        if conflict is not None:
+            self._draft.refused[key] = conflict
+            return ()
+        if not plan_pair(self._draft, key, wiring, bridge):
+            self._draft.waiting[key] = "its device is being made"
+            return ()
+        return own
+
+    def _sub_port(self, key: PortKey, wiring: Wiring) -> PlannedSubport | str | None:
+        """Return how a sub-port reaches its parent, or what it waits for; ``None``: it is none."""
+        if wiring.subport is None:
+            return None
+        end = self._draft.snapshot.ports.get(trunk_end_name(key.port))
+        parents = by_rank(self._observed.plugged.get(wiring.subport.parent, ()))
+        if not parents:
+            return f"the device of its parent port {wiring.subport.parent} is not plugged yet"
+        number, outer = ofport_of(parents[0]), None if end is None else ofport_of(end)
+        if number is None or outer is None:
+            return "the switch has not numbered the device of its parent port yet"
+        return PlannedSubport(parent=number, end=outer, tag=wiring.subport.vlan)
 
     def _wire(
         self,
@@ -132,6 +179,10 @@ class Ports:
         if number is None:
             self._wait_for_number(key, port, wiring, (port_record(segment, vlan), vlan))
             return
+        sub_port = self._sub_port(key, wiring)
+        if isinstance(sub_port, str):
+            self._wait(key, port, sub_port)
+            return
         live = wiring.admission is Admission.LIVE or self._is_live(port, segment, vlan, number)
         wiring = self._as_it_is(wiring, number) if live else wiring
         sends_from_any = wiring.open and wiring.guard is None and not wiring.filtered
@@ -143,12 +194,13 @@ class Ports:
             guard=wiring.guard,
             filtered=wiring.filtered,
             open=_is_open(wiring),
-            mac_limit=self._mac_limit if sends_from_any else 0,
+            mac_limit=self._settings.max_macs_per_port if sends_from_any else 0,
             shared_mac=wiring.shared_mac,
             router=any(router.port == key.port for router in routers),
             gateway=gateway_mac(routers, wiring.addresses) if len(routers) > 1 else None,
             tunnelled=bool(routers) and segment.provider.network_type.is_tunnel,
             live=live,
+            sub_port=sub_port,
         )
         self._prepare(key, port, port_record(segment, vlan), vlan)
 
@@ -166,8 +218,10 @@ class Ports:
         return evolve(wiring, filtered=filtered, guard=guard, shared_mac=shared)
 
     def _drop(self, key: PortKey) -> None:
+        drop_pair(self._draft, key)
         for port in self._observed.plugged.get(key.port, ()):
-            self._prepare(key, port, no_record(), DEAD_VLAN)
+            if subport_of(port) is None:
+                self._prepare(key, port, no_record(), DEAD_VLAN)
 
     def _wait(self, key: PortKey, port: Port, why: str, row: Row = _DEAD) -> None:
         """Record what a port waits for; it stays dead until then."""
@@ -197,7 +251,7 @@ def recorded_ports(observed: Observed) -> set[PortKey]:
     return {
         PortKey(port_id)
         for port_id, ports in observed.plugged.items()
-        if any(map(is_recorded, ports))
+        if any(is_recorded(port) or subport_of(port) is not None for port in ports)
     }
 
 
@@ -238,6 +292,8 @@ def recorded_keys(observed: Observed, settings: Settings) -> set[SwitchKey]:
         endpoint = endpoint_of(port) if port.bridge == settings.tunnel else None
         if endpoint is not None:
             found.add(endpoint)
+        if (sub_port := sub_port_of_end(port)) is not None:
+            found.add(PortKey(sub_port))
     bridge = observed.snapshot.bridges.get(settings.integration)
     found |= recorded_hosts(bridge.external_ids if bridge is not None else {}).keys()
     for name in bridge.external_ids if bridge is not None else ():
@@ -335,6 +391,7 @@ def _wiring(port: Port, observed: Observed) -> Wiring | None:
                     mac=mac,
                     admission=Admission.HOLD,
                     segment=domain.segment,
+                    subport=subport_of(port),
                 )
             except ValueError:
                 return None
@@ -344,7 +401,7 @@ def _wiring(port: Port, observed: Observed) -> Wiring | None:
 def _dead(port: Port, mac: str) -> Wiring | None:
     try:
         network = NetworkId(UUID(port.other_config[NET_UUID]))
-        return Wiring(network=network, mac=mac, admission=Admission.DEAD)
+        return Wiring(network=network, mac=mac, admission=Admission.DEAD, subport=subport_of(port))
     except ValueError:
         return None
 

@@ -20,7 +20,7 @@ from netfw.drivers.values.switch_values import (
 )
 from netfw.model.segment import NetworkType
 from netfw.model.values.address import IpAddress, Mac
-from netfw.model.values.ids import NetworkId
+from netfw.model.values.ids import NetworkId, PortId
 from netfw.plan.overlay import MultiMap, MultiMapOverlay, Overlay
 from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.pipeline.br_int import Chunk, PlannedPort, Receiver
@@ -52,7 +52,8 @@ class SwitchState:
     def users(self, used: object) -> Set[SwitchKey]:
         """Return the keys that depend on *used*.
 
-        That is a network, an endpoint, what `mesh_of`, `carried_by` or `address_on` returns,
+        That is a network, an endpoint, what `mesh_of`, `carried_by`, `trunk_of` or `address_on`
+        returns,
         `OWN_HOST` or `ROUTED_NETWORKS`.
         """
         return self._users.values_of(used)
@@ -124,6 +125,10 @@ class SwitchStateOverlay(SwitchState):
 
     def ports(self, network: NetworkId) -> Iterator[PortKey]:
         yield from (key for key in self.affected(network) if isinstance(key, PortKey))
+
+    def sub_ports(self, parent: PortId) -> Iterator[PortKey]:
+        """Yield the sub-ports of *parent* before or after this update."""
+        yield from (key for key in self.affected(trunk_of(parent)) if isinstance(key, PortKey))
 
     def floods(self, network: NetworkId) -> Iterator[Endpoint]:
         """Yield the endpoints that population floods broadcast of *network* to."""
@@ -220,6 +225,11 @@ def carried_by(kind: NetworkType) -> object:
     return "carried by", kind
 
 
+def trunk_of(parent: PortId) -> object:
+    """Return the `users` key of the sub-ports of a parent port."""
+    return "trunk of", parent
+
+
 def address_on(network: NetworkId, address: IpAddress) -> object:
     """Return the `users` key of the entries of a network that have an address."""
     return network, address
@@ -229,6 +239,8 @@ def _uses(key: SwitchKey, value: SwitchValue) -> Iterator[object]:
     match key, value:
         case PortKey(), Wiring():
             yield value.network
+            if value.subport is not None:
+                yield trunk_of(value.subport.parent)
         case NetworkKey(), LocalNetwork():
             kinds = {segment.provider.network_type for segment in value.segments}
             yield from map(carried_by, kinds)

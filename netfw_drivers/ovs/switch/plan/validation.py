@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 
 from netfw.drivers.support.entry_validation import entry_error
-from netfw.drivers.values.keys import ExtensionKey
+from netfw.drivers.values.keys import ExtensionKey, PortKey
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import (
     Endpoint,
@@ -22,7 +22,7 @@ from netfw.drivers.values.switch_values import (
 )
 from netfw.errors import InvalidInput, NetfwError, NotFound, NotSupported
 from netfw.model.router import MAX_ROUTER_INTERFACES
-from netfw.model.segment import NetworkType, Segment
+from netfw.model.segment import VLAN_IDS, NetworkType, Segment
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
 from netfw_drivers.ovs.switch.plan.settings import Settings
 
@@ -48,7 +48,9 @@ def _problem(
     problems: Iterable[NetfwError] = ()
     match value:
         case Wiring():
-            problems = chain(_wiring(value), _contributions_errors(value.contributions, layout))
+            problems = chain(
+                _wiring(key, value), _contributions_errors(value.contributions, layout)
+            )
         case LocalNetwork():
             problems = chain(
                 _network(value, settings), _contributions_errors(value.contributions, layout)
@@ -62,9 +64,13 @@ def _problem(
     return next(iter(problems), None)
 
 
-def _wiring(value: Wiring) -> Iterator[NetfwError]:
-    if value.subport is not None:
-        yield NotSupported("this switch driver knows no trunks yet")
+def _wiring(key: SwitchKey, value: Wiring) -> Iterator[NetfwError]:
+    if value.subport is None:
+        return
+    if value.subport.vlan not in VLAN_IDS:
+        yield InvalidInput({"subport.vlan": f"{value.subport.vlan} is no tag of a sub-port"})
+    if isinstance(key, PortKey) and value.subport.parent == key.port:
+        yield InvalidInput({"subport.parent": "is the port itself"})
 
 
 def _network(value: LocalNetwork, settings: Settings) -> Iterator[NetfwError]:
