@@ -132,6 +132,9 @@ class L2Agent(HostAgent[L2Key]):
             distributed=self._settings.distributed,
             guard=self._settings.guard and not self._firewall_can(FirewallCapability.SPOOF_GUARD),
             filtered=self._firewall_can(FirewallCapability.FILTERING, FirewallCapability.IN_SWITCH),
+            filters_devices=self._firewall_can(FirewallCapability.FILTERING)
+            and not self._firewall_can(FirewallCapability.IN_SWITCH),
+            sub_ports=SwitchCapability.SUB_PORTS in self._switch.describe().capabilities,
         )
         validate_tunnels(self._settings, view)
         if self._is_local is not None:

@@ -21,7 +21,13 @@ from netfw.agents.l2.distributed_routers import (
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.host_macs import HostMacs
 from netfw.agents.l2.mixed_networks import MixedNetworks
-from netfw.agents.l2.port_wiring import WiringDecision, decide_wiring, is_unfiltered
+from netfw.agents.l2.port_wiring import (
+    WiringDecision,
+    as_sub_port,
+    decide_wiring,
+    is_unfiltered,
+    make_subport,
+)
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.agents.l2.tunnel_peers import OverlayPeers
 from netfw.drivers.l2_extension import ExtendedPort
@@ -31,6 +37,7 @@ from netfw.drivers.values.switch_values import (
     Endpoint,
     LocalNetwork,
     RouterInterface,
+    Subport,
     SwitchDevice,
     SwitchEntry,
     SwitchKey,
@@ -117,6 +124,11 @@ class DesiredSwitch:
     def device(self, port: PortId) -> SwitchDevice | None:
         """Return the device of a port, if it is plugged."""
         return self._devices.get(port)
+
+    def subport(self, id: PortId) -> Subport | None:
+        """Return the parent and the tag of a port of this host; ``None``: it is no sub-port."""
+        port = self.port(id)
+        return None if port is None else make_subport(port)
 
     @property
     def devices(self) -> Mapping[PortId, SwitchDevice]:
@@ -212,7 +224,8 @@ class DesiredSwitch:
             del self._devices[id]
         else:
             self._devices[id] = device
-        self._update_port(id)
+        for port in (id, *sorted(self._index.sub_ports(id))):
+            self._update_port(port)
 
     def _concerned(self, resource: Resource, ports: set[PortId], networks: set[NetworkId]) -> None:
         match resource:
@@ -306,9 +319,15 @@ class DesiredSwitch:
             self._update_network(before)
 
     def _decide(self, id: PortId) -> WiringDecision | None:
-        port, device = self.port(id), self.device(id)
+        port, subport = self.port(id), self.subport(id)
+        device = self.device(id if subport is None else subport.parent)
         if port is None or device is None or device.ancillary:
             return None
+        made = self._decide_wiring(port)
+        known = id in self._devices
+        return made if subport is None else as_sub_port(made, subport, has_device=known)
+
+    def _decide_wiring(self, port: Port) -> WiringDecision:
         network = self._index.network(port.network_id)
         segments = self._reachable_segments(port.network_id)
         if network is not None and not segments:

@@ -30,6 +30,10 @@ class L2HostContext:
     """The switch guards ports against spoofing."""
     filtered: bool = False
     """The firewall in the switch decides what passes to and from ports."""
+    filters_devices: bool = False
+    """The firewall filters at the devices of ports, outside the switch."""
+    sub_ports: bool = False
+    """The switch has sub-ports of trunks."""
 
     def own(self, type: NetworkType) -> Endpoint | None:
         """Return this host's tunnel endpoint of a type."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.drivers.values.allowed_source import AllowedSource
-from netfw.drivers.values.switch_values import Admission, Wiring
+from netfw.drivers.values.switch_values import Admission, Subport, Wiring
 from netfw.model.binding import VifType
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -49,6 +49,7 @@ def decide_wiring(
     every = tuple(segments)
     reachable = tuple(filter(view.reaches, every))
     reason = excluded or _dead_reason(port, network)
+    problem = problem or _sub_port_problem(port, view)
     is_error = not reason and bool(problem or not reachable)
     if is_error:
         reason = problem or _unreachable_reason(port, every, view)
@@ -64,6 +65,36 @@ def decide_wiring(
         shared_mac=len(port.binding.all_hosts) > 1,
     )
     return WiringDecision(wiring, reason, is_error)
+
+
+def make_subport(port: Port) -> Subport | None:
+    """Return the parent and the tag of a sub-port; ``None``: the port is none."""
+    trunk = port.trunk
+    if trunk is None or trunk.parent_id is None or trunk.segmentation_id is None:
+        return None
+    return Subport(trunk.parent_id, trunk.segmentation_id)
+
+
+def _sub_port_problem(port: Port, view: L2HostContext) -> str:
+    """Return why this host cannot wire a sub-port; empty: it can, or the port is none."""
+    if make_subport(port) is None:
+        return ""
+    if not view.sub_ports:
+        return "it is a sub-port of a trunk, and the switch driver of this host has none"
+    if view.filters_devices and not is_unfiltered(port):
+        return (
+            "it is a sub-port of a trunk, and the firewall driver of this host filters devices, "
+            "which a sub-port has none of: set firewall_driver = openflow"
+        )
+    return ""
+
+
+def as_sub_port(decision: WiringDecision, subport: Subport, *, has_device: bool) -> WiringDecision:
+    """Return the decision for a sub-port; it is on hold until the switch has made its device."""
+    wiring = evolve(decision.wiring, subport=subport)
+    if wiring.admission is Admission.LIVE and not has_device:
+        wiring = evolve(wiring, admission=Admission.HOLD)
+    return evolve(decision, wiring=wiring)
 
 
 def _unreachable_reason(port: Port, segments: Iterable[Segment], view: L2HostContext) -> str:

@@ -98,14 +98,21 @@ class L2StatusReporter:
 
     def _result(self, id: PortId, desired: DesiredSwitch) -> PortResult | None:
         device, decision = desired.device(id), desired.decision(id)
-        if device is None:
-            return PortResult(Status.DOWN, "it is not plugged on this host")
-        if device.ancillary:
+        if decision is None and (device is None or desired.subport(id) is not None):
+            return PortResult(Status.DOWN, _absence(id, desired))
+        if device is not None and device.ancillary:
             return PortResult(Status.ACTIVE)
         result = self._results.get(id)
         if result is not None and result.status is Status.DOWN and decision is not None:
             return PortResult(Status.DOWN, result.reason or decision.reason)
         return result
+
+
+def _absence(id: PortId, desired: DesiredSwitch) -> str:
+    """Return why a port has no device."""
+    if desired.subport(id) is not None:
+        return "its parent port is not plugged on this host"
+    return "it is not plugged on this host"
 
 
 def _make_report(port: Port, result: PortResult, desired: DesiredSwitch) -> StatusReport:
