@@ -70,6 +70,8 @@ class FakeTrafficProbe(TrafficProbe):
         others = [other for other in self.ports if other is not sender]
         if vlans and "tags" in faults:
             self.leaked |= {(sender, other) for other in others if self.environment.location(other)}
+        if vlans and sender.parent is not None and "nested" in faults:
+            self.leaked |= {(sender, other) for other in others}
         if source is not None and "learning" in faults:
             self.leaked |= {(other, sender) for other in others}
 
@@ -148,7 +150,15 @@ class FakeSwitchEnvironment(FakeRouting, SwitchEnvironment):
         backend = self.backends[port.host]
         if port.id not in backend.plugged:
             return None
+        if port.parent is not None and not self.carries(port):
+            return None
         return backend.live.get(port.id)
+
+    def carries(self, port: SwitchTestPort) -> bool:
+        """Return whether the device of its parent carries a sub-port, under its tag."""
+        backend = self.backends[port.host]
+        subport = getattr(backend.values.get(port.key), "subport", None)
+        return port.parent.id in backend.plugged and subport == port.wiring().subport
 
     def hears(self, sender: SwitchTestPort, listener: SwitchTestPort) -> bool:
         near, away = self.location(sender), self.location(listener)

@@ -10,7 +10,7 @@ from netfw.drivers.base import DriverInfo
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
-from netfw.drivers.values.events import Sink
+from netfw.drivers.values.events import KeysChanged, Sink
 from netfw.drivers.values.keys import ExtensionKey, HostKey, NetworkKey, PortKey
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterGrant, TableGrant
 from netfw.drivers.values.switch_contribution import SwitchContribution
@@ -39,7 +39,7 @@ from netfw.errors import (
     NotSupported,
     OperationRefused,
 )
-from netfw.model.segment import NetworkType, Provider
+from netfw.model.segment import VLAN_IDS, NetworkType, Provider
 from netfw.model.values.ids import PortId
 from netfw.ovs.openflow.messages import encoding_problem
 from netfw.plan import Operation, Plan, Stage, Update
@@ -111,6 +111,7 @@ class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed
         SwitchCapability.FLOWS,
         SwitchCapability.IN_SWITCH,
         SwitchCapability.DISTRIBUTED,
+        SwitchCapability.SUB_PORTS,
     )
 
     def __init__(self, backend: FakeSwitchBackend, facts: SwitchFacts | None = None) -> None:
@@ -256,7 +257,8 @@ class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed
     def wait(self, key, value, final, observed) -> str:
         match key, value:
             case PortKey(port=port), Wiring():
-                device = observed.plugged.get(port)
+                subport = value.subport
+                device = observed.plugged.get(port if subport is None else subport.parent)
                 if device is None or device.ofport is None:
                     return "no device"
                 alive = value.admission is not Admission.DEAD
@@ -289,6 +291,9 @@ class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed
             return InvalidInput({str(key): "does not fit"})
         if isinstance(value, Tunnel) and str(key) in observed.foreign:
             return Conflict("the name is taken")
+        subport = getattr(value, "subport", None)
+        if subport is not None and (subport.vlan not in VLAN_IDS or subport.parent == key.port):
+            return InvalidInput({"subport": "impossible"})
         contributions = (value,) if isinstance(value, SwitchContribution) else ()
         for contribution in getattr(value, "contributions", contributions):
             if self.exceeds_grant(contribution):
@@ -337,8 +342,12 @@ class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed
                     taken = set(backend.vlans.values())
                     free = next(n for n in count(1) if n not in taken)
                     backend.vlans.setdefault(key, free)
+                if getattr(value, "subport", None) is not None:
+                    self.make_device(key)
                 backend.touch(key)
             case "drop":
+                if getattr(backend.values.get(key), "subport", None) is not None:
+                    self.remove_device(key)
                 backend.values.pop(key, None)
                 backend.versions.pop(key, None)
                 if isinstance(key, NetworkKey):
@@ -351,3 +360,14 @@ class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed
                 backend.live.pop(key.port, None)
                 backend.versions.pop((key, "live"), None)
                 backend.touch("something")
+
+    def make_device(self, key: PortKey) -> None:
+        """Make the device of a sub-port."""
+        if key.port not in self.backend.plugged:
+            device = SwitchDevice(name=f"sub{key.port}"[:14], ofport=next(self.backend.clock) + 1)
+            self.backend.plugged[key.port] = device
+            self.backend.publish(KeysChanged("made", {key}))
+
+    def remove_device(self, key: PortKey) -> None:
+        if self.backend.plugged.pop(key.port, None) is not None:
+            self.backend.publish(KeysChanged("removed", {key}))

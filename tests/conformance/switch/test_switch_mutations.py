@@ -17,6 +17,7 @@ from tests.conformance.switch.fake_environment import (
 )
 from tests.conformance.switch.fake_switch import FakeSwitchDriver
 from tests.conformance.switch.shared_mac_mutations import MUTATIONS as OTHER_MUTATIONS
+from tests.conformance.switch.sub_port_mutations import MUTATIONS as SUB_PORT_MUTATIONS
 
 pytestmark = pytest.mark.fakes
 
@@ -26,8 +27,8 @@ class TestSwitchMutations(MutationChecks):
     CONTRACTS = (*CONTRACTS, Reconciler)
     BROKEN_CONTRACTS = (SwitchDriver,)
     FAKE = FakeSwitchDriver
-    MUTATIONS = Mutations.merge(OTHER_MUTATIONS, DISTRIBUTED_MUTATIONS)
-    LEAST = 59
+    MUTATIONS = Mutations.merge(OTHER_MUTATIONS, DISTRIBUTED_MUTATIONS, SUB_PORT_MUTATIONS)
+    LEAST = 65
     INHERITED = False
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
