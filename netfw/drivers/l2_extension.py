@@ -23,7 +23,7 @@ class ExtendedPort:
     network: Network
     device: SwitchDevice
     related: tuple[Resource, ...] = ()
-    """Resources that the port or its network refers to: QoS policy, trunk, subnets, groups,
+    """Resources that the port or its network refers to: QoS policy, subnets, groups,
     the distributed DHCP port; with packet logs of the port also these, and the rules of its groups.
     """
 

@@ -19,6 +19,7 @@ from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.router import Router
 from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import Subnet
+from netfw.model.trunk import Trunk
 from netfw.model.values.address import Mac
 from netfw.model.values.device_owner import DeviceOwner
 from netfw.model.values.ids import AgentId, NetworkId, SegmentId
@@ -41,6 +42,7 @@ from netfw.state.file.name_resolution import id_by_content, id_of
 from netfw.state.file.router_defaults import RouterDefaults, complete_address_scopes
 from netfw.state.file.router_validation import router_errors
 from netfw.state.file.schema import STATED_ASSIGNMENT, STATED_HOST, StatedHost
+from netfw.state.file.trunk_defaults import join_trunk
 from netfw.state.routing_requests import AGENT_BINARY, AGENT_TYPE, derive_routing_mac
 
 T = TypeVar("T")
@@ -110,6 +112,7 @@ class _Build:
         for kind in Kind:
             if kind not in (Kind.SUBNET, Kind.NETWORK, Kind.PORT, Kind.ROUTER):
                 self._read(kind)
+        self._join_trunks()
         self._complete_networks(networks.values(), subnets)
         self._agents(hosts)
         self._assign()
@@ -125,6 +128,15 @@ class _Build:
         replicated, distributed = self._routers_with("ha"), self._routers_with("distributed")
         owners = dict.fromkeys(replicated, DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE)
         return owners | dict.fromkeys(distributed, DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED)
+
+    def _join_trunks(self) -> None:
+        ports = {port.id: port for port in self._of(Port)}
+        for trunk in self._of(Trunk):
+            joined, problems = join_trunk(trunk, ports)
+            entry = self.gathered.entries[ref(trunk)]
+            self.errors += [entry.diagnostic(path, problem) for path, problem in problems]
+            for port in joined:
+                ports[port.id] = self.resources[ref(port)] = port
 
     def _complete_floating_ips(self) -> None:
         defaults = RouterDefaults(self._of(Port), self._of(Router))

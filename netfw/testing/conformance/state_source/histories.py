@@ -35,7 +35,7 @@ from netfw.model.security_group import (
 )
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import Subnet
-from netfw.model.trunk import SubPort, Trunk
+from netfw.model.trunk import TrunkMembership
 from netfw.model.values.address import Mac
 from netfw.model.values.device_owner import (
     COMPUTE_PREFIX,
@@ -97,7 +97,7 @@ RULES = _ids(SecurityGroupRuleId, 7)
 ADDRESS_GROUPS = _ids(AddressGroupId, 8)
 LOGS = _ids(PacketLogId, 19)
 POLICIES = _ids(QosPolicyId, 9)
-TRUNKS = _ids(TrunkId, 10)
+TRUNK = TrunkMembership(trunk_id=TrunkId(UUID(int=101)))
 ROUTERS = _ids(RouterId, 11)
 FLOATING_IPS = _ids(FloatingIpId, 12)
 FORWARDINGS = _ids(PortForwardingId, 13)
@@ -148,6 +148,7 @@ def _port(chance: random.Random) -> Port:
         device_owner=owner,
         device_id=DISTRIBUTED_DHCP_DEVICE if is_distributed else str(chance.choice(ROUTERS)),
         name=chance.choice(NAMES),
+        trunk=chance.choice((None, None, TRUNK)),
     )
 
 
@@ -162,10 +163,6 @@ def _networks() -> Iterator[Item]:
         yield Segment(id=SEGMENTS[number], network_id=network, provider=provider)
     for policy, name in product(POLICIES, NAMES):
         yield QosPolicy(id=policy, name=name)
-    for trunk, parent, child in product(TRUNKS, PORT_IDS[:2], PORT_IDS[1:]):
-        if parent != child:
-            subs = (SubPort(port_id=child, segmentation_id=7),)
-            yield Trunk(id=trunk, port_id=parent, sub_ports=subs)
 
 
 def _groups() -> Iterator[Item]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_network
 from uuid import UUID
 
+import pytest
+
 from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.network import Network
@@ -14,7 +16,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.model.security_group import SecurityGroupRule
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import Subnet
-from netfw.model.trunk import Trunk
+from netfw.model.trunk import Trunk, TrunkMembership
 from netfw.state.dependencies import Assignment
 from netfw.state.file.file_reader import Contents
 from netfw.state.file.load import TopologyLoader
@@ -194,6 +196,29 @@ def test_names_are_found_wherever_entries_refer_to_others() -> None:
     )
     assert the(Trunk, found).sub_ports[0].port_id == id_of(Kind.PORT, "q")
     assert not [each for each in found.warnings if "there is no" in each.problem]
+
+
+@pytest.mark.spec("L2-81")
+def test_the_ports_of_a_trunk_say_that_they_are_in_it_and_are_where_their_parent_is() -> None:
+    text = """
+        networks: [{name: n}]
+        ports: [{name: p, network: n, host: h1}, {name: q, network: n}, {name: r, network: n}]
+        trunks: [{name: t, port: p, sub_ports: [{port: q, segmentation_id: 5}]}]
+        """
+    found = good(text)
+    ports = {port.name: port for port in all_of(Port, found)}
+    trunk, parent = the(Trunk, found), ports["p"]
+    assert parent.trunk == TrunkMembership(trunk_id=trunk.id)
+    assert ports["q"].trunk == TrunkMembership(
+        trunk_id=trunk.id, parent_id=parent.id, segmentation_id=5
+    )
+    assert (ports["q"].binding.host, ports["q"].device_owner) == ("h1", "trunk:subport")
+    assert ports["r"].trunk is None
+    elsewhere = text.replace("{name: q, network: n}", "{name: q, network: n, host: h2}")
+    assert "another host" in str(errors_of(elsewhere))
+    second = "{name: u, port: r, sub_ports: [{port: q, segmentation_id: 6}]}"
+    twice = text.replace("segmentation_id: 5}]}]", f"segmentation_id: 5}}]}}, {second}]")
+    assert "another trunk" in str(errors_of(twice))
 
 
 def test_reading_again_reads_only_what_changed() -> None:
