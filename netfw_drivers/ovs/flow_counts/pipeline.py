@@ -15,7 +15,7 @@ from netfw.model.values.ids import NetworkId, PortId, SegmentId
 from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.flow_counts import firewall
 from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun, distributed_routing
-from netfw_drivers.ovs.pipeline.br_int import PlannedPort, Receiver
+from netfw_drivers.ovs.pipeline.br_int import PlannedPort, PlannedSubport, Receiver
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import CHUNK_BITS
 
@@ -46,6 +46,7 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     yield "a guarded port with two addresses", inside, _port_flows(_GUARD)
     yield "a filtered port, besides its firewall", inside, _port_flows(None, True)
     yield "a port whose MAC is on several hosts", inside, _port_flows(None, shared_mac=True)
+    yield "a sub-port of a trunk, besides", inside, _sub_port_flows()
     yield "a network with ports", inside, br_int.domain_flows(1, (0,), (), 1, _LAYOUT)
     chunk = f"up to {1 << CHUNK_BITS} ports of one network, for broadcast"
     yield chunk, inside, br_int.chunk_flows(1, 0, (Receiver(1),), _LAYOUT)
@@ -93,6 +94,18 @@ def _router_interface(number: int) -> RouterInterface:
         Mac(f"fa:16:3e:00:00:{number:02x}"),
         frozenset(map(ip_interface, addresses)),
     )
+
+
+def _sub_port_flows() -> Iterator[of.Flow]:
+    port = PlannedPort(
+        domain=_DOMAIN,
+        number=1,
+        vlan=1,
+        mac=_MAC,
+        sub_port=PlannedSubport(parent=2, end=3, tag=4),
+    )
+    plain = set(_port_flows(None))
+    return (flow for flow in br_int.port_flows(port, _LAYOUT) if flow not in plain)
 
 
 def _port_flows(

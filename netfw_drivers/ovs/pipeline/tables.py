@@ -25,6 +25,11 @@ leaves a host: table 62 replaces it by the MAC of this host, and tables 1 and 2 
 host restore it.  Requests of a router for a neighbour leave as probes from the host's MAC, so that
 no instance learns that; answers to them come back through tables 3 and 4.
 
+A sub-port of a trunk is a pair of patch ports, both on ``br-int``.  What an instance sends under
+its tag leaves table 0 for the pair, without the tag, and enters table 0 again from the sub-port,
+with a number of its own.  What is sent to the sub-port comes out of the other end, and goes to the
+device of the parent under the tag.  A filtered sub-port takes five jumps.
+
 ``br-tun`` is in `tunnel_tables`.
 
 A physical bridge replaces the local VLAN by the one of the physical network.

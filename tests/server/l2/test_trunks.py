@@ -142,8 +142,11 @@ def test_the_status_follows_from_the_ports(site: Site) -> None:
     assert site.status(trunk) == "ACTIVE"
     query = Query(filters={"status": ("ACTIVE",)}, sort=(("status", True),))
     assert [each["id"] for each in site.plugin.find(ADMIN, "trunk", query)] == [trunk["id"]]
-    site.report(child, Status.ERROR)
-    assert site.status(trunk) == "DEGRADED"
+    for refusal in (Status.ERROR, Status.DEGRADED):
+        site.report(child, refusal)
+        assert site.status(trunk) == "DEGRADED"
+    site.report(child, Status.DOWN)
+    assert site.status(trunk) == "BUILD"
     site.env.update(site.parent, ADMIN, binding__host_id="")
     assert site.status(trunk) == "DOWN"
 
@@ -170,21 +173,23 @@ def test_a_sub_port_inherits_the_vlan_of_its_network(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parent", "subs", "status"),
+    ("parent", "subs", "refused", "status"),
     [
-        ("DOWN", ["ACTIVE"], Status.DOWN),
-        ("ACTIVE", [], Status.ACTIVE),
-        ("ACTIVE", ["ACTIVE", "DOWN"], Status.BUILD),
-        ("ACTIVE", ["ERROR", "DOWN"], Status.DEGRADED),
-        ("ACTIVE", ["ACTIVE", "ACTIVE"], Status.ACTIVE),
+        ("DOWN", ["ACTIVE"], "", Status.DOWN),
+        ("ACTIVE", [], "", Status.ACTIVE),
+        ("ACTIVE", ["ACTIVE", "DOWN"], "", Status.BUILD),
+        ("ACTIVE", ["ACTIVE", "DOWN"], "1", Status.DEGRADED),
+        ("ACTIVE", ["ACTIVE", "DOWN"], "0", Status.BUILD),
+        ("ACTIVE", ["ACTIVE", "ACTIVE"], "", Status.ACTIVE),
     ],
 )
-def test_statuses(parent: str, subs: list[str], status: Status) -> None:
-    def body(status: str) -> dict[str, Any]:
-        return {"status": status, "binding:vif_type": "ovs", "admin_state_up": True}
+def test_statuses(parent: str, subs: list[str], refused: str, status: Status) -> None:
+    def body(status: str, id: str = "") -> dict[str, Any]:
+        return {"id": id, "status": status, "binding:vif_type": "ovs", "admin_state_up": True}
 
-    assert trunk_status(body(parent), map(body, subs)) is status
-    off = {**body("DOWN"), "admin_state_up": False}
-    assert trunk_status(body("ACTIVE"), [off]) is Status.ACTIVE
+    ports = [body(each, str(at)) for at, each in enumerate(subs)]
+    assert trunk_status(body(parent), ports, frozenset(refused)) is status
+    off = {**body("DOWN", "1"), "admin_state_up": False}
+    assert trunk_status(body("ACTIVE"), [off], frozenset("1")) is Status.ACTIVE
     failed = {**body("DOWN"), "binding:vif_type": "binding_failed"}
     assert trunk_status(body(parent), [failed]) is Status.ERROR
