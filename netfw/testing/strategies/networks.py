@@ -34,6 +34,7 @@ from netfw.model import (
     Subnet,
     SubPort,
     Trunk,
+    TrunkMembership,
     VhostUserMode,
     VifDetails,
     VifType,
@@ -276,7 +277,16 @@ def ports() -> SearchStrategy[Port]:
         qos_network_policy_id=maybe(ids),
         ip_allocation=st.sampled_from(IpAllocation),
         propagate_uplink_status=booleans,
+        trunk=maybe(trunk_memberships()),
     )
+
+
+@cache
+def trunk_memberships() -> SearchStrategy[TrunkMembership]:
+    """Draw the memberships of parents and of sub-ports."""
+    tags = st.integers(VLAN_IDS[0], VLAN_IDS[-1])
+    sub_port = st.builds(TrunkMembership, trunk_id=ids, parent_id=ids, segmentation_id=tags)
+    return st.builds(TrunkMembership, trunk_id=ids) | sub_port
 
 
 @cache

@@ -25,6 +25,7 @@ from netfw.model.subnet_pool import MAX_PREFIXES
 from netfw.model.wire.codec import Listed
 from netfw.server.api.config import request_limits
 from netfw.server.api.resources import RESOURCES
+from netfw.server.api.resources.trunks import MAX_SUB_PORTS
 from tests.server.api.environment import Client
 
 MIB = 1024 * 1024
@@ -225,6 +226,7 @@ def test_every_list_of_a_request_is_bounded() -> None:
     assert large == {
         "address_group.addresses": [MAX_ADDRESSES],
         "subnetpool.prefixes": [MAX_PREFIXES],  # an update names all that the pool has
+        "trunk.sub_ports": [MAX_SUB_PORTS],
     }
     assert {"network.tags", "port.extra_dhcp_opts", "subnet.service_types"} <= lists.keys()
 

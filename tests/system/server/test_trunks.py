@@ -94,10 +94,11 @@ class Trunk:
     def reaches(self, name: str) -> bool:
         return self.tagged(name).ping(self.addresses[name])
 
-    def change(self, action: str, name: str) -> None:
-        body = {"sub_ports": [_sub_port(self.subs[name], TAGS[name])]}
-        answer = self.api.put(f"/trunks/{self.trunk.id}/{action}", json=body)
-        assert answer.status_code == 200, answer.text
+    def add(self, name: str) -> None:
+        self.api.add_trunk_subports(self.trunk, [_sub_port(self.subs[name], TAGS[name])])
+
+    def remove(self, name: str) -> None:
+        self.api.delete_trunk_subports(self.trunk, [{"port_id": self.subs[name].id}])
 
 
 def _sub_port(port: Any, tag: int) -> dict[str, Any]:
@@ -153,11 +154,11 @@ def test_security_groups_filter_a_sub_port(trunk: Trunk) -> None:
 def test_sub_ports_come_and_go_without_loss_for_the_parent(trunk: Trunk) -> None:
     wait_until(lambda: trunk.parent.ping(trunk.addresses["plain"], count=1, timeout=1).received)
     with trunk.parent.pinging(trunk.addresses["plain"], interval=0.01) as running:
-        trunk.change("add_subports", "blue")
+        trunk.add("blue")
         wait_until(lambda: trunk.port_status("blue") == "ACTIVE")
         wait_until(lambda: trunk.reaches("blue"))
         assert trunk.reaches("red")
-        trunk.change("remove_subports", "blue")
+        trunk.remove("blue")
         wait_until(lambda: trunk.port_status("blue") == "DOWN")
         wait_until(lambda: not trunk.reaches("blue"))
         ping = running.stop()

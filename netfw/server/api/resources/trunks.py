@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from netfw.model.segment import VLAN_IDS
 from netfw.model.wire.codec import Listed, Scalar, describe
 from netfw.model.wire.scalars import ID, NUMBER, TOKEN
 from netfw.server.api.resources.common import (
@@ -39,7 +38,9 @@ _SUB_PORT = Record(
     },
     required=("port_id",),
 )
-_SUB_PORTS = Listed(_SUB_PORT, limit=len(VLAN_IDS))
+MAX_SUB_PORTS = 256
+"""Sub-ports in one request, each of which changes a port; a trunk has up to 4094."""
+_SUB_PORTS = Listed(_SUB_PORT, limit=MAX_SUB_PORTS)
 _REQUESTED = (ApiAttribute(name="sub_ports", codec=_SUB_PORTS, required=True),)
 
 TRUNK = ApiResource(

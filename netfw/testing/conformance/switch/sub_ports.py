@@ -219,6 +219,20 @@ class SwitchSubPortsConformance(SwitchSuite):
         self.wire(driver, sub)
         self.assert_exchange(probe, trunk.pairs())
 
+    @proves(SwitchDriver, 5, 14)
+    def test_a_restarted_driver_that_does_not_know_everything_leaves_sub_ports_alone(
+        self, driver: SwitchDriver, make_driver: MakeDriver
+    ) -> None:
+        trunk = self.wire_trunk(driver)
+        with self.environment.probe_traffic(*trunk.ports) as probe:
+            self.assert_exchange(probe, trunk.pairs())
+            successor = make_driver()
+            self.wire(successor, trunk.neighbours[1], admission=Admission.DEAD)
+            self.wire(successor, trunk.neighbours[1])
+            self.assert_exchange(probe, trunk.pairs())
+            self._change_one(successor, trunk, probe)
+            assert probe.lost(*trunk.pairs(0, 2, 3)) == 0
+
     @proves(SwitchDriver, 7, 14)
     def test_sub_ports_are_there_again_after_the_switch_lost_its_state(
         self, driver: SwitchDriver

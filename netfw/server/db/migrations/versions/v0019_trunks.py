@@ -10,7 +10,7 @@ from alembic import op
 from netfw.server.db.schema.columns import TABLE_OPTIONS, document, number, text, word
 
 revision = "0019"
-down_revision = "0015"
+down_revision = "0018"
 branch_labels = None
 depends_on = None
 

@@ -14,7 +14,7 @@ from alembic import op
 from netfw.server.db.schema.columns import TABLE_OPTIONS, document, number, text, word
 
 revision = "0020"
-down_revision = "0018"
+down_revision = "0019"
 branch_labels = None
 depends_on = None
 
