@@ -8,7 +8,6 @@ goes to the instance under the tag.  A pair costs nothing in the datapath.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
 
@@ -18,7 +17,7 @@ from netfw.errors import Conflict, NetfwError
 from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb.values import IFACE_ID, Port, Snapshot
-from netfw_drivers.ovs.switch.plan.observed import ATTACHED_MAC
+from netfw_drivers.ovs.switch.plan.observed import ATTACHED_MAC, port_id_of
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
 
 SUB_PORT_MARK: Final = "netfw-subport"
@@ -57,11 +56,12 @@ def sub_port_of_end(port: Port) -> PortId | None:
 
 
 def pair_conflict(snapshot: Snapshot, key: PortKey, bridge: str) -> NetfwError | None:
-    """Return why a port that another process made is in the way of a sub-port."""
-    for name, mark in _marks(key):
+    """Return why a port that is no end of the pair of a sub-port is in its way."""
+    for name in _names(key):
         port = snapshot.ports.get(name)
-        if port is not None and (mark not in port.external_ids or port.bridge != bridge):
-            return Conflict(f"{name} on {port.bridge} is no end of a sub-port: remove or rename it")
+        if port is not None and not (_is_end(port, key) and port.bridge == bridge):
+            text = f"{name} on {port.bridge} is no end of sub-port {key.port}: remove or rename it"
+            return Conflict(text)
     return None
 
 
@@ -104,13 +104,19 @@ def plan_pair(draft: OvsdbChanges, key: PortKey, wiring: Wiring, bridge: str) ->
 
 def drop_pair(draft: OvsdbChanges, key: PortKey) -> None:
     """Plan the removal of those ends of a sub-port that this driver made, after their flows."""
-    for name, mark in _marks(key):
+    for name in _names(key):
         port = draft.snapshot.ports.get(name)
-        if port is not None and mark in port.external_ids:
-            expect = {mark: port.external_ids[mark]}
+        if port is not None and _is_end(port, key):
+            marks = {SUB_PORT_MARK, TRUNK_END_MARK} & port.external_ids.keys()
+            expect = {mark: port.external_ids[mark] for mark in marks}
             draft.removals.append(row(RemovePort(name=name, expect=expect), [key]))
 
 
-def _marks(key: PortKey) -> Iterator[tuple[str, str]]:
-    yield sub_port_name(key.port), SUB_PORT_MARK
-    yield trunk_end_name(key.port), TRUNK_END_MARK
+def _names(key: PortKey) -> tuple[str, str]:
+    return sub_port_name(key.port), trunk_end_name(key.port)
+
+
+def _is_end(port: Port, key: PortKey) -> bool:
+    """Return whether *port* is an end of the pair of *key*."""
+    is_inner = SUB_PORT_MARK in port.external_ids and port_id_of(port) == key.port
+    return is_inner or sub_port_of_end(port) == key.port

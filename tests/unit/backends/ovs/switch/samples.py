@@ -137,6 +137,7 @@ class Database:
                     type=wanted.type,
                     ofport=wanted.ofport_request,
                     options=dict(wanted.options),
+                    external_ids=dict(wanted.external_ids),
                 ),
             ),
         )
