@@ -81,10 +81,10 @@ def _sub_port_problem(port: Port, view: L2HostContext) -> str:
         return ""
     if not view.sub_ports:
         return "it is a sub-port of a trunk, and the switch driver of this host has none"
-    if view.filters_devices and not is_unfiltered(port):
+    if view.filters_devices:
         return (
-            "it is a sub-port of a trunk, and the firewall driver of this host filters devices, "
-            "which a sub-port has none of: set firewall_driver = openflow"
+            "it is a sub-port of a trunk, and the firewall driver of this host filters at devices, "
+            "where sub-ports cannot be told from their parent: set firewall_driver = openflow"
         )
     return ""
 
