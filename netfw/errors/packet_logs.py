@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from netfw.errors import Conflict, InvalidInput
+from netfw.errors import Conflict, InvalidInput, NotFound
+
+
+class LogResourceNotFound(NotFound):
+    """There is no such packet log."""
 
 
 class InvalidLogResourceType(InvalidInput):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 from attrs import frozen
 
 from netfw.model.port import Port
 from netfw.model.values.common_fields import Named
 from netfw.model.values.ids import PacketLogId, PortId, SecurityGroupId
+
+EXTENSION: Final = "packet_log"
+"""Name of the extension of L2 agents that logs packets."""
 
 
 class LoggedResource(enum.StrEnum):

@@ -25,7 +25,7 @@ from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
 from netfw.agents.l2.firewall_migration import RetiredFirewalls
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.host_mac_request import HostMacRequest
-from netfw.agents.l2.operator_warnings import collect_warnings
+from netfw.agents.l2.operator_warnings import collect_warnings, logging_warnings
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.agents.l2.state_report import (
     L2AgentConfig,
@@ -261,7 +261,12 @@ class L2Agent(HostAgent[L2Key]):
         if self._desired is None:
             return {}
         firewall = None if self._firewall is None else self._firewall.describe()
-        return collect_warnings(self._desired.switch, firewall) | self._retired.warnings()
+        desired, extensions = self._desired.switch, self._extensions.owners
+        return (
+            collect_warnings(desired, firewall)
+            | logging_warnings(desired, self.resources, extensions)
+            | self._retired.warnings()
+        )
 
     def _ready(self) -> DesiredState:
         assert self._desired is not None, "start comes first"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import nsmallest
 
 from netfw.agents.l2.desired_switch import DesiredSwitch
+from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import FirewallCapability
+from netfw.model.packet_log import EXTENSION
 from netfw.model.values.address import IpAddress
 from netfw.model.values.text_validation import render_names
 
@@ -46,6 +48,20 @@ def collect_warnings(
             f"{_named(names, len(desired.unbound))}"
         )
     return warnings
+
+
+def logging_warnings(
+    desired: DesiredSwitch, index: L2ResourceIndex, extensions: Collection[str]
+) -> dict[str, str]:
+    """Return a warning of ports that should be logged and are not."""
+    if EXTENSION in extensions or not index.is_logging():
+        return {}
+    ports = (index.port(id) for id in desired.ports())
+    count = sum(port is not None and index.is_logged(port) for port in ports)
+    if not count:
+        return {}
+    text = f"packets of {_ports(count)} should be logged: set extensions = {EXTENSION} of [agent]"
+    return {"packet logs": text}
 
 
 def _texts(addresses: Iterable[IpAddress]) -> str:

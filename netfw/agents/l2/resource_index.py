@@ -126,6 +126,10 @@ class L2ResourceIndex(ResourceIndex):
         """Return whether there is a packet log that may be for ports of this host."""
         return any(True for _ in self._logs)
 
+    def is_logged(self, port: Port) -> bool:
+        """Return whether a packet log is for *port*."""
+        return any(True for _ in self._logging_refs(port))
+
     def _logging_refs(self, port: Port) -> Iterator[Ref]:
         """Yield the packet logs of a port, and the rules that explain what is logged."""
         keys: tuple[Hashable, ...] = (port.id, *port.security_groups, port.project_id)

@@ -16,8 +16,9 @@ from netfw.errors.packet_logs import (
     InvalidLogResourceType,
     InvalidResourceConstraint,
     LoggingTypeNotSupported,
+    LogResourceNotFound,
 )
-from netfw.model.packet_log import LoggedResource, PacketLog
+from netfw.model.packet_log import EXTENSION, LoggedResource, PacketLog
 from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
 from netfw.model.security_group import SecurityGroup
@@ -33,8 +34,6 @@ from netfw.server.core.resource_handler import (
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.enforcement import live_l2_agents
 
-EXTENSION = "packet_log"
-"""The extension of L2 agents that logs packets."""
 REMEDY = (
     f"load the L2 extension {EXTENSION!r} in L2 agents whose firewall filters inside the switch"
 )
@@ -46,6 +45,12 @@ class PacketLogHandler(StoredResourceHandler[PacketLog]):
     name = "log"
     kind = Kind.PACKET_LOG
     quota: ClassVar[str | None] = None
+
+    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
+        try:
+            return super().show(reader, requester, id)
+        except NotFound as exc:
+            raise LogResourceNotFound(str(exc)) from exc
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[PacketLog, ...]:
         for body in bodies:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
@@ -15,14 +15,12 @@ from netfw.drivers.values.events import Sink
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.errors import ConfigError
-from netfw.model.packet_log import PacketLog
+from netfw.model.packet_log import EXTENSION, PacketLog
 from netfw.model.security_group import SecurityGroupRule
 from netfw.model.values.ids import PortId
 from netfw_drivers.ovs.common.options import SHARED_OPTIONS, openflow_directory
 from netfw_drivers.ovs.packet_log.plan.flows import TABLES, port_flows
 from netfw_drivers.ovs.packet_log.writer import LogFile, PacketLogWriter
-
-NAME: Final = "packet_log"
 
 
 class PacketLogExtension(L2Extension):
@@ -81,7 +79,7 @@ class PacketLogExtension(L2Extension):
         target = f"unix:{openflow_directory(options)}/{options['integration_bridge']}.mgmt"
         if FirewallCapability.IN_SWITCH not in _firewall_capabilities(host):
             raise ConfigError(
-                f"the extension {NAME} reads what a firewall inside the switch decides: set "
+                f"the extension {EXTENSION} reads what a firewall inside the switch decides: set "
                 "firewall_driver = openflow, or leave the extension out"
             )
         path, size, count = options["path"], options["file_size"], options["file_count"]
@@ -90,10 +88,10 @@ class PacketLogExtension(L2Extension):
         return cls(target, options["ovsdb_timeout"], file, rate=rate, burst=burst)
 
     def describe(self) -> DriverInfo[Capability]:
-        return DriverInfo(NAME)
+        return DriverInfo(EXTENSION)
 
     def grant_request(self) -> GrantRequest:
-        return GrantRequest(owner=NAME, tables=TABLES, meters=1)
+        return GrantRequest(owner=EXTENSION, tables=TABLES, meters=1)
 
     def contribute(
         self, key: PortId, value: ExtendedPort, grant: Grant

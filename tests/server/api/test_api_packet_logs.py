@@ -61,7 +61,8 @@ def test_the_life_of_a_log(alice: Client, admin: Client) -> None:
     listed = admin.get(LOGS, resource_id=group).json["logs"]
     assert [each["id"] for each in listed] == [made["id"]]
     assert admin.delete(own).status == 204
-    assert admin.get(own).status == 404
+    missing = admin.get(own)
+    assert (missing.status, missing.error["type"]) == (404, "LogResourceNotFound")
 
 
 def test_the_types_are_listed(alice: Client, admin: Client) -> None:

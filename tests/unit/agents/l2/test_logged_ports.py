@@ -9,6 +9,7 @@ from netfw.model.packet_log import PacketLog
 from netfw.model.resource import ref
 from netfw.model.security_group import Direction, SecurityGroup, SecurityGroupRule
 from netfw.model.values.ids import PacketLogId, SecurityGroupId, SecurityGroupRuleId
+from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.l2.environment import NET, ONE, SEGMENT, TWO, learn
 from tests.unit.agents.l2.switch_samples import desired
 
@@ -85,3 +86,14 @@ def test_rules_concern_no_view_while_nothing_is_logged():
     found = start()
     learn(found, [rule(923, MAIL)])
     assert found.take_touched() == frozenset()
+
+
+def test_a_host_without_the_extension_warns_of_its_logged_ports():
+    env = L2AgentEnvironment(NET, SEGMENT, WEB, MAIL, FIRST, SECOND, log(target_id=FIRST.id))
+    for each in (FIRST, SECOND):
+        env.switch.plug(each.id, quiet=True)
+    env.turn()
+    assert "packets of 1 port should be logged" in env.status.warnings["packet logs"]
+    env.source.put(log(target_id=FIRST.id, enabled=False, revision=2))
+    env.turn()
+    assert "packet logs" not in env.status.warnings
