@@ -50,16 +50,18 @@ def selection(
     kind: Kind,
     query: Query,
     marker: Mapping[str, Any] | None = None,
-    viewer: str | None = None,
+    *,
+    viewed: bool = False,
 ) -> Select[Any]:
     """Build the select of *query*; *marker* has the columns of the row to continue after.
 
-    *viewer* is the project in whose view rows are shared; ``None``: shared with all projects.
+    *viewed*: rows are shared in the view of a project, which is a value of the statement.
     Backwards, the rows come in the opposite order: the nearest to the marker first.
 
     :raises InvalidInput: a filter or an order is by what has no column.
     """
-    rows = select(*row_columns(kind, viewer)).where(*conditions(kind, query.filters, viewer))
+    rows = select(*row_columns(kind, viewed=viewed))
+    rows = rows.where(*conditions(kind, query.filters, viewed=viewed))
     order = _order(kind, query)
     if marker is not None:
         rows = rows.where(_after(order, marker))
@@ -68,9 +70,9 @@ def selection(
 
 
 def conditions(
-    kind: Kind, filters: Mapping[str, Values], viewer: str | None = None
+    kind: Kind, filters: Mapping[str, Values], *, viewed: bool = False
 ) -> list[Condition]:
-    """Return the conditions of *filters*; *viewer*: the project in whose view rows are shared.
+    """Return the conditions of *filters*; *viewed*: rows are shared in the view of a project.
 
     :raises InvalidInput: naming every filter that cannot be.
     """
@@ -79,8 +81,8 @@ def conditions(
     problems: dict[str, str] = {}
     for name, values in filters.items():
         try:
-            if name == SHARED and viewer is not None and kind in SHAREABLE:
-                found.append(_by_view(kind, values, viewer))
+            if name == SHARED and viewed and kind in SHAREABLE:
+                found.append(_by_view(kind, values))
             else:
                 found.append(_condition(how, name, values))
         except ValueError as exc:
@@ -178,10 +180,10 @@ def _plain(column: ColumnElement[Any], value: Value | UUID) -> Any:
     return str(value)
 
 
-def _by_view(kind: Kind, values: Values, viewer: str) -> Condition:
-    """Filter by ``shared`` as *viewer* sees it."""
+def _by_view(kind: Kind, values: Values) -> Condition:
+    """Filter by ``shared`` as the viewer sees it."""
     flag = table_mapping(kind).columns[SHARED]
-    shown = or_(flag.is_(True), shared_with(kind, viewer))
+    shown = or_(flag.is_(True), shared_with(kind))
     wanted = {_plain(flag, value) for value in values}
     return or_(*(shown if value else not_(shown) for value in wanted))
 

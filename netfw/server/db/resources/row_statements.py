@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, String, Table, and_, bindparam, select
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, select
 
 from netfw.model.resource import Kind
 from netfw.server.db.engine.prepared import Prepared
@@ -28,10 +28,9 @@ SELECT_OF_NETWORK: Final = {
 def select_one(kind: Kind, *, seen: bool, lock: bool, viewed: bool) -> Prepared:
     """Return the statement for one resource; compiling it takes longer than executing it."""
     table = table_mapping(kind).table
-    viewer = bindparam("viewed_by", type_=String()) if viewed else None
-    rows = select(*row_columns(kind, viewer)).where(table.c.id == bindparam("of_id"))
+    rows = select(*row_columns(kind, viewed=viewed)).where(table.c.id == bindparam("of_id"))
     if seen:
-        rows = rows.where(visible(kind, bindparam("seen_by", type_=String()), by_id=True))
+        rows = rows.where(visible(kind, by_id=True))
     return Prepared(rows.with_for_update() if lock else rows)
 
 

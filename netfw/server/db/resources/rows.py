@@ -44,7 +44,7 @@ from netfw.server.db.resources.row_statements import (
     select_texts,
 )
 from netfw.server.db.resources.shared_access import Owners, SharedAccess
-from netfw.server.db.resources.visibility import SHARED, SHARED_WITH, visible
+from netfw.server.db.resources.visibility import SHARED, SHARED_WITH, project_values, visible
 from netfw.server.db.schema.resource_tables import STORED, TAGS, table_mapping
 from netfw.server.db.schema.row_values import related_rows, row_values, unique_key_text
 from netfw.server.db.schema.table_mapping import TableMapping
@@ -135,10 +135,10 @@ class Rows:
         :raises NotFound: *project* sees no resource with the marker's id.
         """
         marker = None if query.marker is None else self._marker(kind, query, project)
-        rows = selection(kind, query, marker, viewer)
+        rows = selection(kind, query, marker, viewed=viewer is not None)
         if project is not None:
-            rows = rows.where(visible(kind, project, by_id="id" in query.filters))
-        found = [_row(kind, row) for row in self._execute_list(rows)]
+            rows = rows.where(visible(kind, by_id="id" in query.filters))
+        found = [_row(kind, row) for row in self._execute_list(rows, project, viewer)]
         self._note_access(kind, project, _owners(found))
         if query.backwards:
             found.reverse()
@@ -146,11 +146,11 @@ class Rows:
 
     def count(self, kind: Kind, query: Query, *, project: str | None = None) -> int:
         """Return the number of resources of *query*, on all pages."""
-        rows = select(func.count()).select_from(table_mapping(kind).table)
-        rows = rows.where(*conditions(kind, query.filters))
+        counted = select(func.count()).select_from(table_mapping(kind).table)
+        rows = counted.where(*conditions(kind, query.filters))
         if project is not None:
-            rows = rows.where(visible(kind, project))
-        return int(self._execute_list(rows).scalar_one())
+            rows = rows.where(visible(kind))
+        return int(self._execute_list(rows, project).scalar_one())
 
     def get(
         self,
@@ -175,9 +175,8 @@ class Rows:
     def _get(
         self, kind: Kind, id: UUID, project: str | None, lock: bool, viewer: str | None = None
     ) -> Any:
-        values = {"of_id": str(id), "seen_by": project, "viewed_by": viewer}
         rows = select_one(kind, seen=project is not None, lock=lock, viewed=viewer is not None)
-        found = rows.first(self._connection, values)
+        found = rows.first(self._connection, {"of_id": str(id), **project_values(project, viewer)})
         if found is None:
             raise not_found(kind)(f"there is no {kind} {id}")
         return found
@@ -238,15 +237,17 @@ class Rows:
         table = table_mapping(kind).table
         row = select(*sort_columns(kind, query)).where(table.c.id == str(query.marker))
         if project is not None:
-            row = row.where(visible(kind, project, by_id=True))
-        found = self._execute_list(row).first()
+            row = row.where(visible(kind, by_id=True))
+        found = self._execute_list(row, project).first()
         if found is None:
             raise not_found(kind)(f"there is no {kind} {query.marker} to go on from")
         return dict(found._mapping)
 
-    def _execute_list(self, rows: Select[Any]) -> Result[Any]:
-        options = {"compiled_cache": LIST_STATEMENTS}
-        return self._connection.execute(rows, execution_options=options)
+    def _execute_list(
+        self, rows: Select[Any], project: str | None, viewer: str | None = None
+    ) -> Result[Any]:
+        values, options = project_values(project, viewer), {"compiled_cache": LIST_STATEMENTS}
+        return self._connection.execute(rows, values, execution_options=options)
 
     def _with_subnets(self, kind: Kind, rows: Sequence[Row]) -> tuple[Row, ...]:
         """Add to networks the ids of their subnets, which are rows of their own."""

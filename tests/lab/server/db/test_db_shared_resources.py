@@ -18,7 +18,7 @@ from netfw.model.security_group import AddressGroup
 from netfw.model.values.ids import AddressGroupId
 from netfw.server.db import Database, migration
 from netfw.server.db.resources.query_builder import selection
-from netfw.server.db.resources.visibility import visible
+from netfw.server.db.resources.visibility import project_values, visible
 from tests.lab.databases import EmptyDatabase
 from tests.lab.server.db.samples import group, network, policy, port, store, subnet, uid
 
@@ -158,7 +158,8 @@ def plan(database: Database, statement: Select[Any]) -> list[str]:
         dialect = connection.dialect.name
         if dialect != "mariadb":
             connection.exec_driver_sql("ANALYZE")
-        compiled = statement.compile(connection, compile_kwargs={"literal_binds": True})
+        filled = statement.params(project_values("p", "p"))
+        compiled = filled.compile(connection, compile_kwargs={"literal_binds": True})
         explain = "EXPLAIN QUERY PLAN" if dialect == "sqlite" else "EXPLAIN"
         rows = connection.exec_driver_sql(f"{explain} {compiled}".replace("%", "%%"))
         if dialect == "mariadb":
@@ -183,11 +184,9 @@ def test_what_others_own_and_share_is_not_read(database: Database, kind: Kind) -
         [subnet(30_000 + n, of=1000 + n, project_id=f"other{n}") for n in numbers],
     ):
         database.transaction(lambda tx, new=others: tx.resources.insert(*new))
-    query = Query(limit=100)
-    listed = selection(kind, query, viewer="p").where(visible(kind, "p"))
-    one = selection(kind, Query(filters={"id": (str(uid(5)),)}), viewer="p").where(
-        visible(kind, "p", by_id=True)
-    )
+    listed = selection(kind, Query(limit=100), viewed=True).where(visible(kind))
+    named = Query(filters={"id": (str(uid(5)),)})
+    one = selection(kind, named, viewed=True).where(visible(kind, by_id=True))
     for statement in (listed, one):
         lines = plan(database, statement)
         assert not any(map(SCANS.match, lines)), lines
