@@ -51,14 +51,11 @@ def rescope_networks(unit: UnitOfWork, pool: SubnetPool) -> None:
     query = Query(filters={"subnetpool_id": (str(pool.id),)})
     rows = unit.tx.resources.find(Kind.SUBNET, query)
     networks = {cast(Subnet, row.resource()).network_id for row in rows}
-    unit.read_networks(networks)
-    for id in sorted(networks):
-        subnets = unit.subnets(id)
-        for each in subnets:
-            if each.ip_version == pool.ip_version and each.subnet_pool_id != pool.id:
-                text = f"subnet {each.id} of network {id} is not of this pool"
-                raise NetworkAddressScopeAffinityError({"address_scope_id": text})
     name = f"ipv{pool.ip_version}_address_scope"
     for id in sorted(networks):
         network = unit.network(id, lock=True)
+        for each in unit.subnets(id):  # read after the lock: others may have added some
+            if each.ip_version == pool.ip_version and each.subnet_pool_id != pool.id:
+                text = f"subnet {each.id} of network {id} is not of this pool"
+                raise NetworkAddressScopeAffinityError({"address_scope_id": text})
         unit.update(network, unit.evolved(network, **{name: pool.address_scope_id}))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.model.subnet_pool import SubnetPool
@@ -33,12 +33,18 @@ _FREE: Final = FREE_PREFIXES.c
 _OF_POOL: Final = select(_FREE.prefixlen, _FREE.first).where(
     _FREE.subnet_pool_id == bindparam("of_pool")
 )
-SELECT_SMALLEST: Final = Prepared(
-    _OF_POOL.where(_FREE.prefixlen <= bindparam("longest"))
-    .order_by(_FREE.prefixlen.desc(), _FREE.first)
-    .limit(1)
-    .with_for_update()
+_OTHERS: Final = FREE_PREFIXES.alias("others").c
+_LONGEST: Final = (
+    select(func.max(_OTHERS.prefixlen))
+    .where(
+        _OTHERS.subnet_pool_id == bindparam("of_pool"), _OTHERS.prefixlen <= bindparam("longest")
+    )
+    .scalar_subquery()
 )
+SELECT_SMALLEST: Final = Prepared(
+    _OF_POOL.where(_FREE.prefixlen == _LONGEST).order_by(_FREE.first).limit(1).with_for_update()
+)
+"""Both parts are found by the primary key, however many free prefixes there are."""
 SELECT_STARTING_AT: Final = _OF_POOL.where(
     _FREE.first.in_(bindparam("firsts", expanding=True))
 ).with_for_update()

@@ -135,3 +135,26 @@ def get_topologies(url: str, projects: list[str], seed: int) -> dict[str, str]:
     """Return the network that each project gets."""
     with pools_at(url) as core:
         return {project: core.topology(project) for project in projects}
+
+
+def rescope_and_use(
+    url: str, scopes: list[str], pools: list[str], networks: list[str], seed: int
+) -> int:
+    """Move the first pool between scopes, while others add subnets of the second; the count."""
+    done = 0
+    with pools_at(url) as core:
+        for number in range(12):
+            network = networks[number % len(networks)]
+            try:
+                if seed == 0:
+                    scope = scopes[number % 2]
+                    core.update("subnetpool", pools[0], address_scope_id=scope)
+                else:
+                    body = {"network_id": network, "subnetpool_id": pools[1], "prefixlen": 28}
+                    made = core.create("subnet", **body)
+                    if number % 3:
+                        core.delete("subnet", made["id"])
+            except InvalidInput:
+                continue
+            done += 1
+    return done

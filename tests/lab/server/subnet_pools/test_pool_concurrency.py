@@ -15,6 +15,7 @@ from tests.lab.server.subnet_pools.processes import (
     become_default,
     get_topologies,
     join_scope,
+    rescope_and_use,
     take_prefixes,
     take_this_prefix,
     use_and_delete,
@@ -101,3 +102,16 @@ def test_a_project_gets_one_topology_from_several_servers(url: str, database: Da
     assert all(isinstance(each, IPv4Network) for each in used)
     inside = [each for each in used if each.subnet_of(IPv4Network("10.0.0.0/16"))]
     assert list(collapse_addresses(inside)) == [IPv4Network("10.0.0.0/26")]
+
+
+def test_networks_stay_in_one_scope_while_pools_move(url: str, database: Database) -> None:
+    core = Pools(database)
+    scopes = [core.create("address_scope", name="s", ip_version=4)["id"] for _ in range(2)]
+    pools = [core.pool(f"10.{at}.0.0/16", address_scope_id=scopes[0]) for at in range(2)]
+    made = [core.subnet_of(pools[0], prefixlen=28)["network_id"] for _ in range(3)]
+    at_once(WORKERS, rescope_and_use, url, scopes, pools, made)
+    scope_of = {each["id"]: each["address_scope_id"] for each in core.find("subnetpool")}
+    for network in core.find("network"):
+        subnets = core.find("subnet", network_id=network["id"])
+        found = {scope_of[each["subnetpool_id"]] for each in subnets}
+        assert found == {network["ipv4_address_scope"]}
