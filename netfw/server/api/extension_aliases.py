@@ -114,8 +114,10 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("quota_details", "What is used of quotas", "quota/details"),
     ("quotas", "Quotas", "quota"),
     ("rbac-address-group", "Sharing of address groups", "rbac_policy address_group"),
+    ("rbac-address-scope", "Sharing of address scopes", "rbac_policy address_scope"),
     ("rbac-policies", "RBAC policies", "rbac_policy"),
     ("rbac-security-groups", "Sharing of security groups", "rbac_policy security_group"),
+    ("rbac-subnetpool", "Sharing of subnet pools", "rbac_policy subnetpool"),
     ("revision-if-match", "Changes of one revision only", ""),
     ("router", "Routers and floating IPs", "router"),
     (
