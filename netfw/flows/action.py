@@ -25,6 +25,7 @@ from netfw.flows.register import BitSource, bits_of
 from netfw.model.values.address import IpAddress, as_address, unscoped
 
 __all__ = [
+    "BitLimit",
     "Conjunction",
     "CtClear",
     "DecTtl",
@@ -38,6 +39,7 @@ __all__ = [
     "PacketLimit",
     "PopVlan",
     "PushVlan",
+    "RateLimit",
     "Resubmit",
     "SendToController",
     "SetField",
@@ -46,6 +48,7 @@ __all__ = [
     "controller",
     "drop",
     "flood",
+    "limited",
     "load",
     "move",
     "normal",
@@ -90,9 +93,24 @@ class PacketLimit:
     burst: int
 
     def __attrs_post_init__(self) -> None:
-        _check_meter(self.meter)
-        if not 0 < self.rate < 1 << 32 or not 0 < self.burst < 1 << 32:
-            raise ValueError(f"rate and burst are from 1 to 2^32 - 1: {self.rate}, {self.burst}")
+        _check_limit(self.meter, self.rate, self.burst)
+
+
+@frozen
+class BitLimit:
+    """At most *rate* kilobits a second, and *burst* kilobits at once, of all flows that name
+    *meter*."""
+
+    meter: int
+    rate: int
+    burst: int
+
+    def __attrs_post_init__(self) -> None:
+        _check_limit(self.meter, self.rate, self.burst)
+
+
+RateLimit = PacketLimit | BitLimit
+"""A meter and its limit."""
 
 
 @frozen
@@ -233,12 +251,19 @@ class Note:
 
 @frozen
 class Meter:
-    """Let the packet through as far as the meter allows; the first action of a flow."""
+    """Let the packet through as far as the meter allows; the first action of a flow.
+
+    A packet beyond the limit is dropped with everything that the switch would still do with it.
+    """
 
     id: int
+    limit: RateLimit | None = None
+    """Written before the flow; ``None``: the meter exists."""
 
     def __attrs_post_init__(self) -> None:
         _check_meter(self.id)
+        if self.limit is not None and self.limit.meter != self.id:
+            raise ValueError(f"meter {self.id} has the limit of meter {self.limit.meter}")
 
 
 @frozen
@@ -260,6 +285,12 @@ def _check_table(number: int) -> None:
 def _check_meter(number: int) -> None:
     if not 0 < number < 0xFFFF0000:
         raise ValueError(f"not the number of a meter: {number}")
+
+
+def _check_limit(meter: int, rate: int, burst: int) -> None:
+    _check_meter(meter)
+    if not 0 < rate < 1 << 32 or not 0 < burst < 1 << 32:
+        raise ValueError(f"rate and burst are from 1 to 2^32 - 1: {rate}, {burst}")
 
 
 def drop() -> tuple[()]:
@@ -301,6 +332,11 @@ def controller(
     limit: PacketLimit | None = None,
 ) -> SendToController:
     return SendToController(max_len, controller_id, userdata, limit)
+
+
+def limited(limit: RateLimit) -> Meter:
+    """Let the packet through as far as *limit* allows."""
+    return Meter(limit.meter, limit)
 
 
 def load(where: BitSource, value: int) -> Load:

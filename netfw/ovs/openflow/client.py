@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from netfw.errors import BackendError
+from netfw.flows import RateLimit
 from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.bundle import Bundles
 from netfw.ovs.openflow.connection import Connection
 from netfw.ovs.openflow.encode import Key, State
+from netfw.ovs.openflow.errors import OpenFlowError
 from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace, FlowChanges
 from netfw.ovs.openflow.messages import Message, Type
 from netfw.ovs.openflow.meters import Meters
@@ -87,6 +89,21 @@ class OpenFlow:
             self._bundles.commit(changes, committed, by)
         elif committed is not None:
             committed()
+
+    def meters(self) -> dict[int, RateLimit] | None:
+        """Return the limits of all meters; ``None``: the switch has no meters."""
+        xid = self.connection.next_xid()
+        try:
+            with _reading():
+                parts = self.connection.request(xid, messages.meters_request(xid))
+                limits = (limit for part in parts for limit in messages.read_meters(part.data))
+                return {limit.meter: limit for limit in limits}
+        except OpenFlowError:
+            return None
+
+    def delete_meters(self, meters: Iterable[int]) -> None:
+        """Delete *meters*, which no flow names any more."""
+        self._meters.delete(meters)
 
     def is_by(self, who: object, xid: int) -> bool:
         """Return whether *xid* is of the latest commit, and that was on behalf of *who*."""

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from attrs import field, frozen
 
 from netfw.errors import Conflict
-from netfw.flows import Flow
+from netfw.flows import Flow, RateLimit
 from netfw.ovs.openflow.encode import (
     Encoded,
     Key,
@@ -28,10 +28,13 @@ from netfw.ovs.openflow.encode import (
 )
 from netfw.ovs.openflow.flow_diff import CookieSpace, FlowChanges, learn_targets
 from netfw.ovs.openflow.messages import COMPARED, Event, FlowEvent
+from netfw.ovs.openflow.meters import limits_of
 
 Owner = Hashable
 Digest = bytes
 """The cookie, then a hash of cookie, timeouts and instructions."""
+_WITHOUT_LIMIT = bytes(16)
+"""In place of the hash of a flow whose meter is not as it should be."""
 
 
 @frozen
@@ -54,6 +57,13 @@ class OwnedFlows:
     source: object
     flows: Mapping[Key, Digest]
     learn_targets: frozenset[tuple[int, int]]
+    limits: Mapping[Key, tuple[RateLimit, ...]] = field(factory=dict)
+    """The limits of flows that have any."""
+
+    @property
+    def meters(self) -> frozenset[int]:
+        """The meters that the flows name."""
+        return frozenset(each.meter for limits in self.limits.values() for each in limits)
 
     def touches(self, space: CookieSpace) -> bool:
         return any(cookie_of(digest) in space for digest in self.flows.values())
@@ -100,6 +110,7 @@ class FlowCache:
         self.observed: dict[Key, Digest] = {}
         self._held: dict[Owner, OwnedFlows] = {}
         self._learn_targets: Counter[tuple[int, int]] = Counter()
+        self._meters: Counter[int] = Counter()
         self._holder: dict[Key, Owner] = {}
         self._unowned: set[Key] = set()
         self._dirty: set[Owner] = set()
@@ -107,14 +118,21 @@ class FlowCache:
 
     # Reports of the switch
 
-    def load(self, entries: Mapping[Key, Digest]) -> Drift:
-        """Replace the observed flows by *entries*; this resolves the uncertain plans."""
+    def load(
+        self, entries: Mapping[Key, Digest], meters: Mapping[int, RateLimit] | None = None
+    ) -> Drift:
+        """Replace the observed flows by *entries*; this resolves the uncertain plans.
+
+        Flows that name a meter which is not as it should be in *meters* are written again.
+        """
         for plan in self._uncertain:
             if _was_executed(plan, entries) and not self.outdated(plan):
                 self.confirm(plan)
         self._uncertain.clear()
         self.observed = dict(entries)
         self._unowned = set(self.observed.keys() - self._holder.keys())
+        if meters is not None:
+            self._invalidate_unlimited(meters)
         wrong = {
             owner
             for owner, owned in self._held.items()
@@ -123,6 +141,14 @@ class FlowCache:
         self._dirty |= wrong
         unowned = (k for k in self._unowned if not self._is_learned(k, self.observed[k]))
         return Drift(frozenset(wrong), frozenset(unowned))
+
+    def _invalidate_unlimited(self, meters: Mapping[int, RateLimit]) -> None:
+        """Make the observed state of flows differ whose limits are not in force by *meters*."""
+        for owned in self._held.values():
+            for key, limits in owned.limits.items():
+                wrong = any(meters.get(limit.meter) != limit for limit in limits)
+                if wrong and key in self.observed:
+                    self.observed[key] = self.observed[key][:8] + _WITHOUT_LIMIT
 
     def on_event(self, event: FlowEvent) -> Drift:
         """Handle one change that another client made."""
@@ -244,10 +270,20 @@ class FlowCache:
         self._dirty = (self._dirty - plan.gone - plan.holds.keys()) | wrong
         return Drift(wrong)
 
+    def meters_of(self, plan: FlowPlan) -> frozenset[int]:
+        """Return the meters that the flows of the owners in *plan* name now."""
+        held = (self._held.get(owner) for owner in plan.gone | plan.holds.keys())
+        return frozenset(meter for owned in held if owned is not None for meter in owned.meters)
+
+    def unnamed(self, meters: Iterable[int]) -> frozenset[int]:
+        """Return those of *meters* that no owned flow names."""
+        return frozenset(meter for meter in meters if self._meters[meter] <= 0)
+
     def _hold(self, owner: Owner, owned: OwnedFlows, written: Set[Key]) -> bool:
         """Record the flows of *owner*; return whether the switch has all of them."""
         self._held[owner] = owned
         self._learn_targets.update(owned.learn_targets)
+        self._meters.update(owned.meters)
         self._holder.update(dict.fromkeys(owned.flows, owner))
         self._unowned.difference_update(owned.flows)
         right = True
@@ -264,6 +300,10 @@ class FlowCache:
         if owned is None:
             return ()
         self._learn_targets.subtract(owned.learn_targets)
+        self._meters.subtract(owned.meters)
+        for meter in owned.meters:
+            if not self._meters[meter]:
+                del self._meters[meter]
         for key in owned.flows:
             if self._holder.get(key) == owner:
                 del self._holder[key]
@@ -354,6 +394,7 @@ def _held(group: FlowGroup, flows: Mapping[Key, Encoded]) -> OwnedFlows:
         group.source,
         {key: digest(encoded.state) for key, encoded in flows.items()},
         frozenset(learn_targets(encoded.flow for encoded in flows.values())),
+        {key: limits for key, encoded in flows.items() if (limits := (*limits_of(encoded.flow),))},
     )
 
 

@@ -11,7 +11,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple
 
-from netfw.flows import Flow, PacketLimit
+from netfw.flows import BitLimit, Flow, PacketLimit, RateLimit
 from netfw.ovs.openflow.encode import Encoded, Key, State
 from netfw.ovs.openflow.nicira import NICIRA
 
@@ -101,24 +101,31 @@ def flush_zone(xid: int, zone: int) -> bytes:
     return message(Type.EXPERIMENTER, xid, _FLUSH_ZONE.pack(NICIRA, _FLUSH, zone))
 
 
-_ADD_METER, _MODIFY_METER = 0, 1
-_PACKETS_AND_BURST = 6
+_ADD_METER, _MODIFY_METER, _DELETE_METER = 0, 1, 2
+_KILOBITS, _PACKETS, _BURST = 1, 2, 4
 _METER = Struct("!HHIHHII4x")
+_NO_BAND = Struct("!HHI")
 
 
-def add_meter(xid: int, limit: PacketLimit) -> bytes:
+def add_meter(xid: int, limit: RateLimit) -> bytes:
     """Add a meter that drops packets beyond *limit*."""
     return _meter(xid, _ADD_METER, limit)
 
 
-def modify_meter(xid: int, limit: PacketLimit) -> bytes:
+def modify_meter(xid: int, limit: RateLimit) -> bytes:
     """Change the meter of *limit*, which exists."""
     return _meter(xid, _MODIFY_METER, limit)
 
 
-def _meter(xid: int, command: int, limit: PacketLimit) -> bytes:
+def delete_meter(xid: int, meter: int) -> bytes:
+    """Delete a meter; the switch deletes all flows that name it."""
+    return message(Type.METER_MOD, xid, _NO_BAND.pack(_DELETE_METER, 0, meter))
+
+
+def _meter(xid: int, command: int, limit: RateLimit) -> bytes:
     band = (1, 16, limit.rate, limit.burst)
-    body = _METER.pack(command, _PACKETS_AND_BURST, limit.meter, *band)
+    unit = _KILOBITS if isinstance(limit, BitLimit) else _PACKETS
+    body = _METER.pack(command, unit | _BURST, limit.meter, *band)
     return message(Type.METER_MOD, xid, body)
 
 
@@ -216,7 +223,7 @@ def _bundled(  # noqa: PLR0917 - called ten thousand times in a row
 
 MORE = 1
 MULTIPART = Struct("!HHxxxx")
-FLOW_STATS, FLOW_MONITOR = 1, 16
+FLOW_STATS, METER_CONFIG, FLOW_MONITOR = 1, 10, 16
 _FLOW_REQUEST = Struct("!BxxxIIxxxxQQ")
 _MONITOR_REQUEST = Struct("!IIIHBB")
 _EMPTY_MATCH = Struct("!HHxxxx").pack(1, 4)
@@ -232,6 +239,11 @@ def dump_request(xid: int, table: int, cookie: int, mask: int) -> bytes:
     """Ask for the flows of *table* whose cookie is *cookie* in the bits of *mask*."""
     body = _FLOW_REQUEST.pack(table, 0xFFFFFFFF, 0xFFFFFFFF, cookie, mask)
     return multipart(xid, FLOW_STATS, body + _EMPTY_MATCH)
+
+
+def meters_request(xid: int) -> bytes:
+    """Ask for the configuration of all meters."""
+    return multipart(xid, METER_CONFIG, Struct("!I4x").pack(0xFFFFFFFF))
 
 
 def monitor_request(xid: int, monitor: int) -> bytes:
@@ -276,6 +288,27 @@ def read_dump(part: bytes) -> Iterator[tuple[Key, State]]:
             table + priority + part[position + 52 : fields],
             cookie + timeouts + part[fields + -match % 8 : after],
         )
+        position = after
+
+
+_METER_CONFIG = Struct("!HHI")
+_BAND = Struct("!4xII")
+
+
+def read_meters(part: bytes) -> Iterator[RateLimit]:
+    """The limits of the meters in one part of the answer; of each meter, that of its first band.
+
+    :raises ValueError: it is cut short.
+    """
+    position, end = 16, len(part)
+    while position < end:
+        if end - position < _METER_CONFIG.size + _BAND.size:
+            raise ValueError(f"a meter of {end - position} bytes")
+        length, flags, meter = _METER_CONFIG.unpack_from(part, position)
+        rate, burst = _BAND.unpack_from(part, position + _METER_CONFIG.size)
+        after = _after(position, length, _METER_CONFIG.size, end)
+        if meter and rate and burst:  # without a burst, the meter is not ours
+            yield (BitLimit if flags & _KILOBITS else PacketLimit)(meter, rate, burst)
         position = after
 
 

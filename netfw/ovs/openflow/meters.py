@@ -1,7 +1,8 @@
-"""Meters: limits of the packets that flows send to the controller.
+"""Meters: limits of the packets that pass flows, or that flows send to the controller.
 
-The switch resolves the meter of a flow when the flow is added, and accepts a flow whose meter is
-missing: its packets are not limited then.  So meters are written before flows.
+Meters are written before the flows that name them: the switch refuses a flow that passes packets
+through a meter that is missing, and accepts one whose packets to the controller are not limited
+then.  With a meter, the switch deletes the flows that pass packets through it.
 """
 
 from __future__ import annotations
@@ -10,77 +11,87 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from typing import TypeVar
 
-from netfw.flows import Flow, PacketLimit, SendToController
+from netfw.flows import Flow, Meter, RateLimit, SendToController
 from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.connection import Connection
 from netfw.ovs.openflow.errors import OpenFlowError
 from netfw.ovs.openflow.messages import Message, Type
 
 LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Meters:
-    """Writes the meters that flows name, each once for each connection.
-
-    Meters are not removed: there is one at most for each number that flows name.
-    """
+    """Writes the meters of flows that are about to be written, and deletes unused ones."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
-        self._written: dict[int, PacketLimit] = {}
-        connection.on_state(self._invalidate)
+        self._reported = False
+        connection.on_state(self._reconnected)
 
     def ensure(self, flows: Iterable[Flow]) -> None:
-        """Write the meters of *flows* that this connection has not written.
+        """Write the meters of *flows*, whether or not the switch has them.
 
         A switch without meters is reported in the log.
 
         :raises BackendUnavailable: there is no connection, or no answer in time.
         """
         wanted = {limit.meter: limit for flow in flows for limit in limits_of(flow)}
+        if not wanted:
+            return
         with self._lock:
-            new = [limit for limit in wanted.values() if self._written.get(limit.meter) != limit]
-            if not new:
-                return
-            present = self._write(new, messages.add_meter)
-            refused = self._write(list(present), messages.modify_meter)
-            self._written |= {limit.meter: limit for limit in new}
-        if refused:
-            _, error = next(iter(refused.items()))
+            limits = list(wanted.values())
+            # One round trip: a meter that exists is refused first, and changed then.
+            _, refused = self._send(limits, messages.add_meter, messages.modify_meter)
+        if refused and not self._reported:
+            self._reported = True
             LOG.warning(
-                "%s: packets to the controller are not limited, of %d meters: %s",
-                self._connection.target, len(refused), error,
+                "%s: limits are not in force, of %d meters: %s",
+                self._connection.target, len(refused), next(iter(refused.values())),
             )  # fmt: skip
 
-    def _invalidate(self, up: bool) -> None:
-        self._written = {}
+    def delete(self, meters: Iterable[int]) -> None:
+        """Delete *meters*, which no flow names; those that are missing already are ignored.
 
-    def _write(
-        self, limits: list[PacketLimit], render: Callable[[int, PacketLimit], bytes]
-    ) -> dict[PacketLimit, OpenFlowError]:
-        """Send a message for each of *limits*; return those that the switch refuses."""
-        if not limits:
-            return {}
+        :raises BackendUnavailable: there is no connection, or no answer in time.
+        """
+        unused = list(meters)
+        if unused:
+            with self._lock:
+                self._send(unused, messages.delete_meter)
+
+    def _reconnected(self, up: bool) -> None:
+        self._reported = False
+
+    def _send(
+        self, items: list[T], *render: Callable[[int, T], bytes]
+    ) -> list[dict[T, OpenFlowError]]:
+        """Send messages for each of *items*; return those that the switch refuses, by message."""
         connection = self._connection
-        asked: dict[PacketLimit, tuple[int, Future[list[Message]]]] = {}
+        asked: list[list[tuple[T, int, Future[list[Message]]]]] = [[] for _ in render]
         try:
-            for limit in limits:
-                xid = connection.next_xid()
-                asked[limit] = xid, connection.ask(xid, render(xid, limit))
+            for item in items:
+                for sent, make in zip(asked, render, strict=True):
+                    xid = connection.next_xid()
+                    sent.append((item, xid, connection.ask(xid, make(xid, item))))
             xid = connection.next_xid()
             connection.request(xid, messages.message(Type.BARRIER_REQUEST, xid))
         finally:
-            for number, _ in asked.values():
-                connection.forget(number)
-        return {limit: error for limit, (_, answer) in asked.items() for error in _errors(answer)}
+            for sent in asked:
+                for _, number, _ in sent:
+                    connection.forget(number)
+        return [
+            {item: error for item, _, answer in sent for error in _errors(answer)} for sent in asked
+        ]
 
 
-def limits_of(flow: Flow) -> Iterator[PacketLimit]:
-    """Yield the limits of the packets that *flow* sends to the controller."""
+def limits_of(flow: Flow) -> Iterator[RateLimit]:
+    """Yield the limits of the packets that pass *flow*, or that it sends to the controller."""
     for action in flow.actions:
-        if type(action) is SendToController and action.limit is not None:
+        if isinstance(action, SendToController | Meter) and action.limit is not None:
             yield action.limit
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from netfw.errors import BackendUnavailable, OperationRefused
+from netfw.flows import RateLimit
 from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.client import OpenFlow
 from netfw.ovs.openflow.encode import Key, canonical, cookie_of
@@ -33,8 +34,8 @@ class FlowMirror:
     A client has one mirror at most.
 
     1. It follows the flow monitor of the switch: every change is in the mirror within milliseconds.
-    2. When another client changed flows of this one, *on_drift* is called on the client's thread;
-       the next plan of their owners repairs them.
+    2. When another client changed flows of this one, or an audit finds that their meters are wrong,
+       *on_drift* is called on the client's thread; the next plan of their owners repairs them.
     3. After a lost connection it reads all flows again, and reports the differences as drift.
     4. The switch abbreviates reports of changes by this client itself.  Plans are recorded when
        they are committed; after any other change of this client, and when it is unknown whether a
@@ -53,6 +54,7 @@ class FlowMirror:
         self._problem = _NOT_READ
         self._monitor = 0
         self._initial: dict[Key, Digest] = {}
+        self._meters: dict[int, RateLimit] | None = None
         client.connection.on_message(messages.Type.MULTIPART_REPLY, self._reported)
         client.on_state(self._connected)
 
@@ -116,9 +118,14 @@ class FlowMirror:
             again by itself, and resolves that.
         """
 
+        unused: frozenset[int] = frozenset()
+
         def committed() -> None:
+            nonlocal unused
             with self._lock:
+                named = self._cache.meters_of(plan)
                 drift = self._cache.confirm(plan)
+                unused = self._cache.unnamed(named)
             self._publish(drift)
 
         with self._applying:
@@ -131,6 +138,7 @@ class FlowMirror:
             except BackendUnavailable:
                 self._mark_uncertain(plan)
                 raise
+            self._client.delete_meters(unused)
 
     def converge(
         self,
@@ -145,12 +153,14 @@ class FlowMirror:
         return plan
 
     def audit(self) -> None:
-        """Read all flows again, and report to *on_drift* what the monitor did not.
+        """Read all flows and meters again, and report to *on_drift* what the monitor did not.
 
         :raises BackendUnavailable: there is no connection; once there is, all flows are read.
         """
+        meters = self._client.meters()
         with self._lock:
             self._read_all()
+            self._meters = meters
 
     def _mark_uncertain(self, plan: FlowPlan) -> None:
         """Resolve by reading all flows, after everything that was sent."""
@@ -176,6 +186,7 @@ class FlowMirror:
         self._problem = _NOT_READ
         self._monitor += 1
         self._initial = {}
+        self._meters = None
         xid = connection.next_xid()
         number = self._monitor
         connection.follow(xid, lambda reply: self._replied(number, reply))
@@ -200,7 +211,7 @@ class FlowMirror:
             for event in messages.read_monitor(reply.data):
                 self._initial[canonical(event.key)] = digest(event.state)
             if not more:
-                drift = self._cache.load(self._initial)
+                drift = self._cache.load(self._initial, self._meters)
                 self._initial = {}
                 self._current.set()
         self._publish(drift)

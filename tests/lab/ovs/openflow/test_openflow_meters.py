@@ -1,4 +1,4 @@
-"""Limits of what flows send to the controller, on real switches."""
+"""Limits of what passes flows, and of what they send to the controller, on real switches."""
 
 import logging
 import re
@@ -9,7 +9,8 @@ from struct import pack
 import pytest
 
 from netfw import flows as of
-from netfw.ovs.openflow import FlowChanges, OpenFlow, encode_flows
+from netfw.ovs.openflow import Drift, FlowChanges, FlowMirror, OpenFlow, encode_flows
+from netfw.ovs.openflow.flow_cache import group_of
 from netfw.ovs.openflow.messages import Type
 from netfw.ovs.openflow.packets import PacketConnection, PacketIn
 from netfw.testing.lab.openvswitch import PrivateOvs
@@ -53,7 +54,7 @@ def put(client: OpenFlow, *limits: of.PacketLimit) -> None:
 def meters(ovs: PrivateOvs, bridge: str) -> dict[int, tuple[int, int]]:
     """Return rate and burst of each meter."""
     text = ovs.ofctl("-O", "OpenFlow14", "dump-meters", bridge)
-    pattern = r"meter=(\d+) pktps burst bands=\s+type=drop rate=(\d+) burst_size=(\d+)"
+    pattern = r"meter=(\d+) (?:pktps|kbps) burst bands=\s+type=drop rate=(\d+) burst_size=(\d+)"
     return {int(id): (int(rate), int(burst)) for id, rate, burst in re.findall(pattern, text)}
 
 
@@ -116,4 +117,88 @@ def test_without_meters_flows_are_added_and_the_log_says_so(connected_to, caplog
         put(client, of.PacketLimit(5, 10, 20), of.PacketLimit(6, 10, 20))
         put(client, of.PacketLimit(5, 10, 20))
     (record,) = caplog.records
-    assert "not limited, of 2 meters" in record.getMessage()
+    assert "not in force, of 2 meters" in record.getMessage()
+
+
+def limited(limit: of.RateLimit) -> of.Flow:
+    """Return a flow whose cookie tells its limit, as that of an extension does."""
+    return of.Flow(
+        table=1,
+        priority=1,
+        match=of.in_port(limit.meter),
+        actions=(of.limited(limit), of.goto(2)),
+        cookie=limit.rate,
+    )
+
+
+@pytest.fixture
+def drifts() -> list[Drift]:
+    return []
+
+
+@pytest.fixture
+def mirror(client: OpenFlow, drifts: list[Drift]) -> FlowMirror:
+    found = FlowMirror(client, drifts.append)
+    found.wait_current()
+    return found
+
+
+def audit(mirror: FlowMirror) -> None:
+    mirror.audit()
+    mirror.wait_current()
+
+
+def test_a_meter_of_passing_packets_comes_changes_and_goes_with_its_flows(
+    ovs: PrivateOvs, bridge: str, mirror: FlowMirror
+) -> None:
+    mirror.converge({1: group_of(limited(of.BitLimit(5, 1000, 300)))})
+    assert meters(ovs, bridge) == {5: (1000, 300)}
+    assert "kbps" in ovs.ofctl("-O", "OpenFlow14", "dump-meters", bridge)
+    mirror.converge({1: group_of(limited(of.BitLimit(5, 2000, 600)))})
+    assert meters(ovs, bridge) == {5: (2000, 600)}
+    mirror.converge({2: group_of(limited(of.PacketLimit(6, 1000, 1000)))})
+    mirror.converge({}, drop=[1])
+    assert meters(ovs, bridge) == {6: (1000, 1000)}
+
+
+def test_a_meter_that_another_flow_names_stays(
+    ovs: PrivateOvs, bridge: str, mirror: FlowMirror
+) -> None:
+    limit = of.PacketLimit(5, 10, 20)
+    others = of.Flow(table=2, priority=1, match=of.ANYTHING, actions=(of.limited(limit),))
+    mirror.converge({1: group_of(limited(limit)), 2: group_of(others)})
+    mirror.converge({}, drop=[1])
+    assert meters(ovs, bridge) == {5: (10, 20)}
+
+
+def test_a_deleted_meter_returns_with_the_flows_that_the_switch_deleted_with_it(
+    ovs: PrivateOvs, bridge: str, mirror: FlowMirror, drifts: list[Drift]
+) -> None:
+    groups = {1: group_of(limited(of.BitLimit(5, 1000, 300)))}
+    mirror.converge(groups)
+    ovs.ofctl("-O", "OpenFlow14", "del-meter", bridge, "meter=5")
+    wait_until(lambda: any(1 in drift.owners for drift in drifts))
+    mirror.converge(groups)
+    assert meters(ovs, bridge) == {5: (1000, 300)}
+    assert "meter:5" in ovs.ofctl("-O", "OpenFlow14", "dump-flows", bridge)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["changed", "deleted"])
+def test_an_audit_finds_meters_that_another_client_changed_or_deleted(
+    ovs: PrivateOvs, bridge: str, mirror: FlowMirror, drifts: list[Drift], *, is_deleted: bool
+) -> None:
+    to_controller = of.controller(userdata=b"x", limit=of.PacketLimit(5, 10, 20))
+    flow = of.Flow(table=1, priority=1, match=of.ANYTHING, actions=(to_controller,))
+    groups = {1: group_of(flow), 2: group_of(limited(of.BitLimit(6, 1000, 300)))}
+    mirror.converge(groups)
+    other = "meter=5,pktps,burst,band=type=drop,rate=7,burst_size=7"
+    if is_deleted:
+        ovs.ofctl("-O", "OpenFlow14", "del-meter", bridge, "meter=5")
+    else:
+        ovs.ofctl("-O", "OpenFlow14", "mod-meter", bridge, other)
+    audit(mirror)
+    assert [drift.owners for drift in drifts] == [{1}]
+    assert len(mirror.converge(groups).changes) == 1
+    assert meters(ovs, bridge) == {5: (10, 20), 6: (1000, 300)}
+    audit(mirror)
+    assert not mirror.plan(groups), "all is well again"

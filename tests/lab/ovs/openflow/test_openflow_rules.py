@@ -12,7 +12,15 @@ from netfw import flows as of
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.ovs.openflow import FlowChanges, FlowMirror, connection, encode_flows
 from netfw.ovs.openflow.connection import Connection
-from netfw.ovs.openflow.messages import CLOSE, COMMIT, DISCARD, FLOW_MONITOR, OPEN, Type
+from netfw.ovs.openflow.messages import (
+    CLOSE,
+    COMMIT,
+    DISCARD,
+    FLOW_MONITOR,
+    METER_CONFIG,
+    OPEN,
+    Type,
+)
 from netfw.testing.lab.wait import wait_until
 from tests.lab.ovs.openflow.openflow_peer import HELLO, received, until_hung_up
 
@@ -248,7 +256,9 @@ class Monitored:
         sock.sendall(HELLO)
         while True:
             kind, xid, body = received(sock)
-            if kind == Type.MULTIPART_REQUEST:
+            if kind == Type.MULTIPART_REQUEST and body[:2] == pack("!H", METER_CONFIG):
+                send(sock, Type.MULTIPART_REPLY, xid, pack("!HHxxxx", METER_CONFIG, 0))
+            elif kind == Type.MULTIPART_REQUEST:
                 number, command = int.from_bytes(body[8:12], "big"), body[23]
                 self.requests.append((number, command, xid))
             elif kind == Type.BARRIER_REQUEST:
