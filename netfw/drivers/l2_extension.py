@@ -29,7 +29,7 @@ class ExtendedPort:
 
 
 class L2Extension(AgentExtension[PortId, ExtendedPort, SwitchContribution]):
-    """Adds flows, meters and queues for the ports of this host.
+    """Adds flows, with meters, for the ports of this host.
 
     Promises are those of :class:`AgentExtension`, and:
 

@@ -6,7 +6,6 @@ from netfw.agents.common.extension_calls import ExtensionCalls, validate_contrib
 from netfw.drivers.l2_extension import ExtendedPort
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.flows.flow import Flow
-from netfw.model.qos import QosRule
 from netfw.model.values.ids import PortId
 
 
@@ -16,5 +15,4 @@ class PortExtensions(ExtensionCalls[PortId, ExtendedPort, SwitchContribution]):
     NOUN = "port"
 
     def validate(self, owner: str, contribution: SwitchContribution) -> None:
-        fields = {"flows": Flow, "qos": QosRule}
-        validate_contribution(owner, contribution, SwitchContribution, fields)
+        validate_contribution(owner, contribution, SwitchContribution, {"flows": Flow})

@@ -106,7 +106,8 @@ class Grant:
     before a firewall, queues, and conjunctions, whose ids are local to a table.  They may not
     write other state of a packet (other registers, metadata, marks, the tunnel, the input port),
     and may not use outputs to many ports: ``NORMAL``, ``FLOOD`` and ``ALL`` ignore the network of
-    a packet.  Meters limit what they send to the controller, and nothing else.
+    a packet.  A meter limits what they send to the controller, or what passes them: a packet beyond
+    that limit reaches none of the receivers that it still has.
     """
 
     owner: str

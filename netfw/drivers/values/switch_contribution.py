@@ -8,17 +8,11 @@ from __future__ import annotations
 from attrs import frozen
 
 from netfw.flows.flow import Flow
-from netfw.model.qos import QosRule
 
 
 @frozen(kw_only=True)
 class SwitchContribution:
-    """Flows in the tables of the extension's grant, and QoS rules of the port.
-
-    The switch driver translates the QoS rules for its backend.
-    """
+    """Flows in the tables of the extension's grant; their meters are written with them."""
 
     owner: str
     flows: tuple[Flow, ...] = ()
-    qos: tuple[QosRule, ...] = ()
-    """Draft: may change without notice.  No switch driver accepts it yet."""

@@ -43,8 +43,8 @@ _SHOWN = 200
 """Characters of a flow's actions in an error."""
 _MAX_EXTENSIONS = 255
 _PORTS = 1 << 16
-_METERS = (0, _PORTS, 2 * _PORTS)
-"""What the number of a port is added to; kernels have 200,000 meters."""
+_METERS = tuple(first * _PORTS for first in range(16))
+"""What the number of a port is added to.  Numbers are free; kernels have up to 200,000 meters."""
 _HOOKED = (PipelineHook.FROM_PORT, PipelineHook.TO_PORT, PipelineHook.RECEIVED, PipelineHook.SENT)
 """Where packets go on after the extension has seen them."""
 _MULTIPLE_PORTS = frozenset({NORMAL, FLOOD, ALL})
@@ -213,8 +213,6 @@ class ExtensionLayout:
 
 def grant_violation(contribution: SwitchContribution, layout: ExtensionLayout) -> NetfwError | None:
     """Return how *contribution* exceeds its grant or OpenFlow, or ``None`` if it does not."""
-    if contribution.qos:
-        return NotSupported(f"{contribution.owner}: this switch driver does not limit ports yet")
     grant = layout.grants.get(contribution.owner)
     if grant is None:
         return InvalidInput({contribution.owner: "it adds flows without a grant"})
@@ -274,11 +272,11 @@ def _excesses(action: of.Action | LearnSpec, grant: Grant) -> Iterator[str]:
         case of.OutputTo(bits=bits) | of.LearnOutput(source=bits):
             if not _names_port(bits, grant):
                 yield f"{bits} is not its own to name a port"
-        case of.SendToController(limit=of.PacketLimit(meter=number)):
+        case of.SendToController(limit=of.PacketLimit(meter=number)) | of.Meter(id=number):
             if not any(first < number < first + _PORTS for first in grant.meters):
                 yield f"meter {number} is not its own"
-        case of.Meter(id=number):
-            yield f"meter {number} limits more than what is sent to the controller"
+            elif isinstance(action, of.Meter) and action.limit is None:
+                yield f"meter {number} has no limit"
 
 
 def _names_port(bits: of.Bits, grant: Grant) -> bool:

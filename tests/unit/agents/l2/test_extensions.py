@@ -84,7 +84,6 @@ def test_a_raising_extension_degrades_its_part_of_that_port_alone(error):
         SwitchContribution(owner="other"),
         SwitchContribution(owner="marker", flows=("a text",)),
         SwitchContribution(owner="marker", flows=[]),
-        SwitchContribution(owner="marker", qos=("a text",)),
     ],
 )
 def test_an_extension_that_returns_nonsense_degrades_its_part_alone(nonsense):

@@ -96,7 +96,7 @@ def test_meters_of_one_grant_are_in_no_other_and_end():
         "b": (0x10000, 0x20000),
     }
     with pytest.raises(ConfigError, match="no meter is left for c"):
-        layout.granted(GrantRequest(owner="c", meters=1))
+        layout.granted(GrantRequest(owner="c", meters=14))
 
 
 def test_what_a_switch_has_not_is_refused():
@@ -154,6 +154,8 @@ def violation(*actions: of.Action) -> object:
         of.to_local(),
         of.controller(),
         of.controller(limit=of.PacketLimit(5, 10, 20)),
+        of.limited(of.PacketLimit(5, 10, 20)),
+        of.limited(of.BitLimit(5, 10, 20)),
         of.output(of.RegisterField(9, 0, 15, "its own")),
         of.output(IN_PORT),
         of.Conjunction(id=1, clause=1, clauses=2),
@@ -179,6 +181,7 @@ def test_an_extension_may_change_packets_and_send_them_by_ports_that_it_names(ac
         of.output(of.RegisterField(5, 0, 15, "not its own")),
         of.output(of.RegisterField(9, 8, 23, "not all its own")),
         of.Meter(3),
+        of.limited(of.BitLimit(0x10005, 10, 20)),
         of.controller(limit=of.PacketLimit(0x10005, 10, 20)),
         of.load(NETWORK, 7),
         of.load(IN_PORT, 7),

@@ -1,0 +1,1 @@
+"""QoS of ports: limits by meters of the switch, and DSCP marks."""

@@ -1,0 +1,53 @@
+"""QosExtension: limits and marks the packets of ports by their QoS policies."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.l2_extension import ExtendedPort, L2Extension
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.switch_contribution import SwitchContribution
+from netfw.model.values.ids import PortId
+from netfw_drivers.ovs.qos.plan.flows import METERS, TABLES, port_flows
+from netfw_drivers.ovs.qos.plan.limits import make_limits, policy_of
+
+LOG = logging.getLogger(__name__)
+NAME = "qos"
+
+
+class QosExtension(L2Extension):
+    """Limits bandwidth and packets of ports in both directions, and marks packets that they send.
+
+    The switch has a meter for each limit.  Guarantees of a policy (minimum bandwidth and packet
+    rate) have no effect, and are reported in the log.
+    """
+
+    VERSION: ClassVar[int] = 2
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo[Capability]:
+        return DriverInfo(NAME)
+
+    def grant_request(self) -> GrantRequest:
+        return GrantRequest(owner=NAME, tables=TABLES, meters=METERS)
+
+    def contribute(
+        self, key: PortId, value: ExtendedPort, grant: Grant
+    ) -> SwitchContribution | None:
+        policy, ofport = policy_of(value), value.device.ofport
+        if policy is None or ofport is None:
+            return None
+        limits = make_limits(policy.rules)
+        for rule in limits.unmet:
+            LOG.warning(
+                "port %s: rule %s of QoS policy %s guarantees what this switch does not: %s",
+                key, rule.id, policy.id, type(rule).__name__,
+            )  # fmt: skip
+        flows = tuple(port_flows(ofport, value.port.mac, limits, grant)) if limits else ()
+        return SwitchContribution(owner=grant.owner, flows=flows) if flows else None

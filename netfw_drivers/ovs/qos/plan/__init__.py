@@ -1,0 +1,1 @@
+"""Limits of a port, and their flows.  Pure."""
