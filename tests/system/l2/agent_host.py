@@ -100,6 +100,7 @@ log_file = {self.log}
 status_file = {self.status_file}
 l2_population = {flavour.population}
 firewall_driver = {flavour.firewall if firewall is None else firewall}
+extensions = {flavour.extensions}
 refresh_interval = 1
 retry_pause = 0.1
 retry_pause_max = 1

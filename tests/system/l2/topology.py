@@ -82,6 +82,8 @@ class Topology:
         """Security groups by name, with their rules."""
         self.address_groups: dict[str, list[str]] = {}
         self.logs: list[dict[str, Any]] = []
+        self.policies: dict[str, list[dict[str, Any]]] = {}
+        """QoS policies by name, with their rules."""
         self._numbers = 0
 
     def network(self, kind: str, **provider: Any) -> Net:
@@ -101,7 +103,7 @@ class Topology:
         return port
 
     def clear(self) -> None:
-        self.nets, self.ports, self.groups = [], [], {}
+        self.nets, self.ports, self.groups, self.policies = [], [], {}, {}
         self.address_groups, self.logs = {}, []
 
     def write(self) -> None:
@@ -147,6 +149,9 @@ class Topology:
                 for name, addresses in self.address_groups.items()
             ],
             "logs": self.logs,
+            "qos_policies": [
+                {"name": name, "rules": rules} for name, rules in self.policies.items()
+            ],
             "ports": [
                 {
                     "name": f"port{port.number}", "id": port.id, "network": port.net.name,

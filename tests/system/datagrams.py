@@ -1,0 +1,111 @@
+"""Streams of datagrams between instances, and how much of them arrives."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from attrs import define, field
+
+from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.wait import TIMEOUT
+
+PORT = 5001
+HEADERS = 42
+"""Octets of Ethernet, IPv4 and UDP."""
+_BUFFER = 32 << 20
+
+
+@define
+class Stream:
+    """Datagrams from one instance to an address, counted by receivers.
+
+    The time begins before the first datagram is sent and ends after the last one was read: no token
+    bucket on the way can let more pass than its rate allows in that time, and its burst.
+    """
+
+    sender: Instance
+    address: str
+    size: int = 1000
+    pause: float = 0.001
+    sent: int = 0
+    seconds: float = 0.0
+    _started: float = field(factory=time.monotonic)
+    _socket: socket.socket = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._socket = self.sender.call(socket.socket, socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+
+    @property
+    def bits_of_one(self) -> int:
+        return 8 * (self.size + HEADERS)
+
+    def send(self, count: int) -> None:
+        """Send so many datagrams more."""
+        for _ in range(count):
+            self._socket.sendto(bytes(self.size), (self.address, PORT))
+            self.sent += 1
+            if self.pause:
+                time.sleep(self.pause)
+
+    def stop_clock(self) -> None:
+        """Take the time; everything that is counted has been read."""
+        self.seconds = time.monotonic() - self._started
+
+    def elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@define
+class Counter:
+    """Counts datagrams that an instance receives."""
+
+    receiver: Instance
+    count: int = 0
+    traffic_classes: set[int] = field(factory=set)
+    _socket: socket.socket = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._socket = self.receiver.call(_receiving_socket)
+
+    def read(self) -> int:
+        """Count what has arrived; return how much that is so far."""
+        while True:
+            try:
+                _, ancillary, _, _ = self._socket.recvmsg(65536, 256)
+            except BlockingIOError:
+                return self.count
+            self.count += 1
+            self.traffic_classes |= {
+                data[0] for _, kind, data in ancillary if kind == socket.IP_TOS
+            }
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _receiving_socket() -> socket.socket:
+    found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    found.setsockopt(socket.SOL_SOCKET, 33, _BUFFER)  # SO_RCVBUFFORCE
+    found.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+    found.bind(("", PORT))
+    found.setblocking(False)
+    return found
+
+
+def flood(stream: Stream, counter: Counter, rate: float, burst: float, unit: int = 1) -> None:
+    """Send until at least twice as much was sent as a limit allows; then take the time.
+
+    *unit* is how much one datagram counts: its bits, or one packet.
+    """
+    limit = time.monotonic() + TIMEOUT
+    while stream.sent * unit < 2 * (rate * stream.elapsed() + burst):
+        assert time.monotonic() < limit, f"{stream.sent} sent: too slow to exceed the limit"
+        stream.send(50)
+        counter.read()
+    counter.read()
+    stream.stop_clock()
