@@ -23,7 +23,8 @@ class ExtendedRouter:
     """The desired state of the router, without contributions."""
     role: HaRole | None = None
     related: tuple[Resource, ...] = ()
-    """Resources that refer to the router: floating IPs, port forwardings, QoS policies."""
+    """Floating IPs of the router on this host, their port forwardings, and the QoS policies of
+    floating IPs and gateway."""
 
 
 class L3Extension(AgentExtension[RouterId, ExtendedRouter, RouterContribution]):

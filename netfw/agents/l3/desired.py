@@ -47,6 +47,7 @@ from netfw.drivers.values.router_values import (
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.qos import QosPolicy
 from netfw.model.resource import Resource
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
@@ -119,7 +120,7 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
                         routers |= _present(resource.router_id)
                         floating_ips.add(resource.id)
                         self._touched.add(FloatingIpKey(resource.id))
-                    case PortForwarding():
+                    case PortForwarding() | QosPolicy():
                         routers |= self._routers_of(resource)
         for router in routers:
             if self._update_router(router):
@@ -314,8 +315,10 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
                 (nats.add if nat is value else nats.discard)(key)
                 self._gateways.add(nat.external_network)
 
-    def _routers_of(self, forwarding: PortForwarding) -> frozenset[RouterId]:
-        floating = self._index.floating_ip(forwarding.floating_ip_id)
+    def _routers_of(self, resource: PortForwarding | QosPolicy) -> frozenset[RouterId]:
+        if isinstance(resource, QosPolicy):
+            return self._index.routers_with_policy(resource.id)
+        floating = self._index.floating_ip(resource.floating_ip_id)
         return frozenset() if floating is None else _present(floating.router_id)
 
     def _count(self, state: RouterState | None, sign: int) -> None:

@@ -13,7 +13,7 @@ from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
 from netfw.model.values.device_owner import DeviceOwner, is_router_port
-from netfw.model.values.ids import FloatingIpId, NetworkId, RouterId
+from netfw.model.values.ids import FloatingIpId, NetworkId, QosPolicyId, RouterId
 
 
 def router_of(port: Port) -> RouterId | None:
@@ -48,6 +48,10 @@ class L3ResourceIndex(ResourceIndex):
             Port, lambda port: (port.network_id,) if is_agent_gateway(port) else ()
         )
         self._floating_ips = self.declare(FloatingIp, lambda floating: _known(floating.router_id))
+        self._limited_floating_ips = self.declare(
+            FloatingIp, lambda floating: _policy(floating.qos_policy_id)
+        )
+        self._limited_routers = self.declare(Router, lambda router: _policy(gateway_policy(router)))
         self._forwardings = self.declare(PortForwarding, lambda each: (each.floating_ip_id,))
 
     def router(self, id: RouterId) -> Router | None:
@@ -81,20 +85,41 @@ class L3ResourceIndex(ResourceIndex):
         refs = self._floating_ips.refs(router)
         return tuple(cast(FloatingIp, each) for each in self._sorted(refs))
 
+    def routers_with_policy(self, policy: QosPolicyId) -> frozenset[RouterId]:
+        """Return the routers whose gateway, or one of whose floating IPs, has a QoS policy."""
+        floating = (cast(FloatingIp, self[key]) for key in self._limited_floating_ips.refs(policy))
+        routers = {each.router_id for each in floating if each.router_id is not None}
+        return frozenset(routers | {RouterId(r.id) for r in self._limited_routers.refs(policy)})
+
     def related(
         self, router: RouterId, is_here: Callable[[FloatingIp], bool]
     ) -> Iterator[Resource]:
-        """Yield the floating IPs of a router, and their port forwardings, in order of id.
+        """Yield the floating IPs of a router, and their port forwardings, in order of id; then the
+        known QoS policies of these and of the gateway.
 
-        Those that are not on this host are left out.
+        Floating IPs that are not on this host are left out.
         """
+        known = self.router(router)
+        policies = {None if known is None else gateway_policy(known)}
         for floating in filter(is_here, self.floating_ips(router)):
             yield floating
+            policies.add(floating.qos_policy_id)
             if refs := self._forwardings.refs(floating.id):
                 yield from self._sorted(refs)
+        refs = {Ref(Kind.QOS_POLICY, id) for id in policies if id is not None}
+        yield from self._sorted({each for each in refs if each in self})
 
     def _sorted(self, refs: Set[Ref]) -> list[Resource]:
         return [self[key] for key in sorted(refs, key=lambda key: key.id.int)]
+
+
+def gateway_policy(router: Router) -> QosPolicyId | None:
+    """Return the QoS policy of a router's gateway."""
+    return None if router.gateway is None else router.gateway.qos_policy_id
+
+
+def _policy(id: QosPolicyId | None) -> tuple[QosPolicyId, ...]:
+    return () if id is None else (id,)
 
 
 def _known(id: RouterId | None) -> tuple[RouterId, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from attrs import field, frozen
+from attrs.validators import optional
 
 from netfw.model.qos import QosRule
 from netfw.model.values.address import IpAddress, IpInterface, no_scope
@@ -52,10 +53,15 @@ class RouterRule:
 
 @frozen(kw_only=True)
 class AddressQos:
-    """QoS rules of one address at a router's gateway."""
+    """QoS rules of one address at a router's gateway, or of a floating IP at a local part.
+
+    The limits of the gateway's own address are for what has no entry of its own.
+    """
 
     address: IpAddress = field(validator=no_scope)
-    rules: tuple[QosRule, ...]
+    fixed_address: IpAddress | None = field(default=None, validator=optional(no_scope))
+    """The inside address that the address, as a floating IP, stands for as a whole."""
+    rules: tuple[QosRule, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -162,7 +162,8 @@ class RouterState:
     else reaches; ``None``: no metadata through this router."""
     contributions: tuple[RouterContribution, ...] = ()
     """Contributions of the extensions, in the order of the configuration.  Those to a distributed
-    router belong to its central part."""
+    router belong to its central part, and the QoS rules of floating IPs to the part that translates
+    them."""
 
     @metadata_port.validator
     def _check_port(self, _: object, port: int | None) -> None:

@@ -1,13 +1,17 @@
 """The parts of a router on this host, each with the state that its namespace follows from.  Pure.
 
 A central part is a full router between the ports of that part and the gateway, without metadata and
-advertisements.  Contributions of extensions belong to the part with the gateway.
+advertisements.  Contributions of extensions belong to the part with the gateway; a local part has
+the limits of floating IPs, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from attrs import evolve
 
+from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import (
     CentralRouter,
@@ -29,13 +33,24 @@ def part_states(router: RouterId, state: RouterState) -> dict[PartId, RouterStat
         return {router: state}
     states: dict[PartId, RouterState] = {}
     if state.local is not None:
-        states[router] = evolve(state, central=None, contributions=())
+        limits = tuple(_floating_ip_limits(state.contributions))
+        states[router] = evolve(state, central=None, contributions=limits)
     if state.central is not None:
         full = _as_full(state.central)
         states[CentralPart(router)] = evolve(
             state, full=full, local=None, central=None, metadata_port=None
         )
     return states
+
+
+def _floating_ip_limits(
+    contributions: Iterable[RouterContribution],
+) -> Iterator[RouterContribution]:
+    """Yield the limits of floating IPs, which may be at a local part; elsewhere they do nothing."""
+    for each in contributions:
+        limits = tuple(qos for qos in each.qos if qos.fixed_address is not None and qos.rules)
+        if limits:
+            yield RouterContribution(owner=each.owner, qos=limits)
 
 
 def parts_in(

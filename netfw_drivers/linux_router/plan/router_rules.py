@@ -5,7 +5,9 @@ Marks, and all that is decided by them, are in the mangle table: tables change o
 =============================  ==================================================================
 chain                          contents
 =============================  ==================================================================
-mangle ``router-prerouting``   marks: from the gateway, metadata request, address scope
+mangle ``router-prerouting``   marks: from the gateway, metadata request, address scope; limits of
+                               what comes from outside
+mangle ``router-postrouting``  limits of what goes outside
 mangle ``router-input``        protects the ports of the metadata proxy and of conntrackd, and the
                                addresses on the HA network
 mangle ``router-output``       of a highly available router: drops what has no source address
@@ -47,6 +49,12 @@ from netfw.linux.iptables.rule import (
 )
 from netfw.model.values.address import IpAddress, as_network
 from netfw_drivers.linux_router.plan import floating_ip_rules as floating
+from netfw_drivers.linux_router.plan.address_limits import (
+    LIMIT_IN,
+    LIMIT_OUT,
+    AddressLimits,
+    limited_addresses,
+)
 from netfw_drivers.linux_router.plan.marks import (
     EXTERNAL,
     METADATA,
@@ -126,6 +134,11 @@ class RouterRules:
         """Whether packets of another scope leave by the gateway only if they are translated."""
         return self._has_scopes and self.gateway is not None and not self.gateway.snat
 
+    @property
+    def _outer(self) -> str | None:
+        """The device that leads outside."""
+        return self.link_device if self.gateway is None else self.gateway.name
+
     def chains(self) -> dict[ChainKey, Chain]:
         """Render the chains, without those of floating IPs."""
         hooked = {
@@ -140,6 +153,15 @@ class RouterRules:
             name = extension_chain(owner, chain)
             chains[table, name] = rules
             hooked.setdefault((table, chain), []).append(self._rule(target=Jump(name)))
+        for chain, jump, limited in self._limits():
+            chains[RuleTable.MANGLE, jump.chain] = limited
+            is_in = chain is RuleChain.PREROUTING
+            enter = self._rule(
+                in_device=self._outer if is_in else None,
+                out_device=None if is_in else self._outer,
+                target=jump,
+            )
+            hooked.setdefault((RuleTable.MANGLE, chain), []).append(enter)
         for hook, rules in self._translation():
             hooked.setdefault(hook, []).extend(rules)
         if self._has_scopes:
@@ -180,7 +202,7 @@ class RouterRules:
         if self.is_ha:
             yield self._rule(out_device=f"{HA}+", target=DROP)
             yield self._rule(in_device=f"{HA}+", target=DROP)
-        outer = self.link_device if self.gateway is None else self.gateway.name
+        outer = self._outer
         if outer is not None:
             untranslated = match("conntrack", ctstate=Not("DNAT"))
             yield self._rule(
@@ -302,6 +324,21 @@ class RouterRules:
         random = {"random_fully": True} if self.random_fully else {}
         to_source = target("SNAT", to_source=str(gateway.address), **random)
         yield self._rule(matches=() if gateway.snat else (_DNATED,), target=to_source)
+
+    def _limits(self) -> Iterator[tuple[RuleChain, Jump, list[Rule]]]:
+        """Yield built-in chains, and the chains of limits that they enter."""
+        if self._outer is None:
+            return
+        gateway = self.gateway
+        limits = AddressLimits(
+            addresses=limited_addresses(self.contributions, self.family),
+            gateway=None if gateway is None else gateway.address,
+            snat=gateway is not None and gateway.snat,
+            owner=self.key,
+        )
+        if limits:
+            yield RuleChain.PREROUTING, Jump(LIMIT_IN), [*limits.incoming()]
+            yield RuleChain.POSTROUTING, Jump(LIMIT_OUT), [*limits.outgoing()]
 
     def _extensions(self) -> dict[tuple[RuleTable, RuleChain, str], list[Rule]]:
         found: dict[tuple[RuleTable, RuleChain, str], list[Rule]] = {}

@@ -12,6 +12,7 @@ from netfw.drivers.values.router_values import (
     RouterState,
 )
 from netfw.errors import NetfwError, NotSupported
+from netfw_drivers.linux_router.plan.address_limits import unsupported_rules
 
 
 def value_error(key: RouterDriverKey, value: RouterDriverValue) -> NetfwError | None:
@@ -27,7 +28,6 @@ def value_error(key: RouterDriverKey, value: RouterDriverValue) -> NetfwError | 
 
 
 def _router_error(key: RouterDriverKey, state: RouterState) -> NetfwError | None:
-    limited = [each.owner for each in state.contributions if each.qos]
-    if limited:
-        return NotSupported(f"{key}: QoS rules (of {', '.join(limited)}) have no effect here")
+    for rule in unsupported_rules(state.contributions):
+        return NotSupported(f"{key}: {type(rule).__name__} is no QoS rule of addresses")
     return None

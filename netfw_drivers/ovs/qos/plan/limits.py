@@ -67,7 +67,8 @@ def make_limits(rules: Iterable[QosRule]) -> PortLimits:
     """Return the limits that *rules* set; a rate of 0 is no limit."""
     bits: dict[Direction, Rate] = {}
     packets: dict[Direction, Rate] = {}
-    dscp, unmet = None, []
+    dscp: int | None = None
+    unmet: list[QosRule] = []
     for rule in rules:
         match rule:
             case BandwidthLimit(max_kbps=rate, max_burst_kbps=burst) if rate:
@@ -75,8 +76,8 @@ def make_limits(rules: Iterable[QosRule]) -> PortLimits:
             case PacketRateLimit(max_kpps=rate, max_burst_kpps=burst) if rate:
                 thousands = rate * _THOUSAND, burst * _THOUSAND
                 packets[rule.direction] = _rate(*thousands, SMALLEST_BURST_PACKETS)
-            case DscpMarking(dscp_mark=dscp):
-                pass
+            case DscpMarking():
+                dscp = rule.dscp_mark
             case MinimumBandwidth() | MinimumPacketRate():
                 unmet.append(rule)
     return PortLimits(bits=bits, packets=packets, dscp=dscp, unmet=tuple(unmet))
