@@ -10,7 +10,8 @@ from attrs import define, field
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import TIMEOUT
 
-PORT = 5001
+PORT = 6001
+"""No other listener of a lab has it."""
 HEADERS = 42
 """Octets of Ethernet, IPv4 and UDP."""
 _BUFFER = 32 << 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_address, ip_interface
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from attrs import evolve
@@ -24,7 +24,8 @@ from netfw.linux.iptables.operations import PutChain
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.steps import ChangeNetwork, RemoveConnections, RestoreTables
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.values.ids import FloatingIpId
+from netfw.model.qos import DscpMarking
+from netfw.model.values.ids import FloatingIpId, QosRuleId
 from netfw.model.values.route import Route
 from netfw.plan import Plan, Update
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation
@@ -222,9 +223,9 @@ def test_a_new_router_is_one_restore() -> None:
 
 
 def test_parts_and_features_that_the_driver_lacks_are_refused() -> None:
-    qos = RouterContribution(
-        owner="limits", qos=(AddressQos(address=OUTSIDE.addresses[0].ip, rules=()),)
-    )
+    rule = DscpMarking(id=QosRuleId(uuid4()), dscp_mark=8)
+    address = OUTSIDE.addresses[0].ip
+    qos = RouterContribution(owner="limits", qos=(AddressQos(address=address, rules=(rule,)),))
     wrong = nat("fd00::9", "2001:db8::9", part=RouterPart.LOCAL)
     assert isinstance(plan(Update(put={fip(): wrong})).refused[fip()], NotSupported)
     assert STATE.full is not None
