@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from netfw.testing.conformance.dhcp.suite import DhcpDriverConformance
     from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
     from netfw.testing.conformance.interface import InterfaceDriverConformance
+    from netfw.testing.conformance.l2_extension import L2ExtensionConformance
     from netfw.testing.conformance.l3_extension import L3ExtensionConformance
     from netfw.testing.conformance.metadata.suite import MetadataDriverConformance
     from netfw.testing.conformance.router.suite import RouterDriverConformance
@@ -36,6 +37,7 @@ __all__ = [
     "FirewallDriverConformance",
     "InterfaceDriverConformance",
     "IpamDriverConformance",
+    "L2ExtensionConformance",
     "L3ExtensionConformance",
     "MechanismDriverConformance",
     "MetadataDriverConformance",
@@ -54,6 +56,7 @@ _MODULES = {
     "FirewallDriverConformance": "firewall.suite",
     "InterfaceDriverConformance": "interface",
     "IpamDriverConformance": "server.ipam",
+    "L2ExtensionConformance": "l2_extension",
     "L3ExtensionConformance": "l3_extension",
     "MechanismDriverConformance": "server.mechanism",
     "MetadataDriverConformance": "metadata.suite",

@@ -14,11 +14,7 @@ Promises about the order and the failure of calls are the agent's.
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -27,15 +23,13 @@ from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.values.contribution import AddressQos, RouterContribution, RouterRule
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterGrant
 from netfw.model.values.address import IpInterface
+from netfw.testing.conformance.common.io_events import observed_io
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.common.required_hooks import RequiresHooks
 
-INPUT_OUTPUT = ("open", "socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn")
-"""Audit events of files, sockets and processes, by their beginning."""
 FIRST_BIT = 4
 _JUMPS = ("-j", "--jump", "-g", "--goto")
 _MARKS = ("--set-xmark", "--set-mark")
-_watched = threading.local()
 
 
 class L3ExtensionConformance(RequiresHooks):
@@ -88,7 +82,7 @@ class L3ExtensionConformance(RequiresHooks):
     def test_contributions_are_made_without_input_or_output(self) -> None:
         extension, routers = self.make_extension(), self.routers()
         self.contribute(extension, routers)  # what is imported late is imported now
-        with _observed_events() as events:
+        with observed_io() as events:
             self.contribute(extension, routers)
         assert not events, f"contribute touched files, sockets or processes: {events[:5]}"
 
@@ -139,26 +133,3 @@ def make_grant(request: GrantRequest) -> Grant:
     return Grant(
         owner=request.owner, cookie=0, cookie_mask=0, prefix=f"{request.owner}-", marks=marks
     )
-
-
-@contextmanager
-def _observed_events() -> Iterator[list[str]]:
-    """Collect the audit events of input and output of this thread."""
-    _install_hook()
-    _watched.events = events = list[str]()
-    try:
-        yield events
-    finally:
-        _watched.events = None
-
-
-@cache
-def _install_hook() -> None:
-    """Install the audit hook, once: hooks cannot be removed."""
-    sys.addaudithook(_record)
-
-
-def _record(event: str, arguments: tuple[object, ...]) -> None:
-    events = getattr(_watched, "events", None)
-    if events is not None and event.startswith(INPUT_OUTPUT):
-        events.append(f"{event} {arguments!r}")
