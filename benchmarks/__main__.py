@@ -54,6 +54,10 @@ SUITES = {
         "l3_distributed_changes",
     ),
     "metadata": ("metadata_relay",),
+    "qos": (
+        "qos_ports",
+        "qos_addresses",
+    ),
 }
 RESULTS = Path(__file__).parent / "results"
 
