@@ -8,10 +8,10 @@ comparison.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Set
 from hashlib import blake2b
+from itertools import chain
 
 from attrs import field, frozen
 
@@ -26,9 +26,8 @@ from netfw.ovs.openflow.encode import (
     describe_key,
     encode_flows,
 )
-from netfw.ovs.openflow.flow_diff import CookieSpace, FlowChanges, learn_targets
+from netfw.ovs.openflow.flow_diff import CookieSpace, FlowChanges, learn_targets, limits_of
 from netfw.ovs.openflow.messages import COMPARED, Event, FlowEvent
-from netfw.ovs.openflow.meters import limits_of
 
 Owner = Hashable
 Digest = bytes
@@ -58,11 +57,9 @@ class OwnedFlows:
     flows: Mapping[Key, Digest]
     learn_targets: frozenset[tuple[int, int]]
     limits: Mapping[Key, tuple[RateLimit, ...]] = field(factory=dict)
-    """The limits of flows that have any."""
 
     @property
     def meters(self) -> frozenset[int]:
-        """The meters that the flows name."""
         return frozenset(each.meter for limits in self.limits.values() for each in limits)
 
     def touches(self, space: CookieSpace) -> bool:
@@ -144,11 +141,9 @@ class FlowCache:
 
     def _invalidate_unlimited(self, meters: Mapping[int, RateLimit]) -> None:
         """Make the observed state of flows differ whose limits are not in force by *meters*."""
-        for owned in self._held.values():
-            for key, limits in owned.limits.items():
-                wrong = any(meters.get(limit.meter) != limit for limit in limits)
-                if wrong and key in self.observed:
-                    self.observed[key] = self.observed[key][:8] + _WITHOUT_LIMIT
+        for key, limits in chain.from_iterable(one.limits.items() for one in self._held.values()):
+            if key in self.observed and any(meters.get(each.meter) != each for each in limits):
+                self.observed[key] = self.observed[key][:8] + _WITHOUT_LIMIT
 
     def on_event(self, event: FlowEvent) -> Drift:
         """Handle one change that another client made."""
@@ -225,7 +220,7 @@ class FlowCache:
             for owner in ours
             if not any(self._held.get(owner) is one.get(owner) for one in (plan.before, plan.holds))
         }
-        for encoded in itertools.chain(plan.changes.added, plan.changes.changed):
+        for encoded in chain(plan.changes.added, plan.changes.changed):
             holder = self._holder.get(encoded.key)
             if holder is not None and holder not in ours:
                 overtaken.add(holder)
@@ -264,7 +259,7 @@ class FlowCache:
         wrong = frozenset(
             owner for owner, owned in plan.holds.items() if not self._hold(owner, owned, written)
         )
-        for key in itertools.chain.from_iterable(released):
+        for key in chain.from_iterable(released):
             if key in self.observed and key not in self._holder:
                 self._unowned.add(key)
         self._dirty = (self._dirty - plan.gone - plan.holds.keys()) | wrong
@@ -275,9 +270,12 @@ class FlowCache:
         held = (self._held.get(owner) for owner in plan.gone | plan.holds.keys())
         return frozenset(meter for owned in held if owned is not None for meter in owned.meters)
 
-    def unnamed(self, meters: Iterable[int]) -> frozenset[int]:
-        """Return those of *meters* that no owned flow names."""
-        return frozenset(meter for meter in meters if self._meters[meter] <= 0)
+    def take_unnamed(self, meters: Iterable[int]) -> frozenset[int]:
+        """Return, and no longer count, those of *meters* that no owned flow names."""
+        unnamed = frozenset(meter for meter in meters if self._meters[meter] <= 0)
+        for meter in unnamed:
+            del self._meters[meter]  # a counter does not mind if it is missing
+        return unnamed
 
     def _hold(self, owner: Owner, owned: OwnedFlows, written: Set[Key]) -> bool:
         """Record the flows of *owner*; return whether the switch has all of them."""
@@ -301,9 +299,6 @@ class FlowCache:
             return ()
         self._learn_targets.subtract(owned.learn_targets)
         self._meters.subtract(owned.meters)
-        for meter in owned.meters:
-            if not self._meters[meter]:
-                del self._meters[meter]
         for key in owned.flows:
             if self._holder.get(key) == owner:
                 del self._holder[key]
@@ -365,7 +360,7 @@ class FlowCache:
         removed = {key for key, ours in left.items() if self.observed[key][:8] == ours[:8]}
         if swept is not None and (self._unowned or len(removed) < len(left)):
             staying = {owner: one for owner, one in self._held.items() if owner not in owners}
-            owned = itertools.chain(staying.values(), holds.values())
+            owned = chain(staying.values(), holds.values())
             learned = {pair for one in owned for pair in one.learn_targets}
             for key in (self._unowned | left.keys()) - claims.keys():
                 cookie = cookie_of(self.observed[key])

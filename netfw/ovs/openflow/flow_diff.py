@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import field, frozen
 
-from netfw.flows import Flow, Learn
+from netfw.flows import Flow, Learn, Meter, RateLimit, SendToController
 from netfw.ovs.openflow.encode import Encoded, Key, State, canonical, cookie_of, describe_key
 
 
@@ -94,3 +94,10 @@ def learn_targets(flows: Iterable[Flow]) -> Iterator[tuple[int, int]]:
         for action in flow.actions:
             if isinstance(action, Learn):
                 yield action.table, action.cookie
+
+
+def limits_of(flow: Flow) -> Iterator[RateLimit]:
+    """Yield the limits of the packets that pass *flow*, or that it sends to the controller."""
+    for action in flow.actions:
+        if isinstance(action, SendToController | Meter) and action.limit is not None:
+            yield action.limit

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import TypeVar
 
-from netfw.flows import Flow, Meter, RateLimit, SendToController
+from netfw.flows import Flow
 from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.connection import Connection
 from netfw.ovs.openflow.errors import OpenFlowError
+from netfw.ovs.openflow.flow_diff import limits_of
 from netfw.ovs.openflow.messages import Message, Type
 
 LOG = logging.getLogger(__name__)
@@ -86,13 +87,6 @@ class Meters:
         return [
             {item: error for item, _, answer in sent for error in _errors(answer)} for sent in asked
         ]
-
-
-def limits_of(flow: Flow) -> Iterator[RateLimit]:
-    """Yield the limits of the packets that pass *flow*, or that it sends to the controller."""
-    for action in flow.actions:
-        if isinstance(action, SendToController | Meter) and action.limit is not None:
-            yield action.limit
 
 
 def _errors(answer: Future[list[Message]]) -> Iterator[OpenFlowError]:

@@ -125,7 +125,7 @@ class FlowMirror:
             with self._lock:
                 named = self._cache.meters_of(plan)
                 drift = self._cache.confirm(plan)
-                unused = self._cache.unnamed(named)
+                unused = self._cache.take_unnamed(named)
             self._publish(drift)
 
         with self._applying:

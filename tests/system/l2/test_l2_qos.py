@@ -69,10 +69,11 @@ def meters(host: AgentHost) -> dict[int, tuple[str, int, int]]:
     return {int(id): (unit, int(rate), int(burst)) for id, unit, rate, burst in found}
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QosSite]:
+@pytest.fixture(scope="module", params=["", "openflow"], ids=["unfiltered", "filtered"])
+def whole(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[QosSite]:
+    flavour = Flavour(extensions="qos", firewall=request.param)
     with Lab(hosts=1, bridges=["br-int"], provider=[PHYSNET]) as lab:
-        site = Site(lab, tmp_path_factory.mktemp("qos"), Flavour(extensions="qos"), agents=1)
+        site = Site(lab, tmp_path_factory.mktemp("qos"), flavour, agents=1)
         site.topology.policies = {"policy": []}
         site["host1"].configure(agent="audit_interval = 2")
         site.start()

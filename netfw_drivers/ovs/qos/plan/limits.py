@@ -19,7 +19,7 @@ from netfw.model.qos import (
 from netfw.model.security_group import Direction
 from netfw.model.values.device_owner import is_trusted
 
-DEFAULT_BURST = 0.3
+DEFAULT_BURST = 0.4
 """Burst of a rule that sets none, in seconds of its rate.  A TCP connection that lost packets waits
 0.2 seconds; with a burst of less it does not reach the rate."""
 SMALLEST_BURST_KILOBITS = 80

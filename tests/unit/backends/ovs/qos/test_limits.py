@@ -66,11 +66,11 @@ def test_the_policy_is_that_of_the_port_else_of_its_network(
 @pytest.mark.parametrize(
     ("rule", "rate"),
     [
-        (BandwidthLimit(id=RULE, max_kbps=10_000), Rate(10_000, 3000)),
+        (BandwidthLimit(id=RULE, max_kbps=10_000), Rate(10_000, 4000)),
         (BandwidthLimit(id=RULE, max_kbps=10_000, max_burst_kbps=500), Rate(10_000, 500)),
         (BandwidthLimit(id=RULE, max_kbps=10), Rate(10, 80)),
         (BandwidthLimit(id=RULE, max_kbps=0), None),
-        (BandwidthLimit(id=RULE, max_kbps=2**31 - 1), Rate(2**31 - 1, 644245094)),
+        (BandwidthLimit(id=RULE, max_kbps=2**31 - 1), Rate(2**31 - 1, 858993459)),
     ],
 )
 def test_bandwidth_has_a_burst_with_which_connections_reach_it(
@@ -84,7 +84,7 @@ def test_bandwidth_has_a_burst_with_which_connections_reach_it(
 @pytest.mark.parametrize(
     ("rule", "rate"),
     [
-        (PacketRateLimit(id=RULE, max_kpps=10), Rate(10_000, 3000)),
+        (PacketRateLimit(id=RULE, max_kpps=10), Rate(10_000, 4000)),
         (PacketRateLimit(id=RULE, max_kpps=10, max_burst_kpps=1), Rate(10_000, 1000)),
         (PacketRateLimit(id=RULE, max_kpps=2**31 - 1), Rate(2**32 - 1, 2**32 - 1)),
         (PacketRateLimit(id=RULE, max_kpps=0), None),
@@ -128,9 +128,9 @@ def test_each_direction_has_its_own_meters() -> None:
     ]
     sent, received = of.in_port(7), TARGET.is_(7)
     assert limits == [
-        (sent, of.PacketLimit(0x00007, 10_000, 3000)),
+        (sent, of.PacketLimit(0x00007, 10_000, 4000)),
         (sent, of.BitLimit(0x10007, 10, 80)),
-        (received, of.PacketLimit(0x20007, 10_000, 3000)),
+        (received, of.PacketLimit(0x20007, 10_000, 4000)),
         (received, of.BitLimit(0x30007, 10, 80)),
     ]
 
