@@ -32,8 +32,7 @@ from netfw.ovs.openflow.messages import COMPARED, Event, FlowEvent
 Owner = Hashable
 Digest = bytes
 """The cookie, then a hash of cookie, timeouts and instructions."""
-_WITHOUT_LIMIT = bytes(16)
-"""In place of the hash of a flow whose meter is not as it should be."""
+_WITHOUT_LIMIT = bytes(16)  # in place of the hash of a flow whose meter is wrong
 
 
 @frozen
