@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import closing
 
 from attrs import define, field
 
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.wait import TIMEOUT
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 
 PORT = 6001
 """No other listener of a lab has it."""
 HEADERS = 42
 """Octets of Ethernet, IPv4 and UDP."""
+IP_HEADERS = 28
+ROUNDING = 1.01
+"""The kernel's rates are multiples of 16 octets, of at most so much more."""
 _BUFFER = 32 << 20
 
 
@@ -110,3 +114,23 @@ def flood(stream: Stream, counter: Counter, rate: float, burst: float, unit: int
         counter.read()
     counter.read()
     stream.stop_clock()
+
+
+def assert_unlimited(source: Instance, sink: Instance, address: str, count: int) -> None:
+    """Send so many datagrams, and check that all of them arrive."""
+    with closing(Counter(sink)) as counter, closing(Stream(source, address)) as stream:
+        stream.send(count)
+        wait_until(lambda: counter.read() == count, lambda: counter.count)
+
+
+def assert_address_limited(source: Instance, sink: Instance, address: str, kbps: int) -> None:
+    """Send twice as much as the limit of an address allows, and check that no more arrives.
+
+    A router counts IP packets, and lets one second of the rate pass at once.
+    """
+    with closing(Counter(sink)) as counter, closing(Stream(source, address)) as stream:
+        bits = 8 * (stream.size + IP_HEADERS)
+        flood(stream, counter, kbps * 1000, kbps * 1000, bits)
+        most = ROUNDING * kbps * 1000 * (stream.seconds + 1)
+        assert counter.count * bits <= most, f"{counter.count} of {stream.sent}"
+        assert counter.count > 0

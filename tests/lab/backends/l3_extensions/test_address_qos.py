@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
 from ipaddress import ip_address
 from uuid import UUID
 
@@ -30,20 +29,15 @@ from netfw.testing.conformance.router.distributed_factories import (
 from netfw.testing.conformance.router.environment import Machine, RouterEnvironment
 from netfw.testing.conformance.router.factories import Floating, Site, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine
-from netfw.testing.lab.wait import wait_until
 from netfw_drivers.l3_extensions.fip_qos import FloatingIpQosExtension
 from netfw_drivers.l3_extensions.gateway_ip_qos import GatewayIpQosExtension
 from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment
-from tests.system.datagrams import Counter, Stream, flood
+from tests.system.datagrams import assert_address_limited, assert_unlimited
 
 pytestmark = [pytest.mark.services, pytest.mark.spec("L3-80")]
 
 KBPS = 400
 POLICY = QosPolicyId(UUID(int=1))
-HEADERS = 28
-"""Octets of IPv4 and UDP."""
-ROUNDING = 1.01
-"""The kernel's rates are multiples of 16 octets, of at most so much more."""
 BOTH = (Direction.INGRESS, Direction.EGRESS)
 
 
@@ -67,30 +61,18 @@ def make_floating(site: Site | DistributedSite, floating: Floating, *, limited: 
     )
 
 
-def send(source: Machine, sink: Machine, to: object, count: int) -> int:
-    """Send so many datagrams, all of which should arrive; return how many did."""
+def send(source: Machine, sink: Machine, to: object, count: int) -> None:
+    """Send so many datagrams, all of which should arrive."""
     assert isinstance(source, LabMachine)
     assert isinstance(sink, LabMachine)
-    with ExitStack() as stack:
-        counter = stack.enter_context(closing(Counter(sink.instance)))
-        stream = stack.enter_context(closing(Stream(source.instance, str(to))))
-        stream.send(count)
-        wait_until(lambda: counter.read() == count, lambda: counter.count)
-        return counter.count
+    assert_unlimited(source.instance, sink.instance, str(to), count)
 
 
 def assert_limited(source: Machine, sink: Machine, to: object, kbps: int = KBPS) -> None:
-    """Send twice as much as the limit allows, and check that no more arrives; but a burst does."""
+    """Send twice as much as the limit allows, and check that no more arrives."""
     assert isinstance(source, LabMachine)
     assert isinstance(sink, LabMachine)
-    with ExitStack() as stack:
-        counter = stack.enter_context(closing(Counter(sink.instance)))
-        stream = stack.enter_context(closing(Stream(source.instance, str(to))))
-        bits = 8 * (stream.size + HEADERS)
-        flood(stream, counter, kbps * 1000, kbps * 1000, bits)
-        most = ROUNDING * kbps * 1000 * (stream.seconds + 1)
-        assert counter.count * bits <= most, f"{counter.count} of {stream.sent}"
-        assert counter.count > 0
+    assert_address_limited(source.instance, sink.instance, str(to), kbps)
 
 
 class TestAddressQos(RouterSuite):
