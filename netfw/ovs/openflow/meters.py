@@ -46,12 +46,13 @@ class Meters:
         with self._lock:
             limits = list(wanted.values())
             # One round trip: a meter that exists is refused first, and changed then.
-            _, refused = self._send(limits, messages.add_meter, messages.modify_meter)
+            errors, refused = self._send(limits, messages.add_meter, messages.modify_meter)
         if refused and not self._reported:
             self._reported = True
+            first, error = next(iter(refused.items()))
             LOG.warning(
                 "%s: limits are not in force, of %d meters: %s",
-                self._connection.target, len(refused), next(iter(refused.values())),
+                self._connection.target, len(refused), errors.get(first, error),
             )  # fmt: skip
 
     def delete(self, meters: Iterable[int]) -> None:
