@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from netfw.errors import Conflict, Forbidden, NotFound
+from netfw.errors import Conflict, Forbidden, InUse, NotFound
 
 
 class QosPolicyNotFound(NotFound):
@@ -17,7 +17,7 @@ class QosRuleNotFound(NotFound):
     """The QoS policy has no such rule."""
 
 
-class QosPolicyInUse(Conflict):
+class QosPolicyInUse(InUse):
     """Networks, ports, floating IPs or gateways use the QoS policy."""
 
     resource: ClassVar[str] = "policy"
