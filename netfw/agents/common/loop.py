@@ -255,7 +255,7 @@ class Loop(Generic[K]):
         complete = self._tasks.is_due(LoopTask.EVERYTHING, now)
         if complete and not self._do(LoopTask.EVERYTHING, self._rescan, keep=True):
             return
-        keys = self._retries.due(now)
+        keys = self._retries.due(self._clock.now())  # with those that the rescan has just found
         if not (keys or complete):
             return
         task = ConvergeRequest(keys=keys, complete=complete, reread=complete and self._reread)

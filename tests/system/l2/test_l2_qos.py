@@ -185,7 +185,8 @@ def test_a_restarted_agent_leaves_limits_as_they_are(qos: QosSite) -> None:
         assert not pings.stop().lost
     now = qos.host.flows()
     assert now.keys() == flows.keys()
-    assert [text for text, age in now.items() if age < flows[text]] == []
+    younger = [text for text, age in now.items() if age < flows[text]]
+    assert younger == [], (qos.host.log.read_text()[-3500:], younger)
     assert qos.meters() == before
 
 
