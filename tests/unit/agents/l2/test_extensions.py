@@ -44,6 +44,27 @@ def test_what_extensions_add_goes_with_the_port_in_the_order_of_the_configuratio
     assert len(tables) == 2
 
 
+@pytest.mark.spec("L2-25", "L2-80")
+def test_no_pass_puts_a_port_before_its_extensions_were_called():
+    env = L2AgentEnvironment(NET, SEGMENT, ONE, extensions=[Marker()])
+    env.switch.plug(ONE.id, quiet=True)
+    devices, converge, put = env.switch.devices, env.switch.converge, []
+
+    def read_slowly():
+        env.clock.time += 0.01
+        return devices()
+
+    def record(update):
+        put.extend(value for key, value in update.put.items() if key == PortKey(ONE.id))
+        return converge(update)
+
+    env.switch.devices, env.switch.converge = read_slowly, record
+    env.turn()
+    env.turn(1)
+    assert put
+    assert all(value.contributions for value in put)
+
+
 def test_an_extension_is_called_when_what_it_is_shown_has_changed_and_only_then():
     marker = Marker()
     env = extended(marker)
