@@ -12,7 +12,7 @@ from netfw.cli.demo.server import Cloud, make_cloud
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
-from tests.system.server.test_agents_on_a_server import Net, address
+from tests.system.server.test_agents_on_a_server import Net, address, flows
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -52,7 +52,7 @@ class Pair:
     def __init__(self, net: Net) -> None:
         self.ports = [net.port("one", 0), net.port("two", 1)]
         self.one, self.two = (net.plug(port, host) for host, port in enumerate(self.ports))
-        wait_until(lambda: net.active("one", "two"))
+        wait_until(lambda: net.active("one", "two"), "both ports are active")
         for instance, other in ((self.one, self.ports[1]), (self.two, self.ports[0])):
             _introduce(instance, other)
 
@@ -104,15 +104,20 @@ def test_a_packet_log_of_the_api_is_written_on_the_host_of_the_port(net: Net) ->
     made = create(pair.ports[1])
     assert made.status_code == 201, made.text
 
-    def logged(*words: str) -> bool:
-        pair.passes()
+    def lines() -> list[str]:
         path = _log(net.cloud)
-        lines = path.read_text().splitlines() if path.exists() else []
-        return any(all(word in line for word in words) for line in lines)
+        return path.read_text().splitlines() if path.exists() else []
+
+    def await_line(*words: str) -> None:
+        def is_logged() -> bool:
+            pair.passes()
+            return any(all(word in line for word in words) for line in lines())
+
+        wait_until(is_logged, lambda: (words, lines()[-5:], flows(net.cloud, 1)))
 
     port = f"port={pair.ports[1].id}"
     (rule,) = api.security_group_rules(security_group_id=net.group.id, direction="ingress")
-    wait_until(lambda: logged(port, "action=ACCEPT", "protocol=icmp", f"allowed by rule {rule.id}"))
+    await_line(port, "action=ACCEPT", "protocol=icmp", f"allowed by rule {rule.id}")
     api.delete_security_group_rule(rule)
-    wait_until(lambda: logged(port, "action=DROP", "protocol=icmp", "no ingress rule"))
+    await_line(port, "action=DROP", "protocol=icmp", "no ingress rule")
     assert client.delete(f"/log/logs/{made.json()['log']['id']}").status_code == 204
