@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]
+
+UDP_PORT = 7777
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +61,11 @@ class Pair:
 
     def passes(self) -> bool:
         return bool(self.one.ping(address(self.ports[1]), count=1, timeout=0.5).received)
+
+    def open_connection(self) -> None:
+        """Send a datagram from a port of its own: the first one of a connection."""
+        with self.one.call(socket.socket, socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"?", (address(self.ports[1]), UDP_PORT))
 
 
 def _introduce(instance: Instance, port: Any) -> None:
@@ -110,14 +118,20 @@ def test_a_packet_log_of_the_api_is_written_on_the_host_of_the_port(net: Net) ->
 
     def await_line(*words: str) -> None:
         def is_logged() -> bool:
-            pair.passes()
+            pair.open_connection()
             return any(all(word in line for word in words) for line in lines())
 
         wait_until(is_logged, lambda: (words, lines()[-5:], flows(net.cloud, 1)))
 
     port = f"port={pair.ports[1].id}"
-    (rule,) = api.security_group_rules(security_group_id=net.group.id, direction="ingress")
-    await_line(port, "action=ACCEPT", "protocol=icmp", f"allowed by rule {rule.id}")
+    rule = api.create_security_group_rule(
+        security_group_id=net.group.id,
+        direction="ingress",
+        protocol="udp",
+        port_range_min=UDP_PORT,
+        port_range_max=UDP_PORT,
+    )
+    await_line(port, "action=ACCEPT", "protocol=udp", f"allowed by rule {rule.id}")
     api.delete_security_group_rule(rule)
-    await_line(port, "action=DROP", "protocol=icmp", "no ingress rule")
+    await_line(port, "action=DROP", "protocol=udp", "no ingress rule")
     assert client.delete(f"/log/logs/{made.json()['log']['id']}").status_code == 204
