@@ -25,8 +25,10 @@ from netfw.agents.l2.port_wiring import (
     WiringDecision,
     as_sub_port,
     decide_wiring,
+    is_plugged,
     is_unfiltered,
     make_subport,
+    needed_network,
 )
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.agents.l2.tunnel_peers import OverlayPeers
@@ -97,10 +99,11 @@ class DesiredSwitch:
     def port(self, id: PortId) -> Port | None:
         """Return the port, if it is on this host: bound to it, or plugged and expected here."""
         port = self._index.home_port(id)
-        if port is not None or id not in self._devices:
+        if port is not None:
             return port
         port = self._index.visiting_port(id)
-        return port if port is not None and self._is_expected(port) else None
+        plugged = port is not None and self._is_expected(port) and is_plugged(port, self._devices)
+        return port if plugged else None
 
     def reported_port(self, id: PortId) -> Port | None:
         """Return the port, if this host reports its status: others do for prepared ones."""
@@ -306,7 +309,7 @@ class DesiredSwitch:
         untrusted = port is not None and not is_unfiltered(port)
         (self._untrusted.add if untrusted else self._untrusted.discard)(id)
         self._update_uses(id)
-        before, after = _network(former), _network(decision)
+        before, after = needed_network(former), needed_network(decision)
         if before == after:
             return
         if after is not None:
@@ -324,8 +327,10 @@ class DesiredSwitch:
         if port is None or device is None or device.ancillary:
             return None
         made = self._decide_wiring(port)
-        known = id in self._devices
-        return made if subport is None else as_sub_port(made, subport, has_device=known)
+        if subport is None:
+            return made
+        is_expected = id not in self._devices
+        return as_sub_port(made, subport, is_expected, self._index.is_prepared(port))
 
     def _decide_wiring(self, port: Port) -> WiringDecision:
         network = self._index.network(port.network_id)
@@ -407,10 +412,3 @@ class DesiredSwitch:
         if is_new and isinstance(key, Endpoint) and self.view.distributed:
             for host in self._peers.hosts_at(key):
                 self._macs.update(host)
-
-
-def _network(decision: WiringDecision | None) -> NetworkId | None:
-    """Return the network that a port needs on this host; ``None`` while it is dead."""
-    if decision is None or decision.wiring.admission is Admission.DEAD:
-        return None
-    return decision.wiring.network

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
 from attrs import evolve, frozen
@@ -17,7 +17,7 @@ from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.model.values.address import IpAddress, IpNetwork, link_local
 from netfw.model.values.device_owner import is_trusted
-from netfw.model.values.ids import SegmentId, SubnetId
+from netfw.model.values.ids import NetworkId, PortId, SegmentId, SubnetId
 
 
 @frozen
@@ -89,12 +89,32 @@ def _sub_port_problem(port: Port, view: L2HostContext) -> str:
     return ""
 
 
-def as_sub_port(decision: WiringDecision, subport: Subport, *, has_device: bool) -> WiringDecision:
-    """Return the decision for a sub-port; it is on hold until the switch has made its device."""
+def is_plugged(port: Port, devices: Container[PortId]) -> bool:
+    """Return whether a port has a device; that of a sub-port is made once its parent has one."""
+    subport = make_subport(port)
+    return port.id in devices or (subport is not None and subport.parent in devices)
+
+
+def as_sub_port(
+    decision: WiringDecision, subport: Subport, is_expected: bool, is_prepared: bool
+) -> WiringDecision:
+    """Return the decision for a sub-port.
+
+    It is on hold while the switch has not made its device yet (*is_expected*), also where the host
+    only prepares for it: so it is made ahead.
+    """
     wiring = evolve(decision.wiring, subport=subport)
-    if wiring.admission is Admission.LIVE and not has_device:
+    is_wanted = wiring.admission is Admission.LIVE or (is_prepared and not decision.is_error)
+    if is_expected and is_wanted:
         wiring = evolve(wiring, admission=Admission.HOLD)
     return evolve(decision, wiring=wiring)
+
+
+def needed_network(decision: WiringDecision | None) -> NetworkId | None:
+    """Return the network that a port needs on this host; ``None`` while it is dead."""
+    if decision is None or decision.wiring.admission is Admission.DEAD:
+        return None
+    return decision.wiring.network
 
 
 def _unreachable_reason(port: Port, segments: Iterable[Segment], view: L2HostContext) -> str:

@@ -12,6 +12,7 @@ from netfw.model.values.common_fields import Status
 from netfw.model.values.ids import TrunkId
 from netfw.plan import Outcome
 from tests.unit.agents.l2.environment import (
+    HERE,
     NET,
     OTHER,
     OTHER_SEGMENT,
@@ -92,6 +93,23 @@ def test_a_firewall_that_filters_at_devices_has_no_place_for_sub_ports(port_secu
     decision = state.decision(SUB.id)
     assert (decision.is_error, decision.wiring.admission) == (True, Admission.DEAD)
     assert "firewall_driver = openflow" in decision.reason
+
+
+def test_the_device_of_a_sub_port_is_made_ahead_where_the_host_prepares_for_it():
+    parent = evolve(PARENT, binding=port(1, NET, THERE, prepared=(HERE,)).binding)
+    prepared = port(2, OTHER, THERE, prepared=(HERE,), trunk=MEMBER)
+    state = site(parent, prepared)
+    assert state.values[PortKey(PARENT.id)].admission is Admission.DEAD
+    assert state.values[KEY] == wiring(prepared, Admission.HOLD, subport=SUBPORT)
+    state.plug(SUB.id, OWN_DEVICE)
+    assert state.values[KEY].admission is Admission.DEAD
+    learn(state, [evolve(SUB, revision=2), evolve(PARENT, revision=2)])
+    assert state.values[KEY].admission is Admission.LIVE
+    learn(state, [evolve(prepared, revision=3), evolve(parent, revision=3)])
+    assert state.values[KEY].admission is Admission.DEAD, "it may be live at one host only"
+    state.plug(PARENT.id, None)
+    state.plug(SUB.id, None)
+    assert KEY not in state.values
 
 
 def test_a_switch_without_sub_ports_says_so():
