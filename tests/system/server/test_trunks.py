@@ -182,6 +182,34 @@ def test_sub_ports_outlive_the_agent_and_the_switch(trunk: Trunk) -> None:
     wait_until(lambda: trunk.reaches("red"))
 
 
+@pytest.mark.spec("ML2-08")
+def test_sub_ports_migrate_with_their_parent(trunk: Trunk) -> None:
+    api, port = trunk.api, trunk.parent_port
+    api.update_port(port.id, device_owner="compute:nova")
+    body = {"binding": {"host": trunk.cloud.hosts[1].host.name}}
+    answer = api.post(f"/ports/{port.id}/bindings", json=body)
+    assert answer.status_code == 201, answer.text
+    there = trunk.cloud.hosts[1].plug_port(port, "migrated")
+    ovs = trunk.cloud.hosts[1].host.ovs
+    wait_until(lambda: "\nsub" in "\n" + ovs.vsctl("list-ports", "br-int"))
+    wait_until(lambda: trunk.reaches("red"))
+    own = trunk.tagged("red")
+    moved = TaggedHost(instance=there, tag=own.tag, mac=own.mac, address=own.address)
+    assert not moved.ping(trunk.addresses["red"]), "it is not activated there"
+    host = trunk.cloud.hosts[1].host.name
+    assert api.put(f"/ports/{port.id}/bindings/{host}/activate", json={}).status_code == 200
+    wait_until(lambda: moved.ping(trunk.addresses["red"]))
+    assert api.get_port(trunk.subs["red"].id).binding_host_id == host
+    assert not trunk.reaches("red")
+    wait_until(lambda: trunk.status() == "ACTIVE", trunk.status)
+    former = trunk.cloud.hosts[0].host.name
+    assert api.put(f"/ports/{port.id}/bindings/{former}/activate", json={}).status_code == 200
+    trunk.cloud.hosts[1].unplug_port(port)
+    assert api.delete(f"/ports/{port.id}/bindings/{host}").status_code == 204
+    wait_until(lambda: trunk.reaches("red"))
+    wait_until(lambda: "\nsub" not in "\n" + ovs.vsctl("list-ports", "br-int"))
+
+
 def test_a_trunk_is_down_without_the_device_of_its_parent(trunk: Trunk) -> None:
     trunk.cloud.hosts[0].unplug_port(trunk.parent_port)
     wait_until(lambda: trunk.status() == "DOWN", trunk.status)
