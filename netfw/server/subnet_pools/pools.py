@@ -103,7 +103,7 @@ class SubnetPoolHandler(StoredResourceHandler[SubnetPool]):
         if not left:
             raise EmptySubnetPoolPrefixList({"prefixes": "a pool keeps one prefix at least"})
         for prefix in subtract(before.prefixes, left):
-            if not unit.tx.prefixes.remove(before.id, prefix):
+            if not unit.tx.prefixes.acquire(before.id, prefix):
                 text = f"subnets have prefixes of {prefix}; delete them first"
                 raise IllegalSubnetPoolPrefixUpdate({"prefixes": text})
         return _prefixes(unit.update(before, unit.evolved(before, prefixes=left)))

@@ -1,30 +1,23 @@
 """Free prefixes of subnet pools: allocation and release.
 
-An allocation touches one free prefix and writes at most one for each bit of an address, however
-many subnets there are.  The caller has locked the pool: of two transactions one waits, and gets
+An allocation reads one free prefix and writes at most one for each bit of an address, however many
+subnets there are.  The caller has locked the pool: of two transactions one waits, and gets
 another prefix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.model.subnet_pool import SubnetPool
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import SubnetPoolId
 from netfw.server.db.allocation.free_ranges import key
-from netfw.server.db.allocation.prefix_blocks import (
-    buddies,
-    containing,
-    first_part,
-    merge,
-    remove_part,
-    subtract,
-)
+from netfw.server.db.allocation.prefix_blocks import buddy, first_part, remove_part
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.schema.subnet_pool_tables import FREE_PREFIXES
@@ -45,14 +38,20 @@ SELECT_SMALLEST: Final = Prepared(
     _OF_POOL.where(_FREE.prefixlen == _LONGEST).order_by(_FREE.first).limit(1).with_for_update()
 )
 """Both parts are found by the primary key, however many free prefixes there are."""
-SELECT_STARTING_AT: Final = _OF_POOL.where(
-    _FREE.first.in_(bindparam("firsts", expanding=True))
-).with_for_update()
-SELECT_BETWEEN: Final = _OF_POOL.where(
-    _FREE.first >= bindparam("lowest"), _FREE.first <= bindparam("highest")
-).with_for_update()
-AT_ONCE: Final = 200
-"""Prefixes in one statement: databases limit the number of values."""
+SELECT_AT_OR_BELOW: Final = Prepared(
+    _OF_POOL.where(_FREE.first <= bindparam("lowest"))
+    .order_by(_FREE.first.desc())
+    .limit(1)
+    .with_for_update()
+)
+"""Free prefixes are disjoint, so that no other one can contain an address."""
+DELETE: Final = Prepared(
+    delete(FREE_PREFIXES).where(
+        _FREE.subnet_pool_id == bindparam("of_pool"),
+        _FREE.prefixlen == bindparam("length"),
+        _FREE.first == bindparam("at_first"),
+    )
+)
 
 
 class FreePrefixes:
@@ -66,13 +65,17 @@ class FreePrefixes:
         self._insert(pool.id, pool.prefixes)
 
     def acquire(self, pool: SubnetPoolId, prefix: IpNetwork) -> bool:
-        """Allocate *prefix*; return false if it is not entirely free."""
-        candidates = tuple(containing(prefix))
-        for free in self._starting_at(pool, candidates):
-            self._delete(pool, [free])
-            self._insert(pool, () if free == prefix else remove_part(free, prefix))
-            return True
-        return False
+        """Allocate *prefix*, or take it out of the pool; return false if it is not entirely free.
+
+        What is entirely free is one free prefix, or a part of one.
+        """
+        values = {"of_pool": str(pool), "lowest": _first(prefix)}
+        row = SELECT_AT_OR_BELOW.first(self._connection, values)
+        free = None if row is None else _prefix(type(prefix), row)
+        if free is None or not prefix.subnet_of(free):  # type: ignore[arg-type]
+            return False
+        self._take(pool, free, prefix)
+        return True
 
     def acquire_any(self, pool: SubnetPool, length: int) -> IpNetwork | None:
         """Allocate the lowest prefix of *length* in one of the smallest that have room for it."""
@@ -82,55 +85,25 @@ class FreePrefixes:
             return None
         free = _prefix(type(pool.prefixes[0]), row)
         prefix = first_part(free, length)
-        self._delete(pool.id, [free])
-        self._insert(pool.id, () if free == prefix else remove_part(free, prefix))
+        self._take(pool.id, free, prefix)
         return prefix
 
     def release(self, pool: SubnetPoolId, prefix: IpNetwork) -> None:
         """Release *prefix*, which was allocated, or is new in the pool."""
-        free = frozenset(self._starting_at(pool, tuple(buddies(prefix))))
-        merged, joined = merge(prefix, free)
-        self._delete(pool, joined)
-        self._insert(pool, (merged,))
+        while prefix.prefixlen and self._delete(pool, buddy(prefix)):
+            prefix = prefix.supernet()
+        self._insert(pool, (prefix,))
 
-    def remove(self, pool: SubnetPoolId, prefix: IpNetwork) -> bool:
-        """Remove *prefix* from the pool; return false if a part of it is allocated."""
-        if self.acquire(pool, prefix):
-            return True
-        rows = self._connection.execute(
-            SELECT_BETWEEN,
-            {
-                "of_pool": str(pool),
-                "lowest": key(int(prefix.network_address)),
-                "highest": key(int(prefix.broadcast_address)),
-            },
-        )
-        inside = [_prefix(type(prefix), row) for row in rows]
-        if subtract((prefix,), inside):
-            return False
-        self._delete(pool, inside)
-        return True
+    def _take(self, pool: SubnetPoolId, free: IpNetwork, part: IpNetwork) -> None:
+        """Replace *free* by what is left of it without *part*."""
+        if not self._delete(pool, free):
+            raise RetryTransaction(f"free prefixes of subnet pool {pool} changed meanwhile")
+        self._insert(pool, remove_part(free, part))
 
-    def _starting_at(
-        self, pool: SubnetPoolId, candidates: Sequence[IpNetwork]
-    ) -> Iterable[IpNetwork]:
-        """Return those of *candidates* that are free, by their first addresses."""
-        if not candidates:
-            return ()
-        firsts = sorted({key(int(each.network_address)) for each in candidates})
-        values = {"of_pool": str(pool), "firsts": firsts}
-        rows = self._connection.execute(SELECT_STARTING_AT, values)
-        kind = type(candidates[0])
-        wanted = frozenset(candidates)
-        return tuple(each for each in (_prefix(kind, row) for row in rows) if each in wanted)
-
-    def _delete(self, pool: SubnetPoolId, prefixes: Sequence[IpNetwork]) -> None:
-        for at in range(0, len(prefixes), AT_ONCE):
-            part = prefixes[at : at + AT_ONCE]
-            exact = or_(*(_is(each) for each in part))
-            gone = delete(FREE_PREFIXES).where(_FREE.subnet_pool_id == str(pool), exact)
-            if self._connection.execute(gone).rowcount != len(part):
-                raise RetryTransaction(f"free prefixes of subnet pool {pool} changed meanwhile")
+    def _delete(self, pool: SubnetPoolId, prefix: IpNetwork) -> bool:
+        """Delete a free prefix; return whether it was one."""
+        values = {"of_pool": str(pool), "length": prefix.prefixlen, "at_first": _first(prefix)}
+        return DELETE.count(self._connection, values) == 1
 
     def _insert(self, pool: SubnetPoolId, prefixes: Iterable[IpNetwork]) -> None:
         rows = [
@@ -147,10 +120,6 @@ class FreePrefixes:
 
 def _first(prefix: IpNetwork) -> str:
     return key(int(prefix.network_address))
-
-
-def _is(prefix: IpNetwork) -> Any:
-    return and_(_FREE.prefixlen == prefix.prefixlen, _FREE.first == _first(prefix))
 
 
 def _prefix(kind: type[IpNetwork], row: Any) -> IpNetwork:

@@ -7,7 +7,7 @@ prefix that is one bit shorter, is not entirely free.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable
 from ipaddress import summarize_address_range
 from itertools import islice
 
@@ -24,29 +24,10 @@ def remove_part(free: IpNetwork, part: IpNetwork) -> tuple[IpNetwork, ...]:
     return tuple(free.address_exclude(part))  # type: ignore[arg-type]
 
 
-def containing(prefix: IpNetwork) -> Iterator[IpNetwork]:
-    """Yield *prefix* and every shorter one that contains it, the longest first."""
-    for length in range(prefix.prefixlen, -1, -1):
-        yield prefix.supernet(new_prefix=length)
-
-
-def buddies(prefix: IpNetwork) -> Iterator[IpNetwork]:
-    """Yield the other half of each prefix that contains *prefix*, the longest first."""
-    for each in containing(prefix):
-        if each.prefixlen:
-            whole = each.supernet()
-            yield next(half for half in whole.subnets() if half != each)
-
-
-def merge(released: IpNetwork, free: Collection[IpNetwork]) -> tuple[IpNetwork, list[IpNetwork]]:
-    """Return *released* joined with its buddies among *free*, and those buddies."""
-    joined: list[IpNetwork] = []
-    for buddy in buddies(released):
-        if buddy not in free:
-            break
-        joined.append(buddy)
-        released = released.supernet()
-    return released, joined
+def buddy(prefix: IpNetwork) -> IpNetwork:
+    """Return the other half of the prefix that is one bit shorter; the whole space has none."""
+    one, other = prefix.supernet().subnets()
+    return other if prefix == one else one
 
 
 def subtract(whole: Iterable[IpNetwork], parts: Iterable[IpNetwork]) -> tuple[IpNetwork, ...]:
