@@ -37,10 +37,6 @@ class IllegalSubnetPoolUpdate(InvalidInput):
     """The subnet pool cannot be changed in this way."""
 
 
-class IllegalSubnetPoolAssociationToAddressScope(InvalidInput):
-    """The requester may not put pools into the address scope."""
-
-
 class IllegalSubnetPoolIpVersionAssociationToAddressScope(InvalidInput):
     """The address scope is of another IP version than the subnet pool."""
 
