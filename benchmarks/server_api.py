@@ -121,7 +121,7 @@ class Site:
         took = median(shows.times)
         yield milliseconds(f"server: port shown{when}", took, 2.0, raw=raw.answer())
         page = f"/ports?limit={BULK}"
-        took = _timed(self.client, "GET", page, runs=9)
+        took = timed(self.client, "GET", page, runs=9)
         yield milliseconds(f"server: {BULK:,} ports listed{when}", took, 60.0, raw=raw.read())
 
     def grown(self, raw: Raw) -> Iterator[Figure]:
@@ -157,11 +157,11 @@ class Site:
         """What takes memory, in a server that found its tables as they should be."""
         self._load(clients=CLIENTS, seconds=1.0)
         yield self._bulk(f"SQLite, {MANY:,} there")
-        _timed(self.client, "GET", f"/ports?limit={BULK}", runs=3)
+        timed(self.client, "GET", f"/ports?limit={BULK}", runs=3)
 
     def _bulk(self, kind: str) -> Figure:
         ports = {"ports": [self.body] * BULK}
-        took = _timed(self.client, "POST", "/ports", ports, runs=1)
+        took = timed(self.client, "POST", "/ports", ports, runs=1)
         return milliseconds(f"server, {kind}: {BULK:,} ports in one request", took, 2000.0)
 
     def _load(self, *, clients: int, seconds: float = SECONDS, rate: float | None = None) -> Load:
@@ -190,7 +190,7 @@ def _server(folder: Path, options: Options) -> Iterator[Site]:
         yield Site(server)
 
 
-def _timed(client: Client, method: str, path: str, body: object = None, *, runs: int) -> float:
+def timed(client: Client, method: str, path: str, body: object = None, *, runs: int) -> float:
     request = client.prepared(method, path, body)
     times = []
     for _ in range(runs):

@@ -43,6 +43,16 @@ class PrivateServer:
                 raise BackendBroken(f"{self.NAME} does not start: {log_end}")
             time.sleep(0.05)
 
+    @property
+    def pid(self) -> int:
+        """The process, or the one that it runs in.
+
+        :raises BackendBroken: it does not run.
+        """
+        if self._process is None:
+            raise BackendBroken(f"{self.NAME} does not run")
+        return self._process.pid
+
     def kill(self) -> None:
         """Kill the server and its children, as a crash of its machine would."""
         if self._process is None:
@@ -128,6 +138,11 @@ class PrivateMariadb(PrivateServer):
 
     NAME = "MariaDB"
 
+    def __init__(self, directory: Path, *, flushed: bool = False) -> None:
+        """Prepare a server; *flushed*: commits reach the disk, as in production."""
+        super().__init__(directory)
+        self._flushed = flushed
+
     def start(self) -> Self:
         """Create the system tables if there are none, and start the server.
 
@@ -141,8 +156,8 @@ class PrivateMariadb(PrivateServer):
         options = (
             "--skip-networking",
             "--skip-log-bin",
-            "--innodb-flush-log-at-trx-commit=2",
-            "--innodb-doublewrite=0",
+            f"--innodb-flush-log-at-trx-commit={1 if self._flushed else 2}",
+            f"--innodb-doublewrite={int(self._flushed)}",
             "--innodb-buffer-pool-size=64M",
             "--innodb-use-native-aio=0",
             "--max-connections=100",
