@@ -59,9 +59,10 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
 def figures(names: Iterable[str] = tuple(SHAPES)) -> Iterator[Figure]:
     """Measure the server on the databases *names*."""
     for name in names:
-        with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, _database(
-            name, Path(folder)
-        ) as (options, own):
+        with (
+            tempfile.TemporaryDirectory(dir="/var/tmp") as folder,
+            _database(name, Path(folder)) as (options, own),
+        ):
             yield from _of_database(name, Path(folder) / "server", options, own)
 
 
@@ -83,9 +84,7 @@ def _of_database(name: str, folder: Path, options: Options, own: int | None) -> 
             yield _idle(name, server, workers)
 
 
-def _created(
-    name: str, site: Site, shape: Shape, own: int | None, when: str = ""
-) -> Figure:
+def _created(name: str, site: Site, shape: Shape, own: int | None, when: str = "") -> Figure:
     measured = rate(site, shape.clients, SECONDS, own)
     text = f"{name}: clients {shape.clients}, workers {shape.workers}{when}"
     return Figure(

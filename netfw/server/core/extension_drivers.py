@@ -97,7 +97,7 @@ class ExtensionDrivers:
                 before=before,
                 after=shaped,
                 network=network,
-                request_id=unit.requester.request_id,
+                request_id=unit.request_id(ref(after)),
             )
             shaped = cast(R, _apply_fields(driver, change, requested))
             if driver not in self._keeping[kind]:

@@ -8,7 +8,8 @@ from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import NotSupported
 from netfw.server.core.context import ServerContext
-from netfw.server.core.resource_handler import ResourceHandler
+from netfw.server.core.create_batches import CreateBatches
+from netfw.server.core.resource_handler import ResourceHandler, StoredResourceHandler
 
 
 class HandlerPlugin(ResourcePlugin):
@@ -16,6 +17,7 @@ class HandlerPlugin(ResourcePlugin):
 
     def __init__(self, context: ServerContext, handlers: Sequence[ResourceHandler]) -> None:
         self.context = context
+        self.batches = CreateBatches(context)
         self._handlers = {handler.name: handler for handler in handlers}
         context.handlers.update(self._handlers)
 
@@ -26,7 +28,10 @@ class HandlerPlugin(ResourcePlugin):
     def create(
         self, requester: RequestContext, name: str, bodies: Sequence[Body]
     ) -> tuple[Body, ...]:
-        return self.context.run(requester, self._handler(name).create, bodies)
+        handler = self._handler(name)
+        if len(bodies) == 1 and isinstance(handler, StoredResourceHandler) and handler.batched:
+            return (self.batches.create(requester, handler, bodies[0]),)
+        return self.context.run(requester, handler.create, bodies)
 
     def update(
         self, requester: RequestContext, name: str, id: str, body: Body, revision: int | None = None

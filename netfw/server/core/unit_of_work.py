@@ -48,6 +48,9 @@ class UnitOfWork:
         """Attributes of extension drivers by resource; written with the resource."""
         self.after_commit: list[Callable[[], None]] = []
         """Callbacks that run after the commit, in order; they raise nothing."""
+        self.batch_request_ids: tuple[str, ...] = ()
+        """Ids of the requests that this transaction creates a resource for each of."""
+        self._request_ids: dict[Ref, str] = {}
         self._first: dict[Ref, Resource | None] = {}
         self._last: dict[Ref, Resource | None] = {}
         self._watched: dict[Ref, Resource | None] = {}
@@ -71,6 +74,15 @@ class UnitOfWork:
             yield
         finally:
             self.requester = former
+
+    def attribute(self, created: Sequence[Resource]) -> None:
+        """Remember the request of each of *created*, which are those of a batch, in order."""
+        if self.batch_request_ids:
+            self._request_ids.update(zip(map(ref, created), self.batch_request_ids, strict=True))
+
+    def request_id(self, target: Ref) -> str:
+        """Return the id of the request that changes *target*."""
+        return self._request_ids.get(target, self.requester.request_id)
 
     # Writing.
 
@@ -331,7 +343,7 @@ class UnitOfWork:
             after=after,
             network=network,
             segments=segments,
-            request_id=self.requester.request_id,
+            request_id=self.request_id(ref(cast(Resource, newest))),
         )
 
     # The end.

@@ -6,7 +6,8 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from attrs import field, frozen
@@ -187,8 +188,24 @@ class Database:
             the commit is perhaps done.  Or too many transactions wait already; nothing was done.
         :raises DatabaseFull: there is no space for it; nothing was done.
         """
+        with self.admission():
+            return self.transaction_admitted(work)
+
+    @contextmanager
+    def admission(self) -> Iterator[None]:
+        """Count the caller as one of the writers of this process, which are limited.
+
+        :raises BackendUnavailable: too many of them wait for the database already.
+        """
         if not self._writers.acquire(timeout=LONGEST_QUEUE):
             raise BackendUnavailable("too many transactions wait for the database; try again soon")
+        try:
+            yield
+        finally:
+            self._writers.release()
+
+    def transaction_admitted(self, work: Callable[[Transaction], T]) -> T:
+        """Do as `transaction` does, for a caller within `admission`."""
         try:
             retries = _Retries(self._attempts, self._timeout)
             while True:
@@ -204,8 +221,6 @@ class Database:
         except DatabaseFull:
             self._full_until = time.monotonic() + FULL_PERIOD
             raise
-        finally:
-            self._writers.release()
         for callback in self._on_commit if announced else ():
             callback()
         return result

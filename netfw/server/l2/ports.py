@@ -66,6 +66,7 @@ class PortHandler(StoredResourceHandler[Port]):
     name: ClassVar[str] = "port"
     kind: ClassVar[Kind] = Kind.PORT
     quota: ClassVar[str | None] = "port"
+    batched: ClassVar[bool] = True
 
     def __init__(self, binder: PortBinder, extensions: ExtensionDrivers) -> None:
         self._binder, self._extensions = binder, extensions
@@ -89,6 +90,7 @@ class PortHandler(StoredResourceHandler[Port]):
             self._draft(body, mac, some)
             for body, mac, some in zip(bodies, chosen, addresses, strict=True)
         ]
+        unit.attribute(drafts)
         ports = [
             self._completed(unit, port, body, groups)
             for port, body in zip(drafts, bodies, strict=True)
