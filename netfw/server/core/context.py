@@ -125,20 +125,6 @@ class ServerContext:
 
         :raises RequestError: *work* or a hook refuses; nothing is stored.
         """
-        with self.database.admission():
-            return self.run_admitted(requester, work, *args, **kwargs)
-
-    def run_admitted(
-        self,
-        requester: RequestContext,
-        work: Callable[Concatenate[UnitOfWork, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Do as `run` does, for a caller within `Database.admission`.
-
-        :raises RequestError: *work* or a hook refuses; nothing is stored.
-        """
 
         def attempt(tx: Transaction) -> tuple[T, UnitOfWork]:
             unit = UnitOfWork(tx, requester, self)
@@ -146,7 +132,7 @@ class ServerContext:
             unit.finish()
             return result, unit
 
-        result, unit = self.database.transaction_admitted(attempt)
+        result, unit = self.database.transaction(attempt)
         for callback in unit.after_commit:
             callback()
         return result

@@ -92,14 +92,17 @@ class CreateBatches:
             if own.leads:
                 batch = self._gather(queue)
                 try:
-                    self._create(requester, handler, batch)
+                    if len(batch) > 1:
+                        self._create(requester, handler, batch)
+                    else:
+                        (own.created,) = self._context.run(requester, handler.create, (body,))
                 finally:
                     self._leave(queue, len(batch))
             if own.error is not None:
                 raise own.error
             if own.created is not None:
                 return own.created
-            return self._context.run_admitted(requester, handler.create, (body,))[0]
+            return self._context.run(requester, handler.create, (body,))[0]
 
     def _enter(self, key: Key, own: _Creation) -> _Queue:
         """Queue *own*; it leads if nothing runs."""
@@ -151,12 +154,8 @@ class CreateBatches:
         batch: Sequence[_Creation],
     ) -> None:
         """Create *batch*, and wake the other threads; those without a result run by themselves."""
-        if len(batch) == 1:
-            (own,) = batch
-            (own.created,) = self._context.run_admitted(requester, handler.create, (own.body,))
-            return
         try:
-            bodies = self._context.run_admitted(requester, _create_all, handler, batch)
+            bodies = self._context.run(requester, _create_all, handler, batch)
             for each, body in zip(batch, bodies, strict=True):
                 each.created = body
         except BackendError as exc:  # it may be done: no request may run again
@@ -173,4 +172,4 @@ def _create_all(
     unit: UnitOfWork, handler: StoredResourceHandler[Any], batch: Sequence[_Creation]
 ) -> tuple[Body, ...]:
     unit.batch_request_ids = tuple(each.request_id for each in batch)
-    return handler.create_unchecked(unit, [each.body for each in batch])
+    return handler.create(unit, [each.body for each in batch])

@@ -73,16 +73,12 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
     quota: ClassVar[str | None]
     """Name of the quota that counts it; ``None``: it is not counted."""
     batched: ClassVar[bool] = False
-    """Whether several requests may be created in one transaction; their order is then that of
+    """Whether a transaction may create those of several requests, in the order of
     `UnitOfWork.batch_request_ids`."""
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
-        if self.quota is not None and len(bodies) > 1:
+        if self.quota is not None and len(bodies) > 1 and not unit.batch_request_ids:
             unit.check_quota(self.quota, self.find_projects(bodies))
-        return self.create_unchecked(unit, bodies)
-
-    def create_unchecked(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
-        """Create resources; quotas are checked at the end of the transaction only."""
         made = self.do_create(unit, bodies)
         if self.quota is not None:
             unit.count(self.quota, made)

@@ -156,6 +156,7 @@ class Database:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
         self._attempts, self._timeout = attempts, limits.lock_timeout * 2
         self._writers = threading.BoundedSemaphore(limits.writers)
+        self._admitted = threading.local()
         self._on_commit: tuple[Callable[[], None], ...] = ()
         self._full_until = 0.0
 
@@ -189,24 +190,6 @@ class Database:
         :raises DatabaseFull: there is no space for it; nothing was done.
         """
         with self.admission():
-            return self.transaction_admitted(work)
-
-    @contextmanager
-    def admission(self) -> Iterator[None]:
-        """Count the caller as one of the writers of this process, which are limited.
-
-        :raises BackendUnavailable: too many of them wait for the database already.
-        """
-        if not self._writers.acquire(timeout=LONGEST_QUEUE):
-            raise BackendUnavailable("too many transactions wait for the database; try again soon")
-        try:
-            yield
-        finally:
-            self._writers.release()
-
-    def transaction_admitted(self, work: Callable[[Transaction], T]) -> T:
-        """Do as `transaction` does, for a caller within `admission`."""
-        try:
             retries = _Retries(self._attempts, self._timeout)
             while True:
                 try:
@@ -218,12 +201,32 @@ class Database:
                 except RETRIED as exc:
                     _close_idle_connections(self._writing, exc)
                     retries.pause(exc)
-        except DatabaseFull:
-            self._full_until = time.monotonic() + FULL_PERIOD
-            raise
         for callback in self._on_commit if announced else ():
             callback()
         return result
+
+    @contextmanager
+    def admission(self) -> Iterator[None]:
+        """Count this thread as one of the writers of the process, which are limited.
+
+        A transaction enters by itself; a thread that waits for one enters before.
+
+        :raises BackendUnavailable: too many of them wait for the database already.
+        """
+        if getattr(self._admitted, "yes", False):
+            yield
+            return
+        if not self._writers.acquire(timeout=LONGEST_QUEUE):
+            raise BackendUnavailable("too many transactions wait for the database; try again soon")
+        self._admitted.yes = True
+        try:
+            yield
+        except DatabaseFull:
+            self._full_until = time.monotonic() + FULL_PERIOD
+            raise
+        finally:
+            self._admitted.yes = False
+            self._writers.release()
 
     @property
     def is_full(self) -> bool:

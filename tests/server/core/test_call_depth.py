@@ -19,9 +19,24 @@ def test_a_request_passes_five_frames_before_the_handler_of_its_resource(
 ) -> None:
     plugin = core_plugin(database)
     with pytest.raises(NotFound) as caught:
+        plugin.create(ADMIN, "subnet", [NOWHERE])
+    names = [frame.name for frame in traceback.extract_tb(caught.tb)][1:]
+    assert names[: names.index("do_create")] == [
+        "create",
+        "run",
+        "transaction",
+        "attempt",
+        "create",
+    ]
+
+
+def test_a_batched_request_passes_one_frame_more(database: Database) -> None:
+    plugin = core_plugin(database)
+    with pytest.raises(NotFound) as caught:
         plugin.create(ADMIN, "port", [NOWHERE])
     names = [frame.name for frame in traceback.extract_tb(caught.tb)][1:]
     assert names[: names.index("do_create")] == [
+        "create",
         "create",
         "run",
         "transaction",
