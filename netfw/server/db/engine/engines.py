@@ -179,6 +179,7 @@ def _server(url: URL, limits: Limits, isolation: Any) -> Engine:
         arguments: dict[str, Any] = {
             "options": f"-c lock_timeout={milliseconds}",
             "connect_timeout": seconds,
+            "prepare_threshold": None,  # psycopg would deallocate those of others in a rollback
         }
     else:
         arguments = {

@@ -7,17 +7,23 @@ it.  Its conversions are not needed here: values go to the driver as they are (t
 
 from __future__ import annotations
 
+import re
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, insert
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 Values = Mapping[str, Any]
 
 MAX_LISTED = 24
 """Longer lists are left to SQLAlchemy, since each length of a list needs a text of its own."""
+ROWS_AT_ONCE = (64, 32, 16, *range(8, 0, -1))
+"""Numbers of rows that one insert of PostgreSQL can have: each needs a text of its own."""
+_PLACE = re.compile(r"\$(\d+)")
+_NAMED_PLACE = re.compile(r"%\((\w+)\)s")
 
 
 class Text(NamedTuple):
@@ -44,12 +50,37 @@ class Prepared:
     def __init__(self, statement: Any, columns: Sequence[str] | None = None) -> None:
         """*columns*: the columns of an insert without values."""
         self._statement, self._columns = statement, columns
+        self._upserts: Mapping[str, Any] = {}
+        self._repeats: dict[int, str] = {}
         self._texts: dict[tuple[str, tuple[int, ...]], Text] = {}
 
     @classmethod
     def insert(cls, table: Table) -> Prepared:
         """Prepare an insert of rows with a value for each column."""
         return cls(insert(table), [column.name for column in table.columns])
+
+    @classmethod
+    def upsert(cls, table: Table) -> Prepared:
+        """Prepare an insert of rows that replace those with the same primary key."""
+        made = cls.insert(table)
+        keys = [column.name for column in table.primary_key]
+        others = [column.name for column in table.columns if column.name not in keys]
+
+        def on_conflict(insertion: Any) -> Any:
+            new = {name: insertion.excluded[name] for name in others}
+            return insertion.on_conflict_do_update(index_elements=keys, set_=new)
+
+        replacing = mysql.insert(table)
+        replacing = replacing.on_duplicate_key_update(
+            {name: replacing.inserted[name] for name in others}
+        )
+        made._upserts = {
+            "sqlite": on_conflict(sqlite.insert(table)),
+            "postgresql": on_conflict(postgresql.insert(table)),
+            "mariadb": replacing,
+            "mysql": replacing,
+        }
+        return made
 
     def all(self, connection: Connection, values: Values) -> list[Any]:
         """Return the rows; a value that is a list is that of an ``IN``."""
@@ -78,9 +109,38 @@ class Prepared:
         if len(rows) == 1:
             return self.count(connection, rows[0])
         text = self._text(connection, {})
+        if connection.dialect.name == "postgresql":
+            return sum(
+                self._execute_and_count(connection, sql, values, many=False)
+                for sql, values in self._parts(text, rows)
+            )
         return self._execute_and_count(
             connection, text.sql, [text.bind(row) for row in rows], many=True
         )
+
+    def _parts(self, text: Text, rows: Sequence[Values]) -> Iterator[tuple[str, Any]]:
+        """Yield statements for all *rows* with their values: inserts of several rows, others of
+        one."""
+        at = 0
+        while at < len(rows):
+            left = len(rows) - at if self._columns is not None else 1
+            size = next(each for each in ROWS_AT_ONCE if each <= left)
+            values = [value for row in rows[at : at + size] for value in text.bind(row)]
+            yield self._repeated(text, size), values
+            at += size
+
+    def _repeated(self, text: Text, size: int) -> str:
+        """Return the text of an insert of *size* rows."""
+        if size not in self._repeats:
+            width = len(text.names or ())
+            head, _, rest = text.sql.partition(" VALUES (")
+            group, _, tail = rest.partition(")")
+            groups = (
+                _PLACE.sub(lambda place, first=row * width: f"${int(place[1]) + first}", group)
+                for row in range(size)
+            )
+            self._repeats[size] = f"{head} VALUES ({'), ('.join(groups)}){tail}"
+        return self._repeats[size] if size > 1 else text.sql
 
     def _execute_and_count(
         self, connection: Connection, sql: str, values: Any, *, many: bool
@@ -95,7 +155,7 @@ class Prepared:
         if not connection.in_transaction():
             connection.begin()
         dialect, own = connection.dialect, connection.connection
-        cursor = own.cursor()
+        cursor = _cursor(connection)
         for listener in connection.dispatch.before_cursor_execute:
             listener(connection, cursor, sql, values, None, many)
         try:
@@ -124,15 +184,37 @@ class Prepared:
         return text
 
     def _compile(self, connection: Connection, lists: Mapping[str, list[Any]]) -> Text:
-        compiled = self._statement.compile(dialect=connection.dialect, column_keys=self._columns)
+        dialect = connection.dialect
+        statement = self._upserts.get(dialect.name, self._statement)
+        compiled = statement.compile(dialect=dialect, column_keys=self._columns)
         fixed = {name: value for name, value in compiled.params.items() if value is not None}
         sql, names = str(compiled), compiled.positiontup if compiled.positional else None
         if lists:
             state = compiled.construct_expanded_state({**compiled.params, **lists})
             sql, names = state.statement, state.positiontup if compiled.positional else None
+        if dialect.name == "postgresql":
+            sql, names = numbered(sql)
         columns = [each.name for each in getattr(self._statement, "exported_columns", ())]
         row: Any = namedtuple("Row", columns, rename=True)  # type: ignore[misc]
         return Text(sql, None if names is None else tuple(names), fixed, row._make)
+
+
+def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
+    """Return *sql* with ``$1`` instead of ``%(name)s``, and the names in the order of numbers."""
+    names: dict[str, int] = {}
+
+    def place(match: re.Match[str]) -> str:
+        return f"${names.setdefault(match[1], len(names) + 1)}"
+
+    return _NAMED_PLACE.sub(place, sql).replace("%%", "%"), tuple(names)
+
+
+def _cursor(connection: Connection) -> Any:
+    if connection.dialect.name != "postgresql":
+        return connection.connection.cursor()
+    from netfw.server.db.engine.libpq import LibpqCursor  # other databases need no psycopg
+
+    return LibpqCursor(connection.connection)
 
 
 def _spread(values: Values, lists: Mapping[str, list[Any]]) -> Values:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from attrs import mutable
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.server.query import Query
@@ -36,14 +36,8 @@ SELECT_SUBSCRIPTIONS_FOR_UPDATE: Final = Prepared(
     )
     .with_for_update()
 )
-UPDATE_SUBSCRIPTION: Final = Prepared(
-    update(SUBSCRIPTIONS)
-    .where(
-        SUBSCRIPTIONS.c.reader == bindparam("of_reader"),
-        SUBSCRIPTIONS.c.topic == bindparam("of_topic"),
-    )
-    .values(uses=bindparam("new_uses"), since=bindparam("new_since"), ended=bindparam("new_ended"))
-)
+REPLACE_SUBSCRIPTIONS: Final = Prepared.upsert(SUBSCRIPTIONS)
+"""For rows that are locked: it is one statement for all of them, unlike an update."""
 
 
 @mutable
@@ -114,12 +108,12 @@ class Subscriptions:
             since = seq if begins else held.since
             ended = None if held.uses else seq
             if held.stored:
-                counted.append(_row("of_", reader, name) | _count("new_", held.uses, since, ended))
+                counted.append(_row(reader, name, held.uses, since, ended))
             elif held.uses:
-                new.append(_row("", reader, name) | _count("", held.uses, since, ended))
+                new.append(_row(reader, name, held.uses, since, ended))
         self._counts.clear()
         if counted:
-            UPDATE_SUBSCRIPTION.count_many(self._connection, counted)
+            REPLACE_SUBSCRIPTIONS.count_many(self._connection, counted)
         if new:
             try:
                 self._connection.execute(insert(SUBSCRIPTIONS), new)
@@ -251,9 +245,5 @@ def _from(node: str, edges: Iterable[TopicEdge]) -> set[TopicEdge]:
     return {edge for edge in edges if edge.source == node}
 
 
-def _row(prefix: str, reader: str, name: str) -> dict[str, Any]:
-    return {f"{prefix}reader": reader, f"{prefix}topic": name}
-
-
-def _count(prefix: str, uses: int, since: int, ended: int | None) -> dict[str, Any]:
-    return {f"{prefix}uses": uses, f"{prefix}since": since, f"{prefix}ended": ended}
+def _row(reader: str, name: str, uses: int, since: int, ended: int | None) -> dict[str, Any]:
+    return {"reader": reader, "topic": name, "uses": uses, "since": since, "ended": ended}
