@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from attrs import evolve
 
@@ -13,6 +13,7 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.server.mechanism import BindingRequest, MechanismDriver
 from netfw.drivers.server.query import Body, Query
 from netfw.drivers.values.qos_support import effective_policy
+from netfw.drivers.server.query import Query
 from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType
@@ -24,7 +25,7 @@ from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import Subnet
 from netfw.model.values.common_fields import Status
 from netfw.model.values.device_owner import is_distributed
-from netfw.model.values.ids import NetworkId, SegmentId
+from netfw.model.values.ids import SegmentId
 from netfw.server.binding.algorithm import bind
 from netfw.server.binding.inactive_bindings import (
     LEVELS,
@@ -71,19 +72,7 @@ class PortBinder:
     def agents(self, unit: UnitOfWork, hosts: Iterable[str]) -> Agents:
         """Return the agents on *hosts*, dead ones included, in one statement."""
         wanted = {host for host in hosts if host}
-        if not wanted:
-            return {}
-        longest = unit.context.settings.agent_down_time
-        found = agents_on(unit.tx.connection, wanted)
-        return {host: tuple(_agent(each, longest) for each in some) for host, some in found.items()}
-
-    def agents_for(self, unit: UnitOfWork, bodies: Sequence[Body]) -> Agents:
-        """Return the agents on the hosts that *bodies* name, and read the segments of their
-        networks."""
-        for body in bodies:
-            if body.get(HOST):
-                unit.segments(NetworkId(UUID(str(body["network_id"]))))
-        return self.agents(unit, (str(body.get(HOST) or "") for body in bodies))
+        return usable_agents(unit, agents_on(unit.tx.connection, wanted)) if wanted else {}
 
     def bind(self, unit: UnitOfWork, port: Port, agents: Agents) -> Port:
         """Return *port* bound to its host, to none, or to all; it is not stored yet.
@@ -251,6 +240,10 @@ def _unable(unit: UnitOfWork, port: Port, network: Network) -> Mapping[str, str]
         for name, rule in lacking.items()
         if rule is not None
     }
+def usable_agents(unit: UnitOfWork, found: Mapping[str, Iterable[AgentWithAge]]) -> Agents:
+    """Return *found* as drivers see them: alive or not."""
+    longest = unit.context.settings.agent_down_time
+    return {host: tuple(_agent(each, longest) for each in some) for host, some in found.items()}
 
 
 def _levels(unit: UnitOfWork, port: Port) -> Sequence[Mapping[str, Any]]:

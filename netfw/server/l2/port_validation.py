@@ -233,9 +233,17 @@ class Groups:
     :raises NotFound: one does not exist, or is invisible to the requester.
     """
 
-    def __init__(self, unit: UnitOfWork, bodies: Iterable[Body]) -> None:
+    def __init__(
+        self,
+        unit: UnitOfWork,
+        bodies: Iterable[Body],
+        defaults: Mapping[str, SecurityGroupId] | None = None,
+    ) -> None:
+        """Check the groups of *bodies*; *defaults*: those of projects that were read already."""
         self._unit = unit
-        self._defaults: dict[str, frozenset[SecurityGroupId]] = {}
+        self._defaults = {
+            project: frozenset({group}) for project, group in (defaults or {}).items()
+        }
         wanted = {each for body in bodies for each in _named(body) or ()}
         if not wanted:
             return

@@ -24,11 +24,14 @@ from netfw.model.wire import parse, render
 from netfw.model.wire.common import DHCP_OPTION, FIXED_IP
 from netfw.server.binding.binder import HOST, Agents, PortBinder
 from netfw.server.binding.inactive_bindings import INACTIVE, LEVELS, inactive_bindings
+from netfw.server.binding.binder import HOST, Agents, PortBinder, usable_agents
+from netfw.server.binding.inactive_bindings import INACTIVE, LEVELS
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import Duplicate, RetryTransaction
 from netfw.server.db.resources.rows import api_body
+from netfw.server.db.resources.port_surroundings import PortSurroundings, read_surroundings
 from netfw.server.l2.port_addresses import (
     AddressAllocator,
     AddressOwner,
@@ -75,15 +78,19 @@ class PortHandler(StoredResourceHandler[Port]):
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Port, ...]:
         bodies = [_trusted(body) for body in bodies]
+        near = _surroundings(unit, bodies)
         for body in bodies:
-            unit.visible_network(_network(body))
+            network, _ = unit.visible_network(_network(body))
+            if body.get(HOST):
+                unit.segments(network.id)
             most = unit.context.settings.max_fixed_ips_per_port
             check_address_count(requested_ips(body), _text(body, "device_owner"), most)
             if not unit.requester.admin:
                 check_owner(None, _text(body, "device_owner"), _text(body, "device_id"))
-        groups = Groups(unit, bodies)
+        unit.tx.resources.read_ahead.clear()  # it is not of the changes that follow
+        groups = Groups(unit, bodies, near.groups)
         chosen = macs(unit, bodies)
-        agents = self._binder.agents_for(unit, bodies)
+        agents = usable_agents(unit, near.agents)
         # Other transactions wait for addresses from here on: read everything before.
         addresses = _addresses(unit, bodies, chosen)
         drafts = [
@@ -339,6 +346,15 @@ def _network(body: Body) -> NetworkId:
         return NetworkId(UUID(str(body["network_id"])))
     except ValueError as exc:
         raise InvalidInput({"network_id": str(exc)}) from exc
+
+
+def _surroundings(unit: UnitOfWork, bodies: Sequence[Body]) -> PortSurroundings:
+    return read_surroundings(
+        unit.tx.resources,
+        networks={_network(body) for body in bodies},
+        projects={_text(body, "project_id") for body in bodies},
+        hosts={_text(body, HOST) for body in bodies} - {""},
+    )
 
 
 def _addresses(

@@ -200,18 +200,19 @@ class AgentWithAge:
     silence: float | None
     """Seconds since then."""
 
+    @classmethod
+    def of(cls, agent: Agent, at: int | None, ago: int | None) -> AgentWithAge:
+        """Return *agent* with its times in milliseconds."""
+        if at is None or ago is None:
+            return cls(agent=agent, at=None, silence=None)
+        return cls(agent=agent, at=at / 1000, silence=max(0.0, float(ago) / 1000))
+
 
 def agents_on(connection: Connection, hosts: Iterable[str]) -> dict[str, list[AgentWithAge]]:
     """Return the agents of each of *hosts*."""
     wanted = sorted(set(hosts))
     agents: dict[str, list[AgentWithAge]] = {host: [] for host in wanted}
     for row in SELECT_AGENTS_OF_HOSTS.all(connection, {"hosts": wanted}):
-        alive = row.at is not None
-        agents[row.host].append(
-            AgentWithAge(
-                agent=cast(Agent, value(Kind.AGENT, row.body)),
-                at=row.at / 1000 if alive else None,
-                silence=max(0.0, float(row.ago) / 1000) if alive else None,
-            )
-        )
+        agent = cast(Agent, value(Kind.AGENT, row.body))
+        agents[row.host].append(AgentWithAge.of(agent, row.at, row.ago))
     return agents

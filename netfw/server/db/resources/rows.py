@@ -117,7 +117,9 @@ class Rows:
     """Reads resources, in a number of statements independent of the number of rows."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._connection = self.connection = connection
+        self.read_ahead: dict[tuple[Kind, UUID], tuple[Resource, ...]] = {}
+        """Subnets and segments of networks for the next `of_network`, which uses them once."""
 
     def find(
         self,
@@ -196,6 +198,8 @@ class Rows:
 
     def of_network(self, kind: Kind, network: UUID) -> tuple[Resource, ...]:
         """Return all subnets or segments of a network, parsed, in the order of their ids."""
+        if (ahead := self.read_ahead.pop((kind, network), None)) is not None:
+            return ahead
         found = SELECT_OF_NETWORK[kind].all(self._connection, {"of_network": str(network)})
         return tuple(value(kind, row.body) for row in found)
 
