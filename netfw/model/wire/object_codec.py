@@ -193,17 +193,20 @@ class ObjectCodec(Generic[T]):
         required = {self._path(each) for each in needed}
         return object_schema(self.schemas, required, more=self.rest is not None)
 
-    def parse(self, raw: object, aliases: Collection[str] = ()) -> T:
+    def parse(
+        self, raw: object, aliases: Collection[str] = (), given: Mapping[str, Any] | None = None
+    ) -> T:
         """Return the value that *raw* describes.
 
         :param aliases: further names that the caller has replaced by those of the parts.
+        :param given: values of fields that *raw* does not have.
         :raises ValueError: it is not an object.
         :raises CodecError: everything that is wrong within it.
         """
         if not isinstance(raw, Mapping):
             raise ValueError(f"not an object: {describe(raw)}")
-        fields, problems = self._read(raw)
-        given = self._read_derived(raw, problems)
+        fields, problems = self._read(raw, given or {})
+        claimed = self._read_derived(raw, problems)
         rest = {key: value for key, value in raw.items() if key not in self._known}
         if self.rest is None:
             problems |= self._unknown(rest, aliases)
@@ -215,7 +218,7 @@ class ObjectCodec(Generic[T]):
         if problems:
             raise CodecError(problems)
         value = self._make(fields)
-        self._compare(value, given)
+        self._compare(value, claimed)
         return value
 
     def render(self, value: T) -> dict[str, Json]:
@@ -231,8 +234,8 @@ class ObjectCodec(Generic[T]):
             body.update(getattr(value, self.rest).content())
         return body
 
-    def _read(self, body: Body) -> tuple[dict[str, Any], dict[str, str]]:
-        fields: dict[str, Any] = {}
+    def _read(self, body: Body, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        fields: dict[str, Any] = dict(given)
         problems: dict[str, str] = {}
         tried: dict[str, Field] = {}
         for part in self.parts:
@@ -248,7 +251,7 @@ class ObjectCodec(Generic[T]):
                 problems[part.names[0]] = f"contradicts {tried[part.field].names[0]}"
             fields[part.field] = value
             tried.setdefault(part.field, part)
-        for name in self._required - tried.keys():
+        for name in self._required - tried.keys() - given.keys():
             problems[self._path(name)] = REQUIRED
         return fields, problems
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, field, frozen
+from sqlalchemy.util import LRUCache
 
 from netfw.drivers.server.mechanism import (
     Binding,
@@ -30,6 +31,10 @@ from netfw.model.wire.ports import BINDING
 MAX_LEVELS = 10
 FAILURE = "binding_failure"
 """Key in ``binding:vif_details`` of a port that no driver binds: the reasons, one per driver."""
+
+LONGEST_KNOWN = 1000
+_VALID: LRUCache[str, bool] = LRUCache(256)
+"""Answers of drivers that are valid bindings: most ports get one of a few."""
 
 Below = Callable[[Provider], Segment]
 """Callback that finds or allocates a segment of the port's network.
@@ -136,11 +141,15 @@ def _problem(answer: Bound | Partial, request: BindingRequest) -> str | None:
     if isinstance(answer, Partial):
         wants: object = answer.wants
         return None if isinstance(wants, Provider) else "a request that is no segment"
+    if (key := repr((answer.vif_type, answer.vif_details))) in _VALID:
+        return None
     try:
         placed = Placed(vif_type=answer.vif_type, vif_details=answer.vif_details)
         BINDING.parse(BINDING.render(placed))
     except Exception as exc:  # noqa: BLE001 - whatever it is, it is no binding
         return f"a binding that cannot be: {exc}"
+    if len(key) <= LONGEST_KNOWN:
+        _VALID[key] = True
     return None
 
 

@@ -23,7 +23,13 @@ from netfw.server.db.allocation.free_prefixes import FreePrefixes
 from netfw.server.db.allocation.free_ranges import Ranges
 from netfw.server.db.allocation.pools import Addresses, SegmentIdStore
 from netfw.server.db.allocation.quotas import Quotas
-from netfw.server.db.engine.engines import Limits, database_url, reading_engine, writing_engine
+from netfw.server.db.engine.engines import (
+    Limits,
+    database_url,
+    note_commit,
+    reading_engine,
+    writing_engine,
+)
 from netfw.server.db.engine.errors import (
     FAILURES,
     DatabaseFull,
@@ -320,4 +326,5 @@ def _commit(connection: Connection, transaction: Transaction) -> bool:
             text = "the database went away during a commit, which is perhaps done"
             raise BackendUnavailable(text) from exc
         raise
+    note_commit(connection)
     return announced

@@ -21,11 +21,8 @@ from netfw.model.values.common_fields import Status
 from netfw.model.values.device_owner import is_trusted
 from netfw.model.values.ids import NetworkId, PortId
 from netfw.model.wire import parse, render
-from netfw.model.wire.common import DHCP_OPTION, FIXED_IP
-from netfw.server.binding.binder import HOST, Agents, PortBinder
 from netfw.server.binding.inactive_bindings import INACTIVE, LEVELS, inactive_bindings
 from netfw.server.binding.binder import HOST, Agents, PortBinder, usable_agents
-from netfw.server.binding.inactive_bindings import INACTIVE, LEVELS
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -115,14 +112,15 @@ class PortHandler(StoredResourceHandler[Port]):
             for name, value in self._extensions.plain(self.kind, body).items()
             if name not in APART and value is not None
         }
-        options = dhcp_options(_listed(body, "extra_dhcp_opts"))
+        simple.pop("mac_address", None)
         derived = {
-            "mac_address": mac,
-            "fixed_ips": [FIXED_IP.render(each) for each in fixed_ips],
-            "extra_dhcp_opts": [DHCP_OPTION.render(each) for each in options],
-            "ip_allocation": _allocation(requested_ips(body)).value,
+            "id": PortId(uuid4()),
+            "mac": mac,
+            "fixed_ips": tuple(fixed_ips),
+            "dhcp_options": dhcp_options(_listed(body, "extra_dhcp_opts")),
+            "ip_allocation": _allocation(requested_ips(body)),
         }
-        return cast(Port, parse(self.kind, {"id": str(uuid4()), **simple, **derived}))
+        return cast(Port, parse(self.kind, simple, given=derived))
 
     def _completed(self, unit: UnitOfWork, draft: Port, body: Body, known: Groups) -> Port:
         network = unit.network(draft.network_id)

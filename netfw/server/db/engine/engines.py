@@ -92,6 +92,7 @@ def create_sqlite_file(url: URL, named_by: str) -> None:
 _PRAGMAS = ("synchronous = FULL", "foreign_keys = ON", "cache_size = -4000")
 
 
+_COMMITTED = "netfw.committed"
 WAL_PAUSE = 0.01
 """Seconds between two attempts to switch a file to a write-ahead log."""
 READ_STATEMENTS = 32
@@ -188,7 +189,7 @@ def _server(url: URL, limits: Limits, isolation: Any) -> Engine:
             "init_command": f"SET SESSION innodb_lock_wait_timeout = {seconds}, "
             "SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         }
-    return create_engine(
+    engine = create_engine(
         url,
         isolation_level=isolation,
         connect_args=arguments,
@@ -196,4 +197,18 @@ def _server(url: URL, limits: Limits, isolation: Any) -> Engine:
         max_overflow=0,
         pool_timeout=limits.lock_timeout,
         pool_recycle=1800,
+        pool_reset_on_return=None,
     )
+    event.listen(engine, "reset", _roll_back)
+    return engine
+
+
+def note_commit(connection: Connection) -> None:
+    """Note that a connection ends with a commit: the rollback of MariaDB is a round trip."""
+    connection.connection.info[_COMMITTED] = True
+
+
+def _roll_back(connection: Any, record: Any, _state: object) -> None:
+    """End the transaction of a returned connection."""
+    if not record.info.pop(_COMMITTED, False):
+        connection.rollback()

@@ -104,6 +104,15 @@ class Prepared:
         text = self._text(connection, {})
         return self._execute_and_count(connection, text.sql, text.bind(values), many=False)
 
+    def set_id(self, connection: Connection) -> int:
+        """Execute an update of MariaDB; return the id that it set, or 0 if it changed no row."""
+        text = self._text(connection, {})
+        cursor = self._run(connection, text.sql, text.bind({}))
+        try:
+            return int(cursor.lastrowid or 0) if cursor.rowcount else 0
+        finally:
+            cursor.close()
+
     def count_many(self, connection: Connection, rows: Sequence[Values]) -> int:
         """Execute the statement for each of *rows* and return the number of changed rows."""
         if len(rows) == 1:

@@ -24,6 +24,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     exists,
+    func,
     or_,
     select,
     update,
@@ -40,10 +41,13 @@ from netfw.server.db.schema.tables import JOURNAL, JOURNAL_HEAD, SUBSCRIPTIONS
 MISSING = "the database has no journal: run `netfw-db upgrade`, then start again"
 DELETE_AT_ONCE = 5_000
 
-_NEXT = update(JOURNAL_HEAD).values(seq=JOURNAL_HEAD.c.seq + 1)
-NEXT: Final = Prepared(_NEXT)
-NEXT_RETURNING: Final = Prepared(_NEXT.returning(JOURNAL_HEAD.c.seq))
-NUMBER: Final = Prepared(select(JOURNAL_HEAD.c.seq))
+NEXT_RETURNING: Final = Prepared(
+    update(JOURNAL_HEAD).values(seq=JOURNAL_HEAD.c.seq + 1).returning(JOURNAL_HEAD.c.seq)
+)
+NEXT_INSERT_ID: Final = Prepared(
+    update(JOURNAL_HEAD).values(seq=func.last_insert_id(JOURNAL_HEAD.c.seq + 1))
+)
+"""The same for MariaDB, whose updates return no rows, but the id that they set."""
 ENTRIES: Final = Prepared.insert(JOURNAL)
 SELECT_HEAD: Final = Prepared(
     select(JOURNAL_HEAD.c.epoch, JOURNAL_HEAD.c.seq, JOURNAL_HEAD.c.oldest)
@@ -304,12 +308,12 @@ class Journal(JournalReader):
     def _next(self) -> int:
         if self._connection.dialect.update_returning:
             head = NEXT_RETURNING.first(self._connection, {})
+            seq = 0 if head is None else int(head.seq)
         else:
-            NEXT.count(self._connection, {})
-            head = NUMBER.first(self._connection, {})
-        if head is None:
+            seq = NEXT_INSERT_ID.set_id(self._connection)
+        if not seq:
             raise BackendBroken(MISSING)
-        return int(head.seq)
+        return seq
 
 
 def _entry(row: Row[Any]) -> JournalEntry:
