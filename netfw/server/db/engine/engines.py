@@ -209,6 +209,6 @@ def note_commit(connection: Connection) -> None:
 
 
 def _roll_back(connection: Any, record: Any, _state: object) -> None:
-    """End the transaction of a returned connection."""
-    if not record.info.pop(_COMMITTED, False):
+    """End the transaction of a returned connection; a detached one has no *record*."""
+    if record is None or not record.info.pop(_COMMITTED, False):
         connection.rollback()
