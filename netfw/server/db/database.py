@@ -39,6 +39,7 @@ from netfw.server.db.engine.errors import (
     classify_error,
     translate_error,
 )
+from netfw.server.db.journal.commit_notices import CommitNotices
 from netfw.server.db.journal.journal import Journal, JournalHeadPoller, JournalReader
 from netfw.server.db.outbox import Outbox
 from netfw.server.db.resources.default_security_groups import DefaultSecurityGroups
@@ -261,6 +262,10 @@ class Database:
     def head_poller(self) -> JournalHeadPoller:
         """Return a poller of the newest commit, with a connection of its own."""
         return JournalHeadPoller(self._reading)
+
+    def commit_notices(self, on_notice: Callable[[], None]) -> CommitNotices:
+        """Return a listener for notices of commits by any process."""
+        return CommitNotices(self._reading, on_notice)
 
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Call *callback* after each commit of this process with a journal entry, in its thread.

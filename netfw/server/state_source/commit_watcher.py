@@ -1,8 +1,8 @@
 """CommitWatch: detects commits of any process, and the readers that they concern.
 
-One thread for each process, however many agents there are. Commits of its own process wake it; for
-those of others it polls the number of the newest commit. When there are new ones, one statement
-finds all readers that they concern.
+One thread for each process, however many agents there are. Commits of its own process wake it, and
+so do those of others where the database sends notices; where it sends none, the number of the
+newest commit is polled. When there are new ones, one statement finds all readers that they concern.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ CommitListener = Callable[[Cursor, frozenset[str] | None], None]
 Stop = Callable[[], None]
 
 LONGEST_PAUSE = 1.0
-"""Seconds between attempts while the database does not answer."""
+"""Seconds between attempts while the database does not answer, and between polls while notices
+arrive."""
+ACTIVE = 10.0
+"""Seconds after a commit for which further ones are expected."""
+IDLE_POLL = 0.2
+"""Seconds between polls when none are expected."""
 
 
 class CommitWatcher:
@@ -49,6 +54,7 @@ class CommitWatcher:
         self._database, self._retention = database, retention or Retention()
         self._poll, self._debounce, self._tidy = poll, debounce, tidy
         self._head_poller = database.head_poller()
+        self._notices = database.commit_notices(self.wake)
         self._wakeup = threading.Event()
         self._lock = threading.RLock()
         self._listeners: dict[object, CommitListener] = {}
@@ -56,6 +62,7 @@ class CommitWatcher:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._pause = poll
+        self._announced_at = time.monotonic()
         self._tidy_at = time.monotonic() + tidy
         database.on_commit(self.wake)
 
@@ -87,6 +94,7 @@ class CommitWatcher:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="commits", daemon=True)
                 self._thread.start()
+                self._notices.start()
 
     def close(self) -> None:
         """Stop; no listener is called from now on."""
@@ -95,6 +103,7 @@ class CommitWatcher:
             self._listeners.clear()
             thread = self._thread
         self._wakeup.set()
+        self._notices.close()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
             self._head_poller.close()
@@ -123,7 +132,14 @@ class CommitWatcher:
                 LOG.exception("commit watch: internal error; continuing")
                 self._pause = LONGEST_PAUSE
             else:
-                self._pause = self._poll
+                self._pause = self._poll_interval()
+
+    def _poll_interval(self) -> float:
+        """Return the seconds until the next poll, if nothing wakes the thread before."""
+        if self._notices.arrive:
+            return max(self._poll, LONGEST_PAUSE)
+        expected = time.monotonic() - self._announced_at < ACTIVE
+        return self._poll if expected else max(self._poll, IDLE_POLL)
 
     def _next(self) -> float:
         """Return the longest time to wait."""
@@ -143,6 +159,7 @@ class CommitWatcher:
         seen = self._seen
         if self._head_poller.newest() == seen:
             return False
+        self._announced_at = time.monotonic()
         cursor, concerned = self._database.read(lambda view: _new_commits(view, seen))
         with self._lock:
             self._seen = cursor

@@ -36,8 +36,9 @@ _LOADERS: Final[Mapping[int, Callable[[bytes], object]]] = {
     23: int,
     25: bytes.decode,
     1043: bytes.decode,
+    2278: bytes.decode,
 }
-"""Functions that read a value, by the number of its type: flags, numbers, text."""
+"""Functions that read a value, by the number of its type: flags, numbers, text, nothing."""
 
 
 class LibpqCursor:

@@ -44,6 +44,13 @@ DELETE_AT_ONCE = 5_000
 NEXT_RETURNING: Final = Prepared(
     update(JOURNAL_HEAD).values(seq=JOURNAL_HEAD.c.seq + 1).returning(JOURNAL_HEAD.c.seq)
 )
+CHANNEL: Final = "netfw_commits"
+NEXT_NOTIFYING: Final = Prepared(
+    update(JOURNAL_HEAD)
+    .values(seq=JOURNAL_HEAD.c.seq + 1)
+    .returning(JOURNAL_HEAD.c.seq, func.pg_notify(CHANNEL, ""))
+)
+"""The same for PostgreSQL, which notifies other processes when the transaction is committed."""
 NEXT_INSERT_ID: Final = Prepared(
     update(JOURNAL_HEAD).values(seq=func.last_insert_id(JOURNAL_HEAD.c.seq + 1))
 )
@@ -306,8 +313,10 @@ class Journal(JournalReader):
         return gone
 
     def _next(self) -> int:
-        if self._connection.dialect.update_returning:
-            head = NEXT_RETURNING.first(self._connection, {})
+        dialect = self._connection.dialect
+        if dialect.update_returning:
+            following = NEXT_NOTIFYING if dialect.name == "postgresql" else NEXT_RETURNING
+            head = following.first(self._connection, {})
             seq = 0 if head is None else int(head.seq)
         else:
             seq = NEXT_INSERT_ID.set_id(self._connection)
@@ -341,12 +350,7 @@ class JournalHeadPoller:
         :raises BackendUnavailable: the database does not answer.
         :raises BackendBroken: the journal does not exist.
         """
-        dbapi = self._engine.dialect.loaded_dbapi
-        try:
-            head = self._select()
-        except (DBAPIError, dbapi.Error, OSError) as exc:
-            self.close()
-            raise BackendUnavailable(f"the database does not answer: {exc}") from exc
+        head = self._execute(NEWEST)
         if head is None:
             raise BackendBroken(MISSING)
         return Cursor(head[0], head[1])
@@ -357,23 +361,34 @@ class JournalHeadPoller:
         if connection is not None:
             connection.close()
 
-    def _select(self) -> Any:
-        if self._connection is None:
-            self._connection = self._connect()
-        cursor = self._connection.cursor()
-        try:
-            cursor.execute(NEWEST)
-            return cursor.fetchone()
-        finally:
-            cursor.close()
+    def _execute(self, statement: str) -> Any:
+        """Execute a statement; return its first row, if it has rows.
 
-    def _connect(self) -> PoolProxiedConnection:
-        connection = self._engine.raw_connection()
-        driver: Any = connection.driver_connection
-        connection.detach()  # leaves the pool to other users
-        match self._engine.dialect.name:
-            case "postgresql":
-                driver.autocommit = True
-            case "mysql" | "mariadb":
-                driver.autocommit(True)
-        return connection
+        :raises BackendUnavailable: the database does not answer.
+        """
+        dbapi = self._engine.dialect.loaded_dbapi
+        try:
+            if self._connection is None:
+                self._connection = autocommit_connection(self._engine)
+            cursor = self._connection.cursor()
+            try:
+                cursor.execute(statement)
+                return cursor.fetchone() if cursor.description else None
+            finally:
+                cursor.close()
+        except (DBAPIError, dbapi.Error, OSError) as exc:
+            self.close()
+            raise BackendUnavailable(f"the database does not answer: {exc}") from exc
+
+
+def autocommit_connection(engine: Engine) -> PoolProxiedConnection:
+    """Return a connection without transactions that is not one of the pool of *engine*."""
+    connection = engine.raw_connection()
+    driver: Any = connection.driver_connection
+    connection.detach()  # leaves the pool to other users
+    match engine.dialect.name:
+        case "postgresql":
+            driver.autocommit = True
+        case "mysql" | "mariadb":
+            driver.autocommit(True)
+    return connection

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 from attrs import evolve
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.values.reports import ReportResult
@@ -281,3 +282,43 @@ def test_a_process_that_forgets_less_takes_nothing_back(database: Database) -> N
     database.transaction(lambda tx: tx.journal.prune(every))
     assert database.transaction(lambda tx: Late(tx.connection).prune(every)) == 0
     assert _head(database).oldest == 9
+
+
+@pytest.mark.spec("RPC-02")
+def test_commit_of_another_process_is_noticed_without_a_poll(
+    database_servers: DatabaseServers,
+) -> None:
+    url = database_servers.filled("postgresql")
+    with closing(Database(url)) as database, closing(Database(url)) as elsewhere:
+        database.transaction(lambda tx: tx.resources.insert(network()))
+        watch = CommitWatcher(database, poll=DEADLINE)
+        noticed: list[Cursor] = []
+        try:
+            watch.listen(lambda cursor, _: noticed.append(cursor))
+            for number in range(5, 8):
+                put(elsewhere, number, "h1")
+                _wait(lambda: _head(elsewhere).cursor in noticed)
+        finally:
+            watch.close()
+
+
+def test_notices_of_a_lost_connection_arrive_again(database_servers: DatabaseServers) -> None:
+    url = database_servers.filled("postgresql")
+    with closing(Database(url)) as database, closing(Database(url)) as elsewhere:
+        database.transaction(lambda tx: tx.resources.insert(network()))
+        arrived = threading.Event()
+        notices = database.commit_notices(arrived.set)
+        notices.start()
+        try:
+            put(elsewhere, 5, "h1")
+            _wait(lambda: notices.arrive)
+            end = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE :q")
+            with elsewhere.writing.connect() as connection:
+                connection.execute(end, {"q": "LISTEN%"})
+            _wait(lambda: not notices.arrive)
+            arrived.clear()
+            assert arrived.wait(DEADLINE)
+            put(elsewhere, 6, "h1")
+            _wait(lambda: notices.arrive)
+        finally:
+            notices.close()
