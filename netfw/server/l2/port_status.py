@@ -8,7 +8,7 @@ unknown. A status is no change of the port: its revision stays, and agents recei
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
 from attrs import define, evolve, field, frozen
@@ -133,29 +133,35 @@ class PortStatuses:
         return waiting
 
 
+_ACTIVE: Final = Status.ACTIVE.value
+
+
 def add_port_status_reasons(reader: Reader, bodies: Sequence[MutableMapping[str, Any]]) -> None:
     """Add to ports why they are not ACTIVE, in two statements at most if any port is not."""
-    refs = {body["id"]: Ref(Kind.PORT, UUID(body["id"])) for body in bodies}
-    waiting = [refs[body["id"]] for body in bodies if _awaits_a_host(reader, body)]
-    known = StatusReports(reader.connection).of(waiting) if waiting else {}
+    waiting = [body["id"] for body in bodies if _awaits_a_host(reader, body)]
+    known = StatusReports(reader.connection).by_id(waiting) if waiting else {}
+    reported = []
+    for body in bodies:
+        body["status_reason"] = None
+        if body["id"] in known:
+            reported.append(body)
     by_dhcp = [
         _network(body)
-        for body in bodies
-        if any(report.service is Service.DHCP for report in known.get(refs[body["id"]], ()))
+        for body in reported
+        if any(report.service is Service.DHCP for report in known[body["id"]])
     ]
     served = AssignmentRows(reader.connection).of(set(by_dhcp)) if by_dhcp else frozenset()
-    for body in bodies:
-        reports = known.get(refs[body["id"]], ())
+    for body in reported:
         body["status_reason"] = render_reason(
-            report for report in reports if _decides(report, body, served)
+            report for report in known[body["id"]] if _decides(report, body, served)
         )
 
 
 def _awaits_a_host(reader: Reader, body: Mapping[str, Any]) -> bool:
     """Return whether hosts may have reported why a port is not ACTIVE: of a new one, none has."""
-    is_new = isinstance(reader, Transaction) and body["revision_number"] == 1
-    on_hosts = _is_distributed(body) or _is_bound(body)
-    return on_hosts and not is_new and body["status"] != Status.ACTIVE.value
+    if body["status"] == _ACTIVE or not (_is_bound(body) or _is_distributed(body)):
+        return False
+    return body["revision_number"] != 1 or not isinstance(reader, Transaction)
 
 
 def _decides(report: StatusReport, body: Mapping[str, Any], served: frozenset[Assignment]) -> bool:

@@ -18,6 +18,7 @@ from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Kind, Ref
 from netfw.model.values.common_fields import Status
 from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.resources.rows import AT_ONCE, Row
 from netfw.server.db.schema.port_tables import PORTS
 from netfw.server.db.schema.resource_tables import table_mapping
@@ -30,8 +31,11 @@ _SAME: Final = (
     STATUS_REPORTS.c.service == bindparam("of_service"),
     STATUS_REPORTS.c.host == bindparam("of_host"),
 )
-OF_RESOURCES: Final = select(STATUS_REPORTS).where(
-    STATUS_REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
+OF_RESOURCES: Final = Prepared(
+    select(STATUS_REPORTS).where(
+        STATUS_REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
+    ),
+    padded=True,
 )
 UPDATE_REPORT: Final = (
     update(STATUS_REPORTS)
@@ -95,11 +99,15 @@ class StatusReports:
 
     def of(self, refs: Iterable[Ref]) -> dict[Ref, tuple[StatusReport, ...]]:
         """Return the last reports on *refs*, of each service of each host."""
-        found: dict[Ref, tuple[StatusReport, ...]] = {}
-        for part in _parts(sorted({str(each.id) for each in refs})):
-            for row in self._connection.execute(OF_RESOURCES, {"ids": part}):
-                report = _report(row)
-                found[report.ref] = (*found.get(report.ref, ()), report)
+        found = self.by_id({str(each.id) for each in refs})
+        return {reports[0].ref: reports for reports in found.values()}
+
+    def by_id(self, ids: Iterable[str]) -> dict[str, tuple[StatusReport, ...]]:
+        """Return the last reports on the resources of *ids*, of each service of each host."""
+        found: dict[str, tuple[StatusReport, ...]] = {}
+        for part in _parts(sorted(ids)):
+            for row in OF_RESOURCES.all(self._connection, {"ids": list(part)}):
+                found[row.resource_id] = (*found.get(row.resource_id, ()), _report(row))
         return found
 
     def record(

@@ -47,9 +47,12 @@ class Text(NamedTuple):
 class Prepared:
     """One statement; errors are raised as :class:`sqlalchemy.exc.DBAPIError`, as by SQLAlchemy."""
 
-    def __init__(self, statement: Any, columns: Sequence[str] | None = None) -> None:
-        """*columns*: the columns of an insert without values."""
-        self._statement, self._columns = statement, columns
+    def __init__(
+        self, statement: Any, columns: Sequence[str] | None = None, *, padded: bool = False
+    ) -> None:
+        """*columns*: the columns of an insert without values; *padded*: the lists of an ``IN`` may
+        be long, and repeat their last item, so that few texts are needed."""
+        self._statement, self._columns, self._padded = statement, columns, padded
         self._upserts: Mapping[str, Any] = {}
         self._repeats: dict[int, str] = {}
         self._texts: dict[tuple[str, tuple[int, ...]], Text] = {}
@@ -85,7 +88,9 @@ class Prepared:
     def all(self, connection: Connection, values: Values) -> list[Any]:
         """Return the rows; a value that is a list is that of an ``IN``."""
         lists = {name: value for name, value in values.items() if isinstance(value, list)}
-        if sum(map(len, lists.values())) > MAX_LISTED:
+        if self._padded:
+            lists = {name: _padded(value) for name, value in lists.items()}
+        elif sum(map(len, lists.values())) > MAX_LISTED:
             return list(connection.execute(self._statement, values))
         text = self._text(connection, lists)
         cursor = self._run(connection, text.sql, text.bind(_spread(values, lists)))
@@ -206,6 +211,11 @@ class Prepared:
         columns = [each.name for each in getattr(self._statement, "exported_columns", ())]
         row: Any = namedtuple("Row", columns, rename=True)  # type: ignore[misc]
         return Text(sql, None if names is None else tuple(names), fixed, row._make)
+
+
+def _padded(listed: list[Any]) -> list[Any]:
+    """Return *listed* with as many items as the next power of two."""
+    return listed + listed[-1:] * ((1 << (len(listed) - 1).bit_length()) - len(listed))
 
 
 def numbered(sql: str) -> tuple[str, tuple[str, ...]]:

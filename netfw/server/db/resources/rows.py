@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
@@ -59,6 +60,8 @@ AT_ONCE = 500
 LIST_STATEMENTS: LRUCache[Any, Any] = LRUCache(64)
 """Compiled statements of lists.  Clients choose their shape by filters and order, and one can take
 250 kB: they must neither fill the engine's cache of 500 statements nor displace its own."""
+LONG_NUMBER: Final = re.compile(r"\d{16}")
+"""A number in the attributes of extension drivers that orjson may not read exactly."""
 CACHED = 2048
 """Parsed rows in the cache, by their text: each port reads its network."""
 
@@ -392,11 +395,11 @@ def _body(resource: Resource) -> dict[str, Any]:
 
 
 def _row(kind: Kind, row: Any) -> Row:
-    extra = {} if row.extra == "{}" else json.loads(row.extra)
+    loads = json.loads if LONG_NUMBER.search(row.extra) else orjson.loads
     body = orjson.loads(row.body)
     if getattr(row, SHARED_WITH, False):
         body[SHARED] = True
-    return Row(kind=kind, body=body, extra=extra)
+    return Row(kind=kind, body=body, extra=loads(row.extra))
 
 
 def _owners(rows: Iterable[Row]) -> Owners:
