@@ -143,7 +143,9 @@ class Rows:
         rows = selection(kind, query, marker, viewed=viewer is not None)
         if project is not None:
             rows = rows.where(visible(kind, by_id="id" in query.filters))
-        found = [_row(kind, row) for row in self._execute_list(rows, project, viewer)]
+        extras: dict[str, Json] = {}
+        listed = self._execute_list(rows, project, viewer).all()
+        found = [_row(kind, row, extras) for row in listed]
         self._note_access(kind, project, _owners(found))
         if query.backwards:
             found.reverse()
@@ -394,12 +396,17 @@ def _body(resource: Resource) -> dict[str, Any]:
     return body
 
 
-def _row(kind: Kind, row: Any) -> Row:
-    loads = json.loads if LONG_NUMBER.search(row.extra) else orjson.loads
-    body = orjson.loads(row.body)
+def _row(kind: Kind, row: Any, extras: dict[str, Json] | None = None) -> Row:
+    """Read a row; *extras* keeps what equal texts of rows of one list are read as."""
+    body, text = orjson.loads(row.body), row.extra
     if getattr(row, SHARED_WITH, False):
         body[SHARED] = True
-    return Row(kind=kind, body=body, extra=loads(row.extra))
+    if extras is not None and text in extras:
+        return Row(kind=kind, body=body, extra=extras[text])
+    extra = json.loads(text) if LONG_NUMBER.search(text) else orjson.loads(text)
+    if extras is not None:
+        extras[text] = extra
+    return Row(kind=kind, body=body, extra=extra)
 
 
 def _owners(rows: Iterable[Row]) -> Owners:
