@@ -205,6 +205,8 @@ class UnitOfWork:
         """Return *resource* with the present time in those of *times* that it has."""
         kept = fields_dict(type(resource))
         stamps: dict[str, Any] = {name: self.now for name in times if name in kept}
+        if resource.revision and all(getattr(resource, each) == self.now for each in stamps):
+            return resource
         return self.evolved(resource, revision=resource.revision or 1, **stamps)
 
     # Reading.

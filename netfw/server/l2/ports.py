@@ -91,7 +91,7 @@ class PortHandler(StoredResourceHandler[Port]):
         # Other transactions wait for addresses from here on: read everything before.
         addresses = _addresses(unit, bodies, chosen)
         drafts = [
-            self._draft(body, mac, some)
+            self._draft(unit, body, mac, some)
             for body, mac, some in zip(bodies, chosen, addresses, strict=True)
         ]
         unit.attribute(drafts)
@@ -105,7 +105,7 @@ class PortHandler(StoredResourceHandler[Port]):
         except Duplicate as exc:  # addresses are ours, and given MACs were looked up
             raise RetryTransaction(f"a MAC or an address was taken meanwhile: {exc}") from exc
 
-    def _draft(self, body: Body, mac: Mac, fixed_ips: Sequence[FixedIp]) -> Port:
+    def _draft(self, unit: UnitOfWork, body: Body, mac: Mac, fixed_ips: Sequence[FixedIp]) -> Port:
         """Return the port, unbound and without its filters."""
         simple = {
             name: value
@@ -115,6 +115,9 @@ class PortHandler(StoredResourceHandler[Port]):
         simple.pop("mac_address", None)
         derived = {
             "id": PortId(uuid4()),
+            "revision": 1,
+            "created_at": unit.now,
+            "updated_at": unit.now,
             "mac": mac,
             "fixed_ips": tuple(fixed_ips),
             "dhcp_options": dhcp_options(_listed(body, "extra_dhcp_opts")),

@@ -2,7 +2,8 @@
 
 However large or full a pool is, an allocation or release touches one range and its neighbours.  A
 row is locked before a decision by it: of two transactions one gets an id, and the other waits and
-gets another one.
+gets another one.  One that waited divides the range, so that the next ones find a range that is not
+locked.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.schema.columns import NUMBER_LENGTH
 from netfw.server.db.schema.tables import FREE_RANGES, OFFERS, POOLS
 
+PART: Final = 64
+"""Ids of the lower range when one is divided, which are allocated first."""
 POOL: Final[BindParameter[str]] = bindparam("of_pool")
 NUMBER: Final[BindParameter[str]] = bindparam("number")
 _RANGES = select(FREE_RANGES.c.first, FREE_RANGES.c.last, FREE_RANGES.c.offered).where(
@@ -122,14 +125,13 @@ class Ranges:
         """Allocate *count* offered ids; fewer if no more are free."""
         taken: list[int] = []
         while len(taken) < count:
-            free = self._lowest(pool)
+            free, waited = self._lowest(pool)
             if free is None:
                 break
             first, last = free.span.first, free.span.last
             number = min(count - len(taken), last - first + 1)  # more than len() can say in IPv6
             rest = Interval(first + number, last)
-            left = (Free(rest, True),) if rest.first <= rest.last else ()
-            self._replace(pool, free, left)
+            self._replace(pool, free, _divided(rest, waited))
             taken += range(first, first + number)
         return tuple(taken)
 
@@ -185,15 +187,18 @@ class Ranges:
             for row in self._connection.execute(SELECT_ALL_FREE_FOR_UPDATE, {"of_pool": pool})
         ]
 
-    def _lowest(self, pool: str) -> Free | None:
-        """Return an offered range, locked until the end of the transaction."""
+    def _lowest(self, pool: str) -> tuple[Free | None, bool]:
+        """Return an offered range, locked until the end of the transaction, and whether others had
+        locked all of them."""
         row = self._one(SELECT_FREE_SKIP_LOCKED, of_pool=pool)
+        if row is not None:
+            return _free(row), False
         while row is None:
             # All are locked by other transactions, which may leave a part or roll back.
             row = self._one(SELECT_FREE_FOR_UPDATE, of_pool=pool)
             if row is None and self._one(SELECT_FREE, of_pool=pool) is None:
-                return None
-        return _free(row)
+                return None, True
+        return _free(row), True
 
     def _holding(self, pool: str, number: int) -> Free | None:
         """Return the free range that has *number*, without locking it."""
@@ -243,6 +248,19 @@ class Ranges:
 
     def _one(self, rows: Prepared, **values: str) -> Any:
         return rows.first(self._connection, values)
+
+
+def _divided(rest: Interval, waited: bool) -> tuple[Free, ...]:
+    """Return what is left of an offered range: two ranges if a transaction waited for it."""
+    if rest.first > rest.last:
+        return ()
+    if not waited or rest.last - rest.first < 2 * PART:
+        return (Free(rest, True),)
+    lower, upper = (
+        Interval(rest.first, rest.first + PART - 1),
+        Interval(rest.first + PART, rest.last),
+    )
+    return Free(lower, True), Free(upper, True)
 
 
 def _exactly(pool: str, free: Free) -> dict[str, str]:

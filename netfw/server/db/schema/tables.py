@@ -52,8 +52,8 @@ FREE_RANGES: Final = Table(
     Index(None, "pool", "offered", "first"),
     **TABLE_OPTIONS,
 )
-"""The free ids of a pool, as disjoint ranges; adjacent ranges differ in ``offered``.  All other ids
-are allocated."""
+"""The free ids of a pool, as disjoint ranges; an offered one may be divided into adjacent ranges.
+All other ids are allocated."""
 
 QUOTAS: Final = Table(
     "quotas",

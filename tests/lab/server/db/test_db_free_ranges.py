@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from ipaddress import ip_address
 from itertools import pairwise
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from netfw.drivers.server.type_driver import Pool, Range
 from netfw.model import AllocationPool, NetworkType
@@ -15,6 +19,7 @@ from netfw.server.db import Database, Transaction
 from netfw.server.db.allocation.free_ranges import Ranges
 from netfw.server.db.allocation.intervals import Interval
 from netfw.server.db.schema.tables import FREE_RANGES
+from tests.lab.databases import DatabaseServers
 from tests.lab.server.db.samples import network, store, subnet
 
 
@@ -125,3 +130,57 @@ def test_ranges_of_segments_follow_the_configuration_and_keep_what_is_taken(
         assert take(tunnels) == 2**32 - 1
 
     database.transaction(work)
+
+
+@pytest.mark.parametrize("backend", ["postgresql", "mariadb"])
+def test_transaction_that_waited_leaves_a_range_for_the_next(
+    database_servers: DatabaseServers, backend: str
+) -> None:
+    with closing(Database(database_servers.filled(backend))) as database:
+        whole = Interval(1, 1000)
+        database.transaction(lambda tx: Ranges(tx.connection).define("x", whole, [whole]))
+        assert acquire_both(database, waits=True) == (1, 2)
+        assert acquire_both(database, waits=False) == (3, 67)
+        rows = select(func.count()).select_from(FREE_RANGES)
+        with database.reading.connect() as connection:
+            assert connection.execute(rows).scalar_one() == 2
+
+
+BLOCKED = {
+    "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+    "mariadb": "SELECT count(*) FROM information_schema.innodb_lock_waits",
+}
+
+
+def count_blocked(database: Database) -> int:
+    """Return how many transactions wait for a lock."""
+    with database.reading.connect() as connection:
+        statement = text(BLOCKED[connection.dialect.name])
+        return int(connection.execute(statement).scalar_one())
+
+
+def acquire_both(database: Database, *, waits: bool) -> tuple[int, int]:
+    """Acquire an id in each of two transactions at once; whether the second *waits* is known."""
+    acquired, release = threading.Event(), threading.Event()
+
+    def hold(tx: Transaction) -> int:
+        (number,) = Ranges(tx.connection).acquire_any("x")
+        acquired.set()
+        assert release.wait(60)
+        return number
+
+    def follow(tx: Transaction) -> int:
+        (number,) = Ranges(tx.connection).acquire_any("x")
+        return number
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(database.transaction, hold)
+        assert acquired.wait(60)
+        second = pool.submit(database.transaction, follow)
+        while waits and not count_blocked(database):
+            time.sleep(0.01)
+        if waits:
+            release.set()
+        number = second.result(60)
+        release.set()
+        return first.result(60), number
