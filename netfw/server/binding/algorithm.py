@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, field, frozen
-from sqlalchemy.util import LRUCache
 
 from netfw.drivers.server.mechanism import (
     Binding,
@@ -32,8 +31,8 @@ MAX_LEVELS = 10
 FAILURE = "binding_failure"
 """Key in ``binding:vif_details`` of a port that no driver binds: the reasons, one per driver."""
 
-LONGEST_KNOWN = 1000
-_VALID: LRUCache[str, bool] = LRUCache(256)
+LONGEST_KNOWN, MOST_KNOWN = 1000, 256
+_VALID: set[str] = set()
 """Answers of drivers that are valid bindings: most ports get one of a few."""
 
 Below = Callable[[Provider], Segment]
@@ -148,8 +147,8 @@ def _problem(answer: Bound | Partial, request: BindingRequest) -> str | None:
         BINDING.parse(BINDING.render(placed))
     except Exception as exc:  # noqa: BLE001 - whatever it is, it is no binding
         return f"a binding that cannot be: {exc}"
-    if len(key) <= LONGEST_KNOWN:
-        _VALID[key] = True
+    if len(key) <= LONGEST_KNOWN and len(_VALID) < MOST_KNOWN:
+        _VALID.add(key)
     return None
 
 

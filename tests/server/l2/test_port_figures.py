@@ -39,7 +39,7 @@ def statements(env: PortsEnvironment) -> Iterator[list[str]]:
         event.remove(engine, "before_cursor_execute", note)
 
 
-def test_a_port_costs_fifteen_statements_with_its_address_group_and_binding(
+def test_a_port_costs_twelve_statements_with_its_address_group_and_binding(
     env: PortsEnvironment,
 ) -> None:
     network = env.network()
@@ -50,10 +50,10 @@ def test_a_port_costs_fifteen_statements_with_its_address_group_and_binding(
     with statements(env) as bound:
         port = env.create(network, MEMBER, binding__host_id="h1")
     assert port["binding:vif_type"] == "ovs"
-    assert len(bound) <= 15, bound
+    assert len(bound) <= 12, bound
     with statements(env) as unbound:
         env.create(network)
-    assert len(unbound) <= 11, unbound
+    assert len(unbound) <= 10, unbound
 
 
 def test_a_list_of_ports_costs_what_one_does(env: PortsEnvironment) -> None:

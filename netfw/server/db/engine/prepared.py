@@ -149,10 +149,7 @@ class Prepared:
             width = len(text.names or ())
             head, _, rest = text.sql.partition(" VALUES (")
             group, _, tail = rest.partition(")")
-            groups = (
-                _PLACE.sub(lambda place, first=row * width: f"${int(place[1]) + first}", group)
-                for row in range(size)
-            )
+            groups = (_shifted(group, row * width) for row in range(size))
             self._repeats[size] = f"{head} VALUES ({'), ('.join(groups)}){tail}"
         return self._repeats[size] if size > 1 else text.sql
 
@@ -226,6 +223,11 @@ def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
         return f"${names.setdefault(match[1], len(names) + 1)}"
 
     return _NAMED_PLACE.sub(place, sql).replace("%%", "%"), tuple(names)
+
+
+def _shifted(group: str, by: int) -> str:
+    """Return *group* with its numbers ``$1`` increased."""
+    return _PLACE.sub(lambda place: f"${int(place[1]) + by}", group)
 
 
 def _cursor(connection: Connection) -> Any:
