@@ -11,9 +11,8 @@ from attrs import evolve
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.mechanism import BindingRequest, MechanismDriver
-from netfw.drivers.server.query import Body, Query
-from netfw.drivers.values.qos_support import effective_policy
 from netfw.drivers.server.query import Query
+from netfw.drivers.values.qos_support import effective_policy
 from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType
@@ -240,6 +239,8 @@ def _unable(unit: UnitOfWork, port: Port, network: Network) -> Mapping[str, str]
         for name, rule in lacking.items()
         if rule is not None
     }
+
+
 def usable_agents(unit: UnitOfWork, found: Mapping[str, Iterable[AgentWithAge]]) -> Agents:
     """Return *found* as drivers see them: alive or not."""
     longest = unit.context.settings.agent_down_time

@@ -21,14 +21,14 @@ from netfw.model.values.common_fields import Status
 from netfw.model.values.device_owner import is_trusted
 from netfw.model.values.ids import NetworkId, PortId
 from netfw.model.wire import parse, render
-from netfw.server.binding.inactive_bindings import INACTIVE, LEVELS, inactive_bindings
 from netfw.server.binding.binder import HOST, Agents, PortBinder, usable_agents
+from netfw.server.binding.inactive_bindings import INACTIVE, LEVELS, inactive_bindings
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import Duplicate, RetryTransaction
-from netfw.server.db.resources.rows import api_body
 from netfw.server.db.resources.port_surroundings import PortSurroundings, read_surroundings
+from netfw.server.db.resources.rows import api_body
 from netfw.server.l2.port_addresses import (
     AddressAllocator,
     AddressOwner,
