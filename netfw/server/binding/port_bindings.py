@@ -36,7 +36,7 @@ from netfw.server.binding.inactive_bindings import (
 )
 from netfw.server.core.resource_handler import Reader, ResourceHandler, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.resources.rows import Row
+from netfw.server.db.resources.row import Row
 
 PARENT = "port_id"
 _INPUTS = ("vnic_type", "profile")

@@ -18,7 +18,7 @@ from netfw.model.rbac_policy import RbacAction
 from netfw.model.resource import Kind, Resource
 from netfw.model.values.common_fields import MAX_TAGS
 from netfw.server.db.database import ReadSnapshot, Transaction
-from netfw.server.db.resources.rows import Row, api_body
+from netfw.server.db.resources.row import Row, api_body
 from netfw.server.db.schema.shareable_kinds import SHAREABLE
 
 if TYPE_CHECKING:

@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from netfw.server.db.database import Database, ReadSnapshot, Transaction
 from netfw.server.db.engine.engines import Limits
-from netfw.server.db.resources.rows import Row
+from netfw.server.db.resources.row import Row
 
 __all__ = ["Database", "Limits", "ReadSnapshot", "Row", "Transaction"]

@@ -35,7 +35,7 @@ from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.sharing import find_use, policies_of
 from netfw.server.core.type_drivers import PREFIX, TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.resources.rows import Row
+from netfw.server.db.resources.row import Row
 from netfw.server.l2.port_validation import check_dhcp_options, removal_advice
 from netfw.server.scheduling.assignments import add_zones
 from netfw.server.subnet_pools.subnet_allocation import release_prefix

@@ -31,7 +31,7 @@ from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.agents.heartbeats import agents_on
 from netfw.server.db.agents.status_reports import StatusReports
 from netfw.server.db.database import Transaction
-from netfw.server.db.resources.rows import Row
+from netfw.server.db.resources.row import Row
 from netfw.state.dependencies import Assignment
 
 Gate = Callable[[UnitOfWork, Collection[PortId]], Collection[PortId]]

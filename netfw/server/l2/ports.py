@@ -28,7 +28,7 @@ from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import Duplicate, RetryTransaction
 from netfw.server.db.resources.port_surroundings import PortSurroundings, read_surroundings
-from netfw.server.db.resources.rows import api_body
+from netfw.server.db.resources.row import api_body
 from netfw.server.l2.port_addresses import (
     AddressAllocator,
     AddressOwner,

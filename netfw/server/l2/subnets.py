@@ -29,7 +29,7 @@ from netfw.model.wire import parse, render
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.resources.rows import Row
+from netfw.server.db.resources.row import Row
 from netfw.server.l2.networks import LEAST_MTU
 from netfw.server.l2.port_validation import removal_advice
 from netfw.server.l2.subnet_validation import check_overlap, check_pools, check_subnet, completed

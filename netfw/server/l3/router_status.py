@@ -30,7 +30,7 @@ from netfw.server.db.agents.heartbeats import agents_on
 from netfw.server.db.agents.outdated_statuses import outdated_floating_ips, outdated_routers
 from netfw.server.db.agents.status_reports import StatusReports
 from netfw.server.db.database import ReadSnapshot
-from netfw.server.db.resources.rows import Row
+from netfw.server.db.resources.row import Row
 from netfw.server.l3.router_ports import kind_of, router_of
 from netfw.server.l3.status_decision import decide_floating_ip_status, decide_router_status
 from netfw.server.scheduling.assignments import AgentAssignments

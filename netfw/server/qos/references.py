@@ -33,7 +33,8 @@ from netfw.server.core.qos_support import missing_of_routers
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.qos_policies import QosPolicyRows
-from netfw.server.db.resources.rows import AT_ONCE, Row
+from netfw.server.db.resources.row import Row
+from netfw.server.db.resources.rows import AT_ONCE
 
 User = Network | Port | FloatingIp | Router
 

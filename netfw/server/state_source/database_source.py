@@ -17,7 +17,7 @@ from netfw.errors import ConfigError
 from netfw.model.resource import Ref
 from netfw.server.db import Database, ReadSnapshot
 from netfw.server.db.journal.topics import readers, source, topic
-from netfw.server.db.resources.rows import value
+from netfw.server.db.resources.row import value
 from netfw.server.state_source import deltas
 from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.state.dependencies import AgentRoot, ResourceRole

@@ -11,7 +11,7 @@ from netfw.drivers.state_source import Cursor
 from netfw.model.resource import Ref
 from netfw.server.db import ReadSnapshot
 from netfw.server.db.journal.topics import topics
-from netfw.server.db.resources.rows import value
+from netfw.server.db.resources.row import value
 from netfw.server.db.subscriptions.topic_contents import TopicSubscription
 from netfw.state.rpc.protocols import EncodedDelta, position
 

@@ -15,7 +15,7 @@ from netfw.model.resource import Kind, Resource
 from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.db import Database
-from netfw.server.db.resources.rows import Row
+from netfw.server.db.resources.row import Row
 from netfw.server.scheduling.rescheduler import FailureDetector
 from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.server.state_source.database_source import DatabaseSource

@@ -27,7 +27,7 @@ from netfw.model.agent import Agent
 from netfw.model.resource import Kind
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
-from netfw.server.db.resources.rows import value
+from netfw.server.db.resources.row import value
 from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import HEARTBEATS
 

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, bindparam, select
 
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
-from netfw.server.db.resources.rows import AT_ONCE, value
+from netfw.server.db.resources.row import value
+from netfw.server.db.resources.rows import AT_ONCE
 from netfw.server.db.schema.resource_tables import STORED
 
 _AGENTS: Final = STORED[Kind.AGENT].table

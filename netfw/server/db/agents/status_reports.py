@@ -19,7 +19,8 @@ from netfw.model.resource import Kind, Ref
 from netfw.model.values.common_fields import Status
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
-from netfw.server.db.resources.rows import AT_ONCE, Row
+from netfw.server.db.resources.row import Row
+from netfw.server.db.resources.rows import AT_ONCE
 from netfw.server.db.schema.port_tables import PORTS
 from netfw.server.db.schema.resource_tables import table_mapping
 from netfw.server.db.schema.tables import STATUS_REPORTS

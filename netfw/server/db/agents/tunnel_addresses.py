@@ -13,7 +13,7 @@ from netfw.model.resource import Kind
 from netfw.model.values.address import IpAddress
 from netfw.server.db.agents.heartbeats import Now
 from netfw.server.db.engine.errors import RetryTransaction
-from netfw.server.db.resources.rows import value
+from netfw.server.db.resources.row import value
 from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import HEARTBEATS, TUNNEL_ADDRESSES
 

@@ -25,7 +25,8 @@ from netfw.model.resource import Kind, Resource
 from netfw.model.values.ids import NetworkId, SecurityGroupId
 from netfw.server.db.agents.heartbeats import AgentWithAge, Now
 from netfw.server.db.engine.prepared import Prepared
-from netfw.server.db.resources.rows import Rows, value
+from netfw.server.db.resources.row import value
+from netfw.server.db.resources.rows import Rows
 from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import DEFAULT_SECURITY_GROUPS, HEARTBEATS
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
-import orjson
-from attrs import evolve, frozen
+from attrs import evolve
 from sqlalchemy import (
     Connection,
     Result,
@@ -32,11 +29,12 @@ from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.subnet import Subnet
 from netfw.model.values.ids import SubnetId
-from netfw.model.wire import parse, render
+from netfw.model.wire import render
 from netfw.server.db.engine.errors import Duplicate, ErrorKind, RetryTransaction, classify_error
 from netfw.server.db.journal.journal import Journal
 from netfw.server.db.journal.topics import NOTHING, TopicLinks, topic_links
 from netfw.server.db.resources.query_builder import conditions, selection, sort_columns
+from netfw.server.db.resources.row import CACHED, Json, Row, read_row, value
 from netfw.server.db.resources.row_statements import (
     SELECT_OF_NETWORK,
     insert_into,
@@ -45,14 +43,13 @@ from netfw.server.db.resources.row_statements import (
     select_texts,
 )
 from netfw.server.db.resources.shared_access import Owners, SharedAccess
-from netfw.server.db.resources.visibility import SHARED, SHARED_WITH, project_values, visible
+from netfw.server.db.resources.visibility import project_values, visible
 from netfw.server.db.schema.resource_tables import STORED, TAGS, table_mapping
 from netfw.server.db.schema.row_values import related_rows, row_values, unique_key_text
 from netfw.server.db.schema.table_mapping import TableMapping
 
 R = TypeVar("R", bound=Resource)
 
-Json = Mapping[str, Any]
 OnChange = Callable[[TopicLinks, TopicLinks], None]
 """Called with the topics and edges before and after each change."""
 AT_ONCE = 500
@@ -60,60 +57,11 @@ AT_ONCE = 500
 LIST_STATEMENTS: LRUCache[Any, Any] = LRUCache(64)
 """Compiled statements of lists.  Clients choose their shape by filters and order, and one can take
 250 kB: they must neither fill the engine's cache of 500 statements nor displace its own."""
-LONG_NUMBER: Final = re.compile(r"\d{16}")
-"""A number in the attributes of extension drivers that orjson may not read exactly."""
-CACHED = 2048
-"""Parsed rows in the cache, by their text: each port reads its network."""
-
-
-@lru_cache(maxsize=CACHED)
-def value(kind: Kind, body: str) -> Resource:
-    """Parse the *body* of a row."""
-    return parse(kind, orjson.loads(body))
 
 
 @lru_cache(maxsize=CACHED)
 def _network(body: str, subnets: frozenset[SubnetId]) -> Network:
     return evolve(cast(Network, value(Kind.NETWORK, body)), subnet_ids=subnets)
-
-
-INTERNAL: Final[Mapping[Kind, tuple[str, ...]]] = {
-    Kind.FLOATING_IP: ("host",),
-    Kind.PORT: ("binding:hosts", "binding:prepared_hosts"),
-    Kind.ROUTER: ("vrid",),
-}
-"""Attributes that only servers and agents exchange."""
-
-
-def api_body(kind: Kind, body: Json, extra: Json) -> dict[str, Any]:
-    """Return a resource as the API shows it; *extra*: attributes of extension drivers."""
-    shown = {**body, **extra}
-    for name in INTERNAL.get(kind, ()):
-        shown.pop(name, None)
-    return shown
-
-
-@frozen(kw_only=True)
-class Row:
-    """A stored resource in the form of the API, parsed into the model on demand."""
-
-    kind: Kind
-    body: Json
-    extra: Json
-    """Attributes that extension drivers added."""
-
-    @property
-    def ref(self) -> Ref:
-        return Ref(self.kind, UUID(self.body["id"]))
-
-    @property
-    def shown(self) -> dict[str, Any]:
-        """The resource as the API shows it."""
-        return api_body(self.kind, self.body, self.extra)
-
-    def resource(self) -> Resource:
-        """Parse the row into a resource of the model."""
-        return parse(self.kind, self.body)
 
 
 class Rows:
@@ -145,7 +93,7 @@ class Rows:
             rows = rows.where(visible(kind, by_id="id" in query.filters))
         extras: dict[str, Json] = {}
         listed = self._execute_list(rows, project, viewer).all()
-        found = [_row(kind, row, extras) for row in listed]
+        found = [read_row(kind, row, extras) for row in listed]
         self._note_access(kind, project, _owners(found))
         if query.backwards:
             found.reverse()
@@ -175,7 +123,7 @@ class Rows:
 
         :raises NotFound: it does not exist, or *project* cannot see it.
         """
-        found = _row(kind, self._get(kind, id, project, lock, viewer))
+        found = read_row(kind, self._get(kind, id, project, lock, viewer))
         self._note_access(kind, project, _owners([found]))
         return self._with_subnets(kind, [found])[0]
 
@@ -220,7 +168,7 @@ class Rows:
             some: list[Row] = []
             for part in _parts(ids):
                 chosen = self._connection.execute(rows.where(table.c.id.in_(part)))
-                some += [_row(kind, row) for row in chosen]
+                some += [read_row(kind, row) for row in chosen]
             found += self._with_subnets(kind, some)
         return tuple(found)
 
@@ -394,19 +342,6 @@ def _body(resource: Resource) -> dict[str, Any]:
     if isinstance(body.get("subnets"), list):
         del body["subnets"]
     return body
-
-
-def _row(kind: Kind, row: Any, extras: dict[str, Json] | None = None) -> Row:
-    """Read a row; *extras* keeps what equal texts of rows of one list are read as."""
-    body, text = orjson.loads(row.body), row.extra
-    if getattr(row, SHARED_WITH, False):
-        body[SHARED] = True
-    if extras is not None and text in extras:
-        return Row(kind=kind, body=body, extra=extras[text])
-    extra = json.loads(text) if LONG_NUMBER.search(text) else orjson.loads(text)
-    if extras is not None:
-        extras[text] = extra
-    return Row(kind=kind, body=body, extra=extra)
 
 
 def _owners(rows: Iterable[Row]) -> Owners:

@@ -20,7 +20,8 @@ from netfw.model.values.device_owner import (
     DeviceOwner,
 )
 from netfw.server.db.journal.topics import source
-from netfw.server.db.resources.rows import AT_ONCE, Row, Rows
+from netfw.server.db.resources.row import Row
+from netfw.server.db.resources.rows import AT_ONCE, Rows
 from netfw.server.db.schema.port_tables import PORT_GROUPS, PORT_HOSTS, PORT_PREPARED_HOSTS
 from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import SUBSCRIPTIONS
