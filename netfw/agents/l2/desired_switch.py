@@ -20,6 +20,7 @@ from netfw.agents.l2.distributed_routers import (
 )
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.host_macs import HostMacs
+from netfw.agents.l2.logged_ports import logged_ports
 from netfw.agents.l2.mixed_networks import MixedNetworks
 from netfw.agents.l2.port_wiring import (
     WiringDecision,
@@ -241,19 +242,11 @@ class DesiredSwitch:
             case Segment() | Subnet():
                 networks.add(resource.network_id)
             case PacketLog():
-                ports.update(self._logged_ports(resource))
+                here = self._decisions.keys()
+                ports.update(logged_ports(resource, self._users, here, self.port))
             case SecurityGroupRule() if self._index.is_logging():
                 group = Ref(Kind.SECURITY_GROUP, resource.security_group_id)
                 ports.update(self._users.get(group, ()))
-
-    def _logged_ports(self, log: PacketLog) -> Set[PortId]:
-        """Return the ports here that *log* may be for, enabled or not."""
-        if log.target_id is not None:
-            return self._decisions.keys() & {log.target_id}
-        if log.resource_id is not None:
-            return self._users.get(Ref(Kind.SECURITY_GROUP, log.resource_id), frozenset())
-        ports = ((id, self.port(id)) for id in self._decisions)
-        return {id for id, port in ports if port and port.project_id == log.project_id}
 
     def _update_peers(self, change: ResourceChange) -> set[NetworkId]:
         """Update other hosts and routers; return the networks that this may concern."""

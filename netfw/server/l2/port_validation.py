@@ -18,12 +18,14 @@ from netfw.errors.ports import (
     PortBound,
     PortSecurityAndIPRequiredForSecurityGroups,
     PortSecurityPortHasSecurityGroup,
+    ServicePortInUse,
     UnsupportedPortDeviceOwner,
 )
 from netfw.errors.security_groups import SecurityGroupNotFound
+from netfw.errors.trunk import PortInUseAsSubPort, PortInUseAsTrunkParent
 from netfw.model.binding import VifType
 from netfw.model.port import AddressPair, Port
-from netfw.model.resource import Kind
+from netfw.model.resource import Kind, Ref
 from netfw.model.values.address import Mac
 from netfw.model.values.device_owner import DeviceOwner, is_l3_reserved
 from netfw.model.values.dhcp_option import DhcpOption
@@ -272,3 +274,35 @@ def _named(body: Body) -> frozenset[SecurityGroupId] | None:
         return frozenset(SecurityGroupId(UUID(str(each))) for each in named)
     except ValueError as exc:
         raise InvalidInput({"security_groups": str(exc)}) from exc
+
+
+def refuse_served_port(unit: UnitOfWork, port: Port) -> None:
+    """Refuse to delete a port that is managed by a router or a floating IP.
+
+    :raises Conflict: it is one, and its router or floating IP exists.
+    """
+    what = MANAGED_BY.get(port.device_owner)
+    if what is None or not port.fixed_ips:
+        return
+    try:
+        target = Ref(Kind(what), UUID(port.device_id))
+    except ValueError:
+        return
+    if unit.tx.resources.present([target]):
+        raise ServicePortInUse(
+            f"port {port.id} cannot be deleted by itself: it is {port.device_owner} of {target}; "
+            f"{removal_advice([port.device_owner])}"
+        )
+
+
+def refuse_port_in_trunk(port: Port) -> None:
+    """Refuse to delete a port of a trunk.
+
+    :raises Conflict: it is the parent or a sub-port of one.
+    """
+    if port.trunk is None:
+        return
+    id = port.trunk.trunk_id
+    if port.trunk.parent_id is None:
+        raise PortInUseAsTrunkParent(f"port {port.id} is the parent of trunk {id}; delete it first")
+    raise PortInUseAsSubPort(f"port {port.id} is a sub-port of trunk {id}; remove it there first")

@@ -11,11 +11,9 @@ from attrs import evolve
 from netfw.drivers.server.query import Body, RequestContext
 from netfw.drivers.values.subscription import Service
 from netfw.errors import InvalidInput
-from netfw.errors.ports import ServicePortInUse
-from netfw.errors.trunk import PortInUseAsSubPort, PortInUseAsTrunkParent
 from netfw.model.binding import Binding, VifType
 from netfw.model.port import FixedIp, IpAllocation, Port
-from netfw.model.resource import Kind, Ref, ref
+from netfw.model.resource import Kind, ref
 from netfw.model.values.address import Mac
 from netfw.model.values.common_fields import Status
 from netfw.model.values.device_owner import is_trusted
@@ -41,14 +39,14 @@ from netfw.server.l2.port_addresses import (
 from netfw.server.l2.port_macs import macs
 from netfw.server.l2.port_status import add_port_status_reasons
 from netfw.server.l2.port_validation import (
-    MANAGED_BY,
     Groups,
     address_pairs,
     check_mac_change,
     check_owner,
     check_security,
     dhcp_options,
-    removal_advice,
+    refuse_port_in_trunk,
+    refuse_served_port,
     with_new_mac,
 )
 from netfw.server.l2.trunk_status import add_trunk_details
@@ -260,8 +258,8 @@ class PortHandler(StoredResourceHandler[Port]):
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         before = self.get_for_update(unit, id, revision)
-        _refuse_served(unit, before)
-        _refuse_in_trunk(before)
+        refuse_served_port(unit, before)
+        refuse_port_in_trunk(before)
         self.discard(unit, before)
 
     def discard(self, unit: UnitOfWork, before: Port) -> None:
@@ -368,35 +366,3 @@ def _addresses(
         owner = AddressOwner(mac=mac, owner=_text(body, "device_owner"))
         wanted.append(requests(subnets, owner, requested_ips(body)))
     return AddressAllocator(unit.context.ipam, unit.tx.addresses).allocate(wanted)
-
-
-def _refuse_served(unit: UnitOfWork, port: Port) -> None:
-    """Refuse to delete a port that is managed by a router or a floating IP.
-
-    :raises Conflict: it is one, and its router or floating IP exists.
-    """
-    what = MANAGED_BY.get(port.device_owner)
-    if what is None or not port.fixed_ips:
-        return
-    try:
-        target = Ref(Kind(what), UUID(port.device_id))
-    except ValueError:
-        return
-    if unit.tx.resources.present([target]):
-        raise ServicePortInUse(
-            f"port {port.id} cannot be deleted by itself: it is {port.device_owner} of {target}; "
-            f"{removal_advice([port.device_owner])}"
-        )
-
-
-def _refuse_in_trunk(port: Port) -> None:
-    """Refuse to delete a port of a trunk.
-
-    :raises Conflict: it is the parent or a sub-port of one.
-    """
-    if port.trunk is None:
-        return
-    id = port.trunk.trunk_id
-    if port.trunk.parent_id is None:
-        raise PortInUseAsTrunkParent(f"port {port.id} is the parent of trunk {id}; delete it first")
-    raise PortInUseAsSubPort(f"port {port.id} is a sub-port of trunk {id}; remove it there first")

@@ -43,7 +43,7 @@ from netfw_drivers.ovs.switch.plan.bridges import speaks_openflow14
 from netfw_drivers.ovs.switch.plan.flow_groups import BASE, SWITCH
 from netfw_drivers.ovs.switch.plan.observed import Observed
 from netfw_drivers.ovs.switch.plan.plan import OURS, SwitchUpdate, outline
-from netfw_drivers.ovs.switch.plan.ports import recorded_keys, recover_entries, recover_state
+from netfw_drivers.ovs.switch.plan.recovery import recorded_keys, recover_entries, recover_state
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.stages import SwitchPlan, plan_switch
 from netfw_drivers.ovs.switch.plan.state import Members, SwitchState

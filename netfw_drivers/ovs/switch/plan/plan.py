@@ -38,7 +38,8 @@ from netfw_drivers.ovs.switch.plan.flow_groups import (
 from netfw_drivers.ovs.switch.plan.flow_requests import BridgeFlowPlan, FlowRequest
 from netfw_drivers.ovs.switch.plan.observed import EXTENSION_MARK, Observed
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
-from netfw_drivers.ovs.switch.plan.ports import Ports, recorded_keys
+from netfw_drivers.ovs.switch.plan.ports import Ports
+from netfw_drivers.ovs.switch.plan.recovery import recorded_keys
 from netfw_drivers.ovs.switch.plan.routing_records import is_record, record_changes, records_of
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.state import (

@@ -213,8 +213,8 @@ class Unknown:
         ((of.controller(userdata=bytes(65_536)),), "more than 65535 octets"),
         ((of.controller(userdata=bytes(65_480)),), "more than 65535 octets"),
         ((of.output(7),) * 5000, "more than 65535 octets"),
-        ((Unknown(),), "OpenFlow does not"),
-        ((of.SendToController(userdata="text"),), "OpenFlow does not"),
+        ((Unknown(),), "OpenFlow cannot express"),
+        ((of.SendToController(userdata="text"),), "OpenFlow cannot express"),
     ],
     ids=["a long property", "a long message", "many actions", "an unknown action", "no octets"],
 )

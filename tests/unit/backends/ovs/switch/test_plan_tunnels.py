@@ -21,7 +21,7 @@ from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.tunnel_tables import UNICAST
 from netfw_drivers.ovs.switch.plan.flow_groups import owner_of
 from netfw_drivers.ovs.switch.plan.plan import PlanOutline
-from netfw_drivers.ovs.switch.plan.ports import recover_entries
+from netfw_drivers.ovs.switch.plan.recovery import recover_entries
 from tests.unit.backends.ovs.switch.plan_environment import PlanEnvironment
 from tests.unit.backends.ovs.switch.samples import (
     network,

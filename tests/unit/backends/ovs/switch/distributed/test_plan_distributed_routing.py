@@ -13,7 +13,7 @@ from netfw.model.router import MAX_ROUTER_INTERFACES
 from netfw.model.values.address import Mac
 from netfw.plan import Update
 from netfw_drivers.ovs.switch.plan.plan import outline
-from netfw_drivers.ovs.switch.plan.ports import recover_state
+from netfw_drivers.ovs.switch.plan.recovery import recover_state
 from tests.unit.backends.ovs.switch.distributed.samples import (
     OTHER,
     H,
