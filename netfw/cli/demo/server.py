@@ -22,6 +22,7 @@ from netfw.cli.demo.agents import (
     join_provider_network,
     reached,
 )
+from netfw.cli.demo.limits import demo_limits
 from netfw.cli.demo.report import DemoReport
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host
@@ -53,7 +54,7 @@ class ServedHost(AgentHost):
             "agent": {"state_source": "server"},
             "socket": {"connect": f"unix:{messages}"},
         }
-        agent = {**source["agent"], "firewall_driver": "openflow"}
+        agent = {**source["agent"], "firewall_driver": "openflow", "extensions": "qos"}
         switch = {"bridge_mappings": BRIDGE_MAPPINGS}
         super().__init__(host, directory / "l2", {**source, "agent": agent, "openvswitch": switch})
         proxy_socket = directory / "metadata.sock"
@@ -190,6 +191,7 @@ def demo_server(report: DemoReport, cloud: Cloud) -> None:
     """Go from an empty database to a ping by the API alone; then kill the server."""
     _start(report, cloud)
     _make(report, cloud)
+    _limit(report, cloud)
     _kill(report, cloud)
     _look_around(report, cloud)
     _remove(report, cloud)
@@ -235,6 +237,11 @@ def _make(report: DemoReport, cloud: Cloud) -> None:
     target = ports[1].fixed_ips[0]["ip_address"]
     ok = reached(cloud.hosts[0].host.instances["red1"], target)
     report.check("red1 on host1 pings red2 on host2, through security groups", ok)
+
+
+def _limit(report: DemoReport, cloud: Cloud) -> None:
+    red1, red2 = (each.host.instances[f"red{number}"] for number, each in enumerate(cloud.hosts, 1))
+    demo_limits(report, cloud.network, red1, red2)
 
 
 def _kill(report: DemoReport, cloud: Cloud) -> None:
