@@ -11,12 +11,16 @@ from netfw.drivers.values.keys import PortKey
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.drivers.values.switch_values import Admission
+from netfw.model.binding import VifType
 from netfw.model.port import Port
 from netfw.model.resource import ref
 from netfw.model.values.common_fields import Status
 from netfw.model.values.device_owner import is_distributed
 from netfw.model.values.ids import PortId
 from netfw.plan import Outcome
+
+NOT_ON_SWITCHES = frozenset({VifType.HW_VEB.value, VifType.HOSTDEV_PHYSICAL.value})
+"""How ports are plugged that are functions of network cards."""
 
 
 @frozen
@@ -82,6 +86,8 @@ class L2StatusReporter:
         port = desired.reported_port(id)
         if port is None:
             return self._readiness(id, desired)
+        if port.binding.vif_type in NOT_ON_SWITCHES and desired.device(id) is None:
+            return None  # the agent of the network card reports it
         result = self._result(id, desired)
         is_absent = desired.device(id) is None and id not in self._sent
         if result is None or (is_absent and is_distributed(port.device_owner)):

@@ -40,6 +40,8 @@ class Bound:
     segment: SegmentId
     vif_type: str
     vif_details: VifDetails = field(factory=VifDetails)
+    wired: bool = False
+    """No agent of the host reports on the port: it counts as wired as soon as it is bound."""
 
 
 @frozen(kw_only=True)

@@ -26,6 +26,7 @@ from netfw.model.segment import Provider, Segment
 from netfw.model.values.ids import SegmentId
 from netfw.model.values.json_document import JsonDocument
 from netfw.model.wire.ports import BINDING
+from netfw.server.binding.inactive_bindings import WIRED
 
 MAX_LEVELS = 10
 FAILURE = "binding_failure"
@@ -48,10 +49,13 @@ class Level:
 
     driver: str
     segment: SegmentId
+    wired: bool = False
+    """No agent reports on the port: it counts as wired."""
 
     def body(self) -> dict[str, Any]:
         """Return the level as it is stored with the port."""
-        return {"driver": self.driver, "segment_id": str(self.segment)}
+        stored = {"driver": self.driver, "segment_id": str(self.segment)}
+        return {**stored, WIRED: True} if self.wired else stored
 
 
 @frozen(kw_only=True)
@@ -102,7 +106,8 @@ def _bind(
         if isinstance(answer, Refused):
             reasons.append(_reason(name, request.level, answer.reason))
             continue
-        levels = (*above, Level(driver=name, segment=answer.segment))
+        wired = isinstance(answer, Bound) and answer.wired
+        levels = (*above, Level(driver=name, segment=answer.segment, wired=wired))
         if isinstance(answer, Bound):
             return Result(vif_type=answer.vif_type, vif_details=answer.vif_details, levels=levels)
         if request.level + 1 >= MAX_LEVELS:

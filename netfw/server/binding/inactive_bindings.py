@@ -16,6 +16,8 @@ from netfw.model.wire.ports import BINDING
 
 LEVELS: Final = "binding:levels"
 """Key beside a bound port: the driver and segment of each level. It is not shown."""
+WIRED: Final = "wired"
+"""Key in the last level of a port that no agent reports on: it counts as wired."""
 INACTIVE: Final = "binding:inactive"
 """Key beside a port with inactive bindings, each with its levels. It is not shown."""
 MAX_INACTIVE: Final = 16
@@ -59,6 +61,12 @@ def render_inactive(bindings: Iterable[StoredBinding]) -> dict[str, Any]:
     return {
         INACTIVE: [{**BINDING.render(each.binding), LEVELS: list(each.levels)} for each in ordered]
     }
+
+
+def is_wired_without_agent(extra: Mapping[str, Any]) -> bool:
+    """Return whether no agent reports on a port: it counts as wired."""
+    levels = extra.get(LEVELS) or ()
+    return bool(levels) and bool(levels[-1].get(WIRED))
 
 
 def dynamic_segments(extra: Mapping[str, Any]) -> frozenset[str]:

@@ -13,17 +13,19 @@ from uuid import UUID
 
 from attrs import define, evolve, field, frozen
 
+from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import Report, ReportResult, StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.model.binding import VifType
 from netfw.model.port import Port
-from netfw.model.resource import Kind, Ref
+from netfw.model.resource import Kind, Ref, ref
 from netfw.model.values.common_fields import Status
 from netfw.model.values.device_owner import is_distributed, is_trusted
 from netfw.model.values.ids import PortId
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.agents.status_reasons import render_reason
+from netfw.server.binding.inactive_bindings import is_wired_without_agent
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -101,8 +103,24 @@ class PortStatuses:
         rows = unit.tx.statuses.get_for_update(Kind.PORT, ports)
         return self._set_statuses(unit, rows, unit.tx.statuses.of(row.ref for row in rows.values()))
 
+    def watch(self, unit: UnitOfWork, change: Change) -> None:
+        """Have a port that no agent reports on wired as soon as it is bound: a pre-commit hook."""
+        port = change.after
+        if not isinstance(port, Port) or port.status is Status.ACTIVE:
+            return
+        if is_wired_without_agent(unit.extra_of(port)):
+            wired = StatusReport(
+                ref=ref(port),
+                revision=port.revision,
+                host=port.binding.host,
+                service=Service.L2,
+                status=Status.ACTIVE,
+            )
+            unit.tx.statuses.record([wired], unit.tx.statuses.of([wired.ref]))
+            self.reconsider(unit, [port.id])
+
     def _set_statuses(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> int:
-        wanted = {id: _wired_status(row.body, known.get(row.ref, ())) for id, row in rows.items()}
+        wanted = {id: _wired_status(row, known.get(row.ref, ())) for id, row in rows.items()}
         new = {id for id, status in wanted.items() if _becomes_active(rows[id].body, status)}
         for id in new & self._not_ready(unit, {id: rows[id] for id in new}, known):
             wanted[id] = Status(rows[id].body["status"])
@@ -188,7 +206,8 @@ def _valid_reports(
 
 def _is_responsible(report: StatusReport, row: Row, served: frozenset[Assignment]) -> bool:
     if report.service is Service.L2:
-        return _is_distributed(row.body) or report.host in _hosts(row.body)
+        is_on_host = _is_distributed(row.body) or report.host in _hosts(row.body)
+        return is_on_host and not is_wired_without_agent(row.extra)
     return Assignment(report.service, report.host, _network(row.body)) in served
 
 
@@ -208,11 +227,14 @@ def _merge(known: Known, new: Sequence[StatusReport]) -> Known:
     return {ref: tuple(some.values()) for ref, some in newest.items()}
 
 
-def _wired_status(body: Mapping[str, Any], reports: Sequence[StatusReport]) -> Status:
+def _wired_status(row: Row, reports: Sequence[StatusReport]) -> Status:
     """Return the status of a port according to the switches of its hosts."""
+    body = row.body
     distributed = _is_distributed(body)
     if not body["admin_state_up"] or not (distributed or _is_bound(body)):
         return Status.DOWN
+    if is_wired_without_agent(row.extra):
+        return Status.ACTIVE
     deciding = _deciding_hosts(body)
     reported = {
         report.status

@@ -148,6 +148,7 @@ def _build_outbox(
         statuses.gates.append(recorder.gate)
         statuses.listeners.append(recorder.status_changed)
         statuses.ready_listeners.append(recorder.host_ready)
+    context.precommit_hooks.append(statuses.watch)  # after the recorder, whose gate it passes
     return workers
 
 

@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 import pytest
+from attrs import evolve
 
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.server.mechanism import BindingRequest, MechanismDriver
+from netfw.model.binding import VnicType
+from netfw.model.values.json_document import JsonDocument
 from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw.testing.conformance.server.mechanism import (
     MechanismDriverConformance,
@@ -40,6 +43,17 @@ class TestOpenvswitch(ByName):
 
     def bindable(self) -> BindingRequest | None:
         return samples.request(samples.PORT, samples.AGENT, segments=samples.SEGMENTS)
+
+
+class TestSriov(ByName):
+    NAME = "sriovnicswitch"
+
+    def bindable(self) -> BindingRequest | None:
+        direct = evolve(samples.PORT.binding, vnic_type=VnicType.DIRECT)
+        mapped = JsonDocument({"device_mappings": {"physnet1": ["eth1"]}})
+        agent = evolve(samples.AGENT, agent_type="NIC Switch agent", configurations=mapped)
+        port = evolve(samples.PORT, binding=direct)
+        return samples.request(port, agent, segments=samples.SEGMENTS)
 
 
 class TestLogger(ByName):
