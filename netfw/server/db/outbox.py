@@ -121,8 +121,8 @@ class OutboxRows:
         return tuple(map(_entry, self._connection.execute(ordered)))
 
     def undelivered(self, drivers: Collection[str], ids: Collection[UUID]) -> frozenset[UUID]:
-        """Return those of *ids* with an undelivered entry of one of *drivers*."""
-        found: set[UUID] = set()
+        """Return those of *ids* with an undelivered or collected entry of one of *drivers*."""
+        found = {ref.id for driver, ref in self._noted if driver in drivers}.intersection(ids)
         wanted = sorted(map(str, ids))
         for at in range(0, len(wanted), AT_ONCE):
             rows = select(OUTBOX.c.resource_id).where(
