@@ -22,6 +22,13 @@ L2 = (
         "installed; its own options are in the group of that name, and what is not set there is as "
         "in the group of the switch driver, if it has such an option.  Empty: nothing is filtered.",
     ),
+    cfg.StrOpt(
+        "hybrid_firewall_driver",
+        default="",
+        help="The driver that goes on filtering ports which are still plugged through a Linux "
+        "bridge of their own (qvo...), while the host moves to a firewall_driver in the switch.  "
+        "A port moves when it is plugged anew.  Empty: firewall_driver filters all ports.",
+    ),
     cfg.ListOpt(
         "retired_firewall_drivers",
         default=[],

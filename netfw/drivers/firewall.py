@@ -15,6 +15,9 @@ from netfw.model.security_group import SecurityGroupRule
 from netfw.model.values.address import IpNetwork, Mac, no_scope
 from netfw.model.values.ids import NetworkId, SecurityGroupId
 
+HYBRID_DEVICE_PREFIX = "qvo"
+"""How devices of the switch are called that lead to a Linux bridge of the port's own."""
+
 
 @frozen(kw_only=True)
 class FilteredPort:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
+from netfw.drivers.firewall import HYBRID_DEVICE_PREFIX
 from netfw.errors import InvalidInput
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import (
@@ -29,7 +30,7 @@ from netfw.linux.ip.sysctl_names import device_parameter
 from netfw.linux.ip.values import Link
 from netfw.model.values.ids import PortId
 
-_SWITCH_END, _BRIDGE_END, _BRIDGE, _TAP = "qvo", "qvb", "qbr", "tap"
+_SWITCH_END, _BRIDGE_END, _BRIDGE, _TAP = HYBRID_DEVICE_PREFIX, "qvb", "qbr", "tap"
 _NAME_LENGTH = 14
 
 

@@ -78,14 +78,18 @@ class SriovMechanismDriver(MechanismDriver):
             return Refused(f"a function of a {SWITCHDEV} card is a port of the host's switch")
         if vnic is VnicType.DIRECT_PHYSICAL or not self._agent_required:
             return _bind(request, profile, None)
-        agent = _agent(request)
-        if isinstance(agent, Refused):
-            return agent
-        try:
-            mapped = _physical_networks(agent)
-        except ValueError as exc:
-            return Refused(f"the report of the {AGENT_TYPE} on {request.host} is wrong: {exc}")
-        return _bind(request, profile, mapped)
+        return _bind_by_agent(request, profile)
+
+
+def _bind_by_agent(request: BindingRequest, profile: PciProfile) -> Binding:
+    agent = _agent(request)
+    if isinstance(agent, Refused):
+        return agent
+    try:
+        mapped = _physical_networks(agent)
+    except ValueError as exc:
+        return Refused(f"the report of the {AGENT_TYPE} on {request.host} is wrong: {exc}")
+    return _bind(request, profile, mapped)
 
 
 def _agent(request: BindingRequest) -> Agent | Refused:

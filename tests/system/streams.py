@@ -131,17 +131,23 @@ class Connection:
 
     def carries(self, timeout: float = 10.0) -> bool:
         """Whether a word gets through, and its answer back, in time."""
+        return self._passes(self._near, self._far, timeout) and self.answers(timeout)
+
+    def answers(self, timeout: float = 10.0) -> bool:
+        """Whether a word of the far end gets through in time; the near end says nothing before."""
+        return self._passes(self._far, self._near, timeout)
+
+    def _passes(self, mouth: socket.socket, ear: socket.socket, timeout: float) -> bool:
         self._said += 1
         word = self._said.to_bytes(4)
-        for mouth, ear in ((self._near, self._far), (self._far, self._near)):
-            mouth.sendall(word)
-            ear.settimeout(timeout)
-            try:
-                heard = b""
-                while not heard.endswith(word):
-                    heard += ear.recv(64)
-            except TimeoutError:
-                return False
+        mouth.sendall(word)
+        ear.settimeout(timeout)
+        try:
+            heard = b""
+            while not heard.endswith(word):
+                heard += ear.recv(64)
+        except TimeoutError:
+            return False
         return True
 
     def close(self) -> None:

@@ -25,7 +25,16 @@ from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
 from netfw.agents.l2.firewall_migration import RetiredFirewalls
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.host_mac_request import HostMacRequest
-from netfw.agents.l2.operator_warnings import collect_warnings, logging_warnings
+from netfw.agents.l2.hybrid_ports import (
+    select_for_bridges,
+    select_for_switch,
+    validate_hybrid_firewall,
+)
+from netfw.agents.l2.operator_warnings import (
+    collect_warnings,
+    hybrid_plug_warnings,
+    logging_warnings,
+)
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.agents.l2.state_report import (
     L2AgentConfig,
@@ -35,8 +44,9 @@ from netfw.agents.l2.state_report import (
     validate_tunnels,
 )
 from netfw.agents.l2.status_reports import L2StatusReporter
-from netfw.drivers.base import Capability
+from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
@@ -54,9 +64,11 @@ from netfw.plan import Outcome, Update
 class L2Agent(HostAgent[L2Key]):
     """The work of an L2 agent, for :class:`~netfw.agents.common.loop.Loop`.
 
-    The caller closes the drivers.  Drivers in *retired* filtered this host before: their filters
-    are removed once the ports are wired.  With *is_local* the agent checks that tunnels start at an
-    address of this host.  Distributed routing needs *source*, which has a MAC address for the host.
+    The caller closes the drivers.  *hybrid_firewall* filters the ports that still have a hybrid
+    plug, where *firewall* is one in the switch.  Drivers in *retired* filtered this host before:
+    their filters are removed once the ports are wired.  With *is_local* the agent checks that
+    tunnels start at an address of this host.  Distributed routing needs *source*, which has a MAC
+    address for the host.
 
     :raises ConfigError: the settings contradict each other or what the switch can do.
     """
@@ -67,14 +79,14 @@ class L2Agent(HostAgent[L2Key]):
         switch: SwitchDriver,
         *,
         firewall: FirewallDriver | None = None,
+        hybrid_firewall: FirewallDriver | None = None,
         retired: Sequence[FirewallDriver] = (),
         extensions: Sequence[L2Extension] = (),
         is_local: Callable[[IpAddress], bool] | None = None,
         source: StateSource | None = None,
     ) -> None:
-        validate_config(
-            settings, switch.describe(), None if firewall is None else firewall.describe()
-        )
+        validate_config(settings, switch.describe(), _info(firewall))
+        validate_hybrid_firewall(_info(firewall), _info(hybrid_firewall))
         self.binary = settings.binary
         self._settings = settings
         self.resources: L2ResourceIndex = L2ResourceIndex(settings.host)
@@ -82,7 +94,8 @@ class L2Agent(HostAgent[L2Key]):
         self._extensions = PortExtensions(extensions)
         self._is_local = is_local
         self._statuses = L2StatusReporter()
-        self._convergence = ConvergencePass(switch, firewall)
+        self._hybrid_firewall = hybrid_firewall
+        self._convergence = ConvergencePass(switch, firewall, hybrid_firewall)
         self._retired = RetiredFirewalls(retired)
         self._desired: DesiredState | None = None
         self._sink: Sink = lambda event: None
@@ -98,8 +111,9 @@ class L2Agent(HostAgent[L2Key]):
     def watch(self, sink: Sink) -> None:
         self._sink = sink
         self._switch.watch(sink)
-        if self._firewall is not None:
-            self._firewall.watch(sink)
+        for firewall in (self._firewall, self._hybrid_firewall):
+            if firewall is not None:
+                firewall.watch(sink)
         self._extensions.watch(sink)
 
     def acquire_locks(self) -> None:
@@ -134,6 +148,7 @@ class L2Agent(HostAgent[L2Key]):
             filtered=self._firewall_can(FirewallCapability.FILTERING, FirewallCapability.IN_SWITCH),
             filters_devices=self._firewall_can(FirewallCapability.FILTERING)
             and not self._firewall_can(FirewallCapability.IN_SWITCH),
+            filters_hybrid_plugs=self._hybrid_firewall is not None,
             sub_ports=SwitchCapability.SUB_PORTS in self._switch.describe().capabilities,
         )
         validate_tunnels(self._settings, view)
@@ -215,6 +230,10 @@ class L2Agent(HostAgent[L2Key]):
             filters = desired.firewall.values
             supported = restrict_to_capabilities(filters, filters, self._firewall.describe())
             update: Update[Any, Any] = Update(put=supported.values, complete=True)
+            if self._hybrid_firewall is not None:
+                bridges = select_for_bridges(update)
+                yield DriverUpdate("hybrid firewall", self._hybrid_firewall, bridges)
+                update = select_for_switch(update)
             yield DriverUpdate("firewall", self._firewall, update, supported.refused)
         for name, driver in self._retired.remaining.items():
             yield DriverUpdate(f"retired firewall {name}", driver, Update(complete=True))
@@ -241,7 +260,7 @@ class L2Agent(HostAgent[L2Key]):
             self._settings,
             self._ready().switch.view,
             extensions=self._extensions.owners,
-            firewall=None if self._firewall is None else self._firewall.describe(),
+            firewall=_info(self._firewall),
             counts=self.counts(),
             routing_mac=self._ready().switch.host_mac,
             start=start,
@@ -260,10 +279,11 @@ class L2Agent(HostAgent[L2Key]):
     def warnings(self) -> Mapping[str, str]:
         if self._desired is None:
             return {}
-        firewall = None if self._firewall is None else self._firewall.describe()
+        firewall = _info(self._firewall)
         desired, extensions = self._desired.switch, self._extensions.owners
         return (
             collect_warnings(desired, firewall)
+            | hybrid_plug_warnings(desired, _info(self._hybrid_firewall))
             | logging_warnings(desired, self.resources, extensions)
             | self._retired.warnings()
         )
@@ -302,6 +322,12 @@ class L2Agent(HostAgent[L2Key]):
         self._wired |= wired
         self._wired -= gone
         return counts
+
+
+def _info(
+    firewall: FirewallDriver | None,
+) -> DriverInfo[HostCapability | FirewallCapability] | None:
+    return None if firewall is None else firewall.describe()
 
 
 def _ports(outcome: Outcome[L2Key]) -> Outcome[PortKey]:

@@ -23,6 +23,11 @@ from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
+from netfw.agents.l2.hybrid_ports import (
+    FirewallUpdate,
+    select_for_bridges,
+    select_for_switch,
+)
 from netfw.drivers.firewall import (
     FilteredPort,
     FirewallCapability,
@@ -46,8 +51,14 @@ Values = Mapping[SwitchKey, SwitchValue]
 class ConvergencePass:
     """Runs passes over the drivers; tracks the ports whose filters are in force."""
 
-    def __init__(self, switch: SwitchDriver, firewall: FirewallDriver | None) -> None:
+    def __init__(
+        self,
+        switch: SwitchDriver,
+        firewall: FirewallDriver | None,
+        hybrid_firewall: FirewallDriver | None = None,
+    ) -> None:
         self._switch, self._firewall = switch, firewall
+        self._hybrid_firewall = hybrid_firewall
         self._filtered: dict[PortKey, FirewallValue] = {}
 
     def run(
@@ -60,7 +71,7 @@ class ConvergencePass:
         :raises NetfwError: nothing could be done, for a reason that concerns no single key.
         """
         if task.reread:
-            for driver in (self._switch, self._firewall):
+            for driver in (self._switch, self._firewall, self._hybrid_firewall):
                 if driver is not None:
                     refresh(driver)
         keys = (
@@ -182,14 +193,24 @@ class ConvergencePass:
         update: Update[FirewallKey, FirewallValue]
         update = Update(put=put, drop=firewall_keys - put.keys(), complete=complete)
         stuck = {key for key in (*first.failed, *first.waiting) if isinstance(key, PortKey)}
-        outcome = converge_isolated(self._firewall, update.without(stuck))
+        outcome = self._converge_firewalls(self._firewall, update.without(stuck))
         for key in firewall_keys:
             if isinstance(key, PortKey):
                 self._filtered.pop(key, None)
                 if key in outcome.done and key in put:
                     self._filtered[key] = put[key]
         refused = cast(Outcome[L2Key], Outcome(failed=supported.refused))
-        return merge_outcomes([cast(Outcome[L2Key], outcome), refused])
+        return merge_outcomes([outcome, refused])
+
+    def _converge_firewalls(
+        self, firewall: FirewallDriver, update: FirewallUpdate
+    ) -> Outcome[L2Key]:
+        """Converge the firewall, and first that of ports which still have a hybrid plug."""
+        if self._hybrid_firewall is None:
+            return cast(Outcome[L2Key], converge_isolated(firewall, update))
+        bridges = converge_isolated(self._hybrid_firewall, select_for_bridges(update))
+        switch = converge_isolated(firewall, select_for_switch(update))
+        return merge_outcomes([cast(Outcome[L2Key], each) for each in (bridges, switch)])
 
 
 def _guard(wiring: Wiring, value: FirewallValue | None) -> frozenset[AllowedSource] | None:

@@ -26,6 +26,7 @@ from netfw.agents.l2.port_wiring import (
     WiringDecision,
     as_sub_port,
     decide_wiring,
+    filtered_outside,
     is_plugged,
     is_unfiltered,
     make_subport,
@@ -321,7 +322,7 @@ class DesiredSwitch:
             return None
         made = self._decide_wiring(port)
         if subport is None:
-            return made
+            return filtered_outside(made) if self.view.filters_outside(device) else made
         is_expected = id not in self._devices
         return as_sub_port(made, subport, is_expected, self._index.is_prepared(port))
 

@@ -7,7 +7,8 @@ from uuid import uuid5
 
 from attrs import frozen
 
-from netfw.drivers.values.switch_values import Endpoint, SwitchFacts
+from netfw.agents.l2.hybrid_ports import has_hybrid_plug
+from netfw.drivers.values.switch_values import Endpoint, SwitchDevice, SwitchFacts
 from netfw.model.network import Network
 from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Segment
 from netfw.model.values.ids import SegmentId
@@ -32,8 +33,14 @@ class L2HostContext:
     """The firewall in the switch decides what passes to and from ports."""
     filters_devices: bool = False
     """The firewall filters at the devices of ports, outside the switch."""
+    filters_hybrid_plugs: bool = False
+    """A second firewall filters ports with a hybrid plug, outside the switch."""
     sub_ports: bool = False
     """The switch has sub-ports of trunks."""
+
+    def filters_outside(self, device: SwitchDevice) -> bool:
+        """Return whether a second firewall filters the port of *device*, outside the switch."""
+        return self.filters_hybrid_plugs and has_hybrid_plug(device.name)
 
     def own(self, type: NetworkType) -> Endpoint | None:
         """Return this host's tunnel endpoint of a type."""

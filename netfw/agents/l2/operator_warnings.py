@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from heapq import nsmallest
 
 from netfw.agents.l2.desired_switch import DesiredSwitch
+from netfw.agents.l2.hybrid_ports import has_hybrid_plug
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import FirewallCapability
@@ -48,6 +49,20 @@ def collect_warnings(
             f"{_named(names, len(desired.unbound))}"
         )
     return warnings
+
+
+def hybrid_plug_warnings(
+    desired: DesiredSwitch, firewall: DriverInfo[Capability] | None
+) -> dict[str, str]:
+    """Return a warning of ports that have yet to be plugged anew to move from *firewall*."""
+    if firewall is None:
+        return {}
+    names = [each.name for each in desired.devices.values() if has_hybrid_plug(each.name)]
+    if not names:
+        text = "no port has a hybrid plug any more: make it one of retired_firewall_drivers"
+    else:
+        text = f"filters ports that have to be plugged anew to move: {_named(names, len(names))}"
+    return {f"hybrid_firewall_driver {firewall.name}": text}
 
 
 def logging_warnings(

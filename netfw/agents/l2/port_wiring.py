@@ -89,6 +89,11 @@ def _sub_port_problem(port: Port, view: L2HostContext) -> str:
     return ""
 
 
+def filtered_outside(decision: WiringDecision) -> WiringDecision:
+    """Return the decision for a port that is filtered outside the switch."""
+    return evolve(decision, wiring=evolve(decision.wiring, filtered=False))
+
+
 def is_plugged(port: Port, devices: Container[PortId]) -> bool:
     """Return whether a port has a device; that of a sub-port is made once its parent has one."""
     subport = make_subport(port)

@@ -34,6 +34,7 @@ KINDS: Kinds = {
     **SOURCE_KINDS,
     (GROUP, "switch_driver"): SwitchDriver,
     (GROUP, "firewall_driver"): FirewallDriver,
+    (GROUP, "hybrid_firewall_driver"): FirewallDriver,
     (GROUP, "retired_firewall_drivers"): FirewallDriver,
     (GROUP, "extensions"): L2Extension,
 }
@@ -70,12 +71,14 @@ class L2AgentComponents(ConfiguredComponents):
         self.firewall = self.make_optional_driver(FirewallDriver, "firewall_driver", options)
         if self.firewall is not None:
             self.host.add(self.firewall)
+        self.hybrid = self.make_optional_driver(FirewallDriver, "hybrid_firewall_driver", options)
         self.retired = self.make_drivers(FirewallDriver, "retired_firewall_drivers", options)
         self.extensions = self.make_drivers(L2Extension, "extensions", options)
         self.agent = L2Agent(
             self._settings(),
             self.switch,
             firewall=self.firewall,
+            hybrid_firewall=self.hybrid,
             retired=self.retired,
             extensions=self.extensions,
             is_local=is_local,
@@ -109,12 +112,13 @@ class L2AgentComponents(ConfiguredComponents):
 
 
 def _check_retired(conf: ConfigOpts) -> None:
-    for name in names(conf, GROUP, "firewall_driver"):
-        if name in names(conf, GROUP, "retired_firewall_drivers"):
-            raise ConfigError(
-                f"{name!r} cannot be firewall_driver and retired at once: take it out of "
-                "retired_firewall_drivers"
-            )
+    for option in ("firewall_driver", "hybrid_firewall_driver"):
+        for name in names(conf, GROUP, option):
+            if name in names(conf, GROUP, "retired_firewall_drivers"):
+                raise ConfigError(
+                    f"{name!r} cannot be {option} and retired at once: take it out of "
+                    "retired_firewall_drivers"
+                )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -65,7 +65,7 @@ def render_inactive(bindings: Iterable[StoredBinding]) -> dict[str, Any]:
 
 def is_wired_without_agent(extra: Mapping[str, Any]) -> bool:
     """Return whether no agent reports on a port: it counts as wired."""
-    levels = extra.get(LEVELS) or ()
+    levels: Levels = extra.get(LEVELS) or []
     return bool(levels) and bool(levels[-1].get(WIRED))
 
 

@@ -121,8 +121,8 @@ class OutboxRows:
         return tuple(map(_entry, self._connection.execute(ordered)))
 
     def undelivered(self, drivers: Collection[str], ids: Collection[UUID]) -> frozenset[UUID]:
-        """Return those of *ids* with an undelivered or collected entry of one of *drivers*."""
-        found = {ref.id for driver, ref in self._noted if driver in drivers}.intersection(ids)
+        """Return those of *ids* with an undelivered entry of one of *drivers*."""
+        found: set[UUID] = set()
         wanted = sorted(map(str, ids))
         for at in range(0, len(wanted), AT_ONCE):
             rows = select(OUTBOX.c.resource_id).where(
@@ -185,6 +185,11 @@ class Outbox(OutboxRows):
             self._noted[key] = lane, change
         elif former[1].before is not None or change.after is not None:
             self._noted[key] = lane, evolve(change, before=former[1].before)
+
+    def undelivered(self, drivers: Collection[str], ids: Collection[UUID]) -> frozenset[UUID]:
+        """Return those of *ids* with an undelivered or collected entry of one of *drivers*."""
+        noted = {ref.id for driver, ref in self._noted if driver in drivers}
+        return super().undelivered(drivers, ids) | noted.intersection(ids)
 
     @property
     def noted(self) -> bool:

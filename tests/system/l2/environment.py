@@ -84,7 +84,7 @@ class Site:
             Plug(
                 bridge="br-int",
                 device=port.device,
-                kind=Device.HYBRID if self.flavour.hybrid else Device.VETH,
+                kind=Device.HYBRID if port.kind == "qvo" else Device.VETH,
                 mac=port.mac,
                 addresses=(f"{port.v4}/16", f"{port.v6}/64"),
                 mtu=mtu or self.topology.mtu(port.net),
