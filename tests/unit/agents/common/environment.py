@@ -88,11 +88,12 @@ class L2AgentEnvironment:
         self.timing = timing or Intervals(report=0, audit=0, pull=0, pauses=RetryBackoff(1.0, 8.0))
         self.begin(firewall, extensions, **settings)
 
-    def begin(self, firewall=None, extensions=(), retired=(), **settings):
+    def begin(self, firewall=None, extensions=(), retired=(), hybrid=None, **settings):
         self.machine.sinks.clear()
         self.work = L2Agent(
             L2AgentConfig(host=HERE, **settings), self.switch,
-            firewall=firewall, retired=retired, extensions=extensions, source=self.source,
+            firewall=firewall, hybrid_firewall=hybrid, retired=retired, extensions=extensions,
+            source=self.source,
         )  # fmt: skip
         self.loop = Loop(
             self.source, self.work, lambda: self.timing,

@@ -9,6 +9,7 @@ from netfw.agents.common.loop import Intervals
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.switch import SwitchCapability
 from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.drivers.values.switch_values import (
     Endpoint,
@@ -251,3 +252,15 @@ def test_an_unplugged_port_is_removed_at_once_while_the_source_is_away():
     env.turn(after=60)
     for each in (ONE, TWO):
         assert env.source.status(ref(each)).status is Status.DOWN
+
+
+@pytest.mark.spec("ML2-14")
+@pytest.mark.parametrize("vif_type", ["hw_veb", "hostdev_physical"])
+def test_the_status_of_a_network_card_is_not_reported(vif_type):
+    card = evolve(TWO, binding=evolve(TWO.binding, vif_type=vif_type))
+    env = L2AgentEnvironment(NET, SEGMENT, ONE, card)
+    env.switch.plug(ONE.id, quiet=True)
+    assert env.turn().ready
+    reported = {each.ref for each in env.reports if isinstance(each, StatusReport)}
+    assert ref(ONE) in reported
+    assert ref(card) not in reported

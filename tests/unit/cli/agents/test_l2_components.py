@@ -59,3 +59,35 @@ def test_a_driver_is_not_used_and_retired_at_once(tmp_path):
     agent = "firewall_driver = openflow\nretired_firewall_drivers = openflow"
     with pytest.raises(ConfigError, match="take it out of retired_firewall_drivers"):
         L2AgentComponents(conf_of(tmp_path, agent))
+
+
+@pytest.mark.spec("FW-13")
+def test_a_driver_for_hybrid_plugs_is_made_beside_one_in_the_switch(tmp_path):
+    agent = "firewall_driver = openflow\nhybrid_firewall_driver = iptables_hybrid"
+    with L2AgentComponents(conf_of(tmp_path, agent)) as parts:
+        assert parts.hybrid is not None
+        assert parts.hybrid.describe().name == "iptables_hybrid"
+        assert parts.host.driver(FirewallDriver) is parts.firewall
+
+
+@pytest.mark.spec("FW-13")
+@pytest.mark.parametrize(
+    ("firewall", "hybrid", "more", "said"),
+    [
+        ("openflow", "iptables", "", "'iptables' does not filter at hybrid plugs"),
+        ("iptables_hybrid", "iptables_hybrid", "", "set firewall_driver = openflow"),
+        ("", "iptables_hybrid", "", "set firewall_driver = openflow"),
+        (
+            "openflow",
+            "iptables_hybrid",
+            "retired_firewall_drivers = iptables_hybrid",
+            "'iptables_hybrid' cannot be hybrid_firewall_driver and retired at once",
+        ),
+    ],
+)
+def test_a_driver_for_hybrid_plugs_that_makes_no_sense_is_refused(
+    tmp_path, firewall, hybrid, more, said
+):
+    agent = f"firewall_driver = {firewall}\nhybrid_firewall_driver = {hybrid}\n{more}"
+    with pytest.raises(ConfigError, match=said):
+        L2AgentComponents(conf_of(tmp_path, agent))
