@@ -12,10 +12,11 @@ from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind, Ref
 from netfw.model.values.common_fields import Status
-from netfw.model.values.ids import AgentId
+from netfw.model.values.ids import AgentId, PortId
 from netfw.model.values.json_document import JsonDocument
 from netfw.server.db import Database, Transaction
 from netfw.server.l2.port_status import PortStatuses
+from netfw.state.dependencies import Assignment
 from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver
 from netfw_drivers.mechanism_drivers.sriov import SriovMechanismDriver
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
@@ -39,7 +40,7 @@ class Cloud:
         self.network = self.calls.network(ADMIN)
         self.agent("Open vSwitch agent", bridge_mappings={"physnet1": "br-ex"})
 
-    def agent(self, type: str, **configurations: Any) -> None:
+    def agent(self, type: str, *served: Assignment, **configurations: Any) -> None:
         agent = Agent(
             id=AgentId(uuid4()),
             agent_type=type,
@@ -51,6 +52,8 @@ class Cloud:
         def work(tx: Transaction) -> None:
             tx.resources.insert(agent)
             tx.heartbeats.record(agent.id)
+            for each in served:
+                tx.assignments.add(each)
 
         self.database.transaction(work)
 
@@ -61,13 +64,13 @@ class Cloud:
     def status(self, port: dict[str, Any]) -> str:
         return str(self.calls.show("port", port["id"], ADMIN)["status"])
 
-    def report(self, port: dict[str, Any], status: Status) -> None:
+    def report(self, port: dict[str, Any], status: Status, service: Service = Service.L2) -> None:
         shown = self.calls.show("port", port["id"], ADMIN)
         report = StatusReport(
             ref=Ref(Kind.PORT, UUID(port["id"])),
             revision=shown["revision_number"],
             host=HOST,
-            service=Service.L2,
+            service=service,
             status=status,
         )
         self.statuses([report])
@@ -126,4 +129,19 @@ def test_a_port_without_agent_is_active_while_it_is_bound_and_up(database: Datab
 
 def test_a_port_without_agent_waits_for_drivers_that_deliver(database: Database) -> None:
     cloud = Cloud(database, agent_required=False, delivers=True)
-    assert cloud.status(cloud.port("direct", binding__profile=PROFILE)) == "DOWN"
+    port = cloud.port("direct", binding__profile=PROFILE)
+    assert cloud.status(port) == "DOWN"
+    ids = [PortId(UUID(port["id"]))]  # as when all is delivered
+    cloud.statuses.context.run(ADMIN, lambda unit: cloud.statuses.reconsider(unit, ids))
+    assert cloud.status(port) == "ACTIVE"
+
+
+def test_a_port_without_agent_waits_for_its_addresses(database: Database) -> None:
+    cloud = Cloud(database, agent_required=False)
+    cloud.calls.subnet(cloud.network, "10.0.0.0/24", ADMIN, enable_dhcp=True)
+    network = Ref(Kind.NETWORK, UUID(cloud.network["id"]))
+    cloud.agent("DHCP agent", Assignment(Service.DHCP, HOST, network))
+    port = cloud.port("direct", binding__profile=PROFILE)
+    assert cloud.status(port) == "DOWN"
+    cloud.report(port, Status.ACTIVE, Service.DHCP)
+    assert cloud.status(port) == "ACTIVE"
