@@ -30,6 +30,7 @@ PLUGINS = (
             "trunk",
             "flavors",
             "network_ip_availability",
+            "network_segment_range",
         ],
         help="Plugins that implement further resources, in the order in which they are called.",
     ),

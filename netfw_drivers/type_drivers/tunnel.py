@@ -76,12 +76,13 @@ class TunnelTypeDriver(TypeDriver):
         found = request if number is not None else self.allocate(store)
         if found is None:
             raise NoNetworkAvailable(
-                f"no {self.TYPE} number is left in [{self.TYPE}] {self.RANGES}"
+                f"no {self.TYPE} number is left in [{self.TYPE}] {self.RANGES}, nor in a network "
+                "segment range that the project may use"
             )
         return found
 
     def allocate(self, store: AllocationStore) -> Provider | None:
-        number = store.acquire_any(self._pool) if self._ranges else None
+        number = store.acquire_any(self._pool)
         if number is None:
             return None
         return Provider(network_type=self.TYPE, segmentation_id=number)

@@ -96,13 +96,15 @@ class VlanTypeDriver(TypeDriver):
         found = self._free(store, names)
         if found is None:
             where = f"physical network {names[0]}" if len(names) == 1 else "any physical network"
-            raise NoNetworkAvailable(f"no VLAN is left in [vlan] network_vlan_ranges for {where}")
+            raise NoNetworkAvailable(
+                f"no VLAN is left in [vlan] network_vlan_ranges for {where}, nor in a network "
+                "segment range that the project may use"
+            )
         return found
 
     def _free(self, store: AllocationStore, names: Sequence[str]) -> Provider | None:
-        offering = {each.pool.physical_network for each in self._ranges}
         for name in names:
-            number = store.acquire_any(_pool(name)) if name in offering else None
+            number = store.acquire_any(_pool(name))
             if number is not None:
                 return Provider(
                     network_type=NetworkType.VLAN, physical_network=name, segmentation_id=number

@@ -94,7 +94,10 @@ class TypeDriver(Driver):
 
     @abstractmethod
     def allocate(self, store: AllocationStore) -> Provider | None:
-        """Allocate any free segment of the ranges."""
+        """Allocate any free segment of the ranges.
+
+        The store knows more ranges than the configuration: administrators add some.
+        """
 
     @abstractmethod
     def release(self, segment: Provider, store: AllocationStore) -> None:

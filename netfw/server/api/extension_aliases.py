@@ -72,6 +72,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("net-mtu", "MTU of networks", "network.mtu"),
     ("net-mtu-writable", "MTU of networks can be chosen", "network.mtu"),
     ("network-ip-availability", "Used addresses of networks", "network_ip_availability"),
+    ("network-segment-range", "Ranges of segments", "network_segment_range"),
     ("network_availability_zone", "Zones of networks", "network.availability_zone_hints"),
     ("pagination", "Lists in pages", ""),
     ("port-mac-address-regenerate", "A new MAC address for a port", "port.mac_address"),

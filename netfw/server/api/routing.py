@@ -80,7 +80,13 @@ class Routes:
     def __init__(self, resources: Iterable[ApiResource]) -> None:
         every = tuple(resources)
         names = {each.name: each for each in every}
-        self._top = {each.path: each for each in every if each.parent is None}
+        self._top = {
+            path: each
+            for each in every
+            if each.parent is None
+            for path in (each.path, each.path.replace("-", "_"))
+        }
+        """Resources by path; clients write underscores instead of hyphens too."""
         self._prefixes = frozenset(each.prefix for each in every if each.prefix)
         self._tagged = {each.collection: each for each in every if each.prefix and each.tags}
         """Resources with a prefix, whose tags clients also look for without it."""

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
-from netfw.drivers.server.type_driver import TypeDriver
-from netfw.errors import ConfigError, InvalidInput
+from netfw.drivers.server.type_driver import AllocationStore, Range, TypeDriver
+from netfw.errors import ConfigError, Conflict, InvalidInput
 from netfw.errors.networks import NoNetworkAvailable
 from netfw.model.segment import NetworkType, Provider
 from netfw.server.core.settings import Settings
+from netfw.server.db.allocation.pools import OwnSegmentIds
 from netfw.server.db.database import Transaction
 
 LOG = logging.getLogger(__name__)
 PREFIX = "provider:"
 """Prefix of the segment attributes of a network."""
+
+
+class RangeSource(Protocol):
+    """Ranges that administrators manage, beside those of the configuration."""
+
+    def offer(self, tx: Transaction, type: NetworkType, configured: Sequence[Range]) -> list[Range]:
+        """Return the ranges that networks of all projects take segments from."""
+
+    def find_own(self, tx: Transaction, type: NetworkType, project: str) -> tuple[Range, ...]:
+        """Return the ranges of one project; they do not change until the transaction ends."""
 
 
 class TypeDrivers:
@@ -31,6 +43,8 @@ class TypeDrivers:
                 names = f"{other.describe().name} and {driver.describe().name}"
                 raise ConfigError(f"type_drivers: {names} are both for {driver.network_type()}")
         self._settings = settings
+        self.range_source: RangeSource | None = None
+        """Set by the plugin of network segment ranges, before the server starts."""
         self._own = self._tried("tenant_network_types", settings.tenant_network_types)
         if settings.l3_ha_network_type is not None:
             self._tried("l3_ha_network_type", (settings.l3_ha_network_type,))
@@ -39,39 +53,72 @@ class TypeDrivers:
         if external is not None:
             self._external = self._tried("external_network_type", (external,))
 
+    def has(self, type: NetworkType) -> bool:
+        """Return whether a driver implements *type*."""
+        return type in self._drivers
+
     def define(self, tx: Transaction) -> None:
         """Store the ranges of all types; allocated segments stay allocated."""
         for type in sorted(self._drivers):
-            tx.allocations.define(type, self._drivers[type].ranges())
+            self.define_type(tx, type)
 
-    def reserve(self, tx: Transaction, requested: Provider, prefix: str = "") -> Provider:
-        """Allocate the requested segment, whose attributes may be incomplete.
+    def define_type(self, tx: Transaction, type: NetworkType) -> None:
+        """Store the ranges of one type."""
+        ranges: Sequence[Range] = self._drivers[type].ranges()
+        if self.range_source is not None:
+            tx.allocations.lock(type)
+            ranges = self.range_source.offer(tx, type, ranges)
+        tx.allocations.define(type, ranges)
+
+    def validate(self, requested: Provider, prefix: str = "") -> TypeDriver:
+        """Return the driver of a segment that can exist; its attributes may be incomplete.
 
         :raises InvalidInput: no such segment can exist; paths begin with *prefix*.
-        :raises Conflict: it is taken, or no free segment completes the request.
         """
         driver = self._drivers.get(requested.network_type)
         if driver is None:
             known = ", ".join(sorted(self._drivers)) or "none"
             text = f"{requested.network_type} is not among the types of this server: {known}"
-            raise InvalidInput({f"{prefix}{PREFIX}network_type": text})
+            raise InvalidInput({f"{prefix}network_type": text})
         try:
             driver.validate(requested)
         except InvalidInput as exc:
-            problems = {f"{prefix}{PREFIX}{path}": text for path, text in exc.problems.items()}
+            problems = {f"{prefix}{path}": text for path, text in exc.problems.items()}
             raise type(exc)(problems) from exc
+        return driver
+
+    def reserve(
+        self, tx: Transaction, requested: Provider, prefix: str = "", project: str = ""
+    ) -> Provider:
+        """Allocate the requested segment, whose attributes may be incomplete.
+
+        Missing numbers come from the ranges of *project* first, then from those of all projects.
+
+        :raises InvalidInput: no such segment can exist; paths begin with *prefix*.
+        :raises Conflict: it is taken, or no free segment completes the request.
+        """
+        driver = self.validate(requested, f"{prefix}{PREFIX}")
+        if requested.segmentation_id is None:
+            for own in self._own_ids(tx, driver, project):
+                try:
+                    return driver.reserve(requested, own)
+                except Conflict:
+                    break  # nothing is left of its own
         return driver.reserve(requested, tx.allocations)
 
-    def allocate(self, tx: Transaction, *, external: bool = False) -> Provider:
+    def allocate(self, tx: Transaction, *, external: bool = False, project: str = "") -> Provider:
         """Allocate a segment of the configured network types, tried in their order.
+
+        Of each type, the ranges of *project* are tried first, then those of all projects.
 
         :raises NoNetworkAvailable: all types are exhausted.
         """
         drivers = self._external if external else self._own
         for driver in drivers:
-            found = driver.allocate(tx.allocations)
-            if found is not None:
-                return found
+            for store in (*self._own_ids(tx, driver, project), tx.allocations):
+                found = driver.allocate(store)
+                if found is not None:
+                    return found
         if not drivers:
             raise NoNetworkAvailable(
                 "no network can be made without provider attributes: tenant_network_types is empty"
@@ -98,6 +145,15 @@ class TypeDrivers:
             if segment.network_type in self._drivers
         )
         return min((limit for limit in limits if limit), default=0)
+
+    def _own_ids(
+        self, tx: Transaction, driver: TypeDriver, project: str
+    ) -> Iterator[AllocationStore]:
+        """Yield the store with the ranges of *project*, if it has any."""
+        if self.range_source is None or not project:
+            return
+        if ranges := self.range_source.find_own(tx, driver.network_type(), project):
+            yield OwnSegmentIds(tx.allocations, ranges)
 
     def _tried(self, option: str, types: Iterable[NetworkType]) -> tuple[TypeDriver, ...]:
         if missing := [type for type in types if type not in self._drivers]:

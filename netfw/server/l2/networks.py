@@ -119,13 +119,17 @@ class NetworkHandler(StoredResourceHandler[Network]):
     def _carried(self, unit: UnitOfWork, network: Network) -> tuple[Provider, ...]:
         """Return the segments of a new network: those requested, or one that is free."""
         if not network.segments:
-            return (self._types.allocate(unit.tx, external=network.external),)
+            return (
+                self._types.allocate(
+                    unit.tx, external=network.external, project=network.project_id
+                ),
+            )
         _check_unique_segments(network.segments)
         prefixes = [""]
         if len(network.segments) > 1:
             prefixes = [f"segments[{at}]." for at in range(len(network.segments))]
         return tuple(
-            self._types.reserve(unit.tx, requested, prefix)
+            self._types.reserve(unit.tx, requested, prefix, network.project_id)
             for requested, prefix in zip(network.segments, prefixes, strict=True)
         )
 

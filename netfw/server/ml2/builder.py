@@ -156,6 +156,7 @@ def publish(core: Core, host: HostResources) -> None:
     """Share the core and its context with the plugins of *host*."""
     host.share(Core, lambda: core)
     host.share(ServerContext, lambda: core.context)
+    host.share(TypeDrivers, lambda: core.types)
 
 
 def core_of(host: HostResources) -> Core:

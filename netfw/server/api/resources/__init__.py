@@ -12,6 +12,7 @@ from netfw.server.api.resources.quotas import quota_resource
 from netfw.server.api.resources.rbac import RBAC_RESOURCES
 from netfw.server.api.resources.routers import ROUTER_RESOURCES
 from netfw.server.api.resources.security_groups import SECURITY_RESOURCES
+from netfw.server.api.resources.segment_ranges import NETWORK_SEGMENT_RANGE
 from netfw.server.api.resources.subnet_pools import SUBNET_POOL_RESOURCES
 from netfw.server.api.resources.trunks import TRUNK_RESOURCES
 from netfw.server.api.schema.resource_schema import ApiResource
@@ -20,6 +21,7 @@ __all__ = ["RESOURCES", "quota_resource"]
 
 RESOURCES: tuple[ApiResource, ...] = (
     *NETWORK_RESOURCES,
+    NETWORK_SEGMENT_RANGE,
     *PORT_RESOURCES,
     *ROUTER_RESOURCES,
     *SECURITY_RESOURCES,

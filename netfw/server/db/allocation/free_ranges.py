@@ -29,6 +29,12 @@ _RANGES = select(FREE_RANGES.c.first, FREE_RANGES.c.last, FREE_RANGES.c.offered)
 )
 _ANY = _RANGES.where(FREE_RANGES.c.offered.is_(True)).order_by(FREE_RANGES.c.first).limit(1)
 _BELOW = _RANGES.where(FREE_RANGES.c.first <= NUMBER).order_by(FREE_RANGES.c.first.desc()).limit(1)
+_WITHIN = (
+    _RANGES.where(FREE_RANGES.c.last >= bindparam("lowest"))
+    .where(FREE_RANGES.c.first <= bindparam("highest"))
+    .order_by(FREE_RANGES.c.first)
+    .limit(1)
+)
 _EXACT = (
     FREE_RANGES.c.pool == POOL,
     FREE_RANGES.c.first == bindparam("at_first"),
@@ -37,6 +43,9 @@ _EXACT = (
 SELECT_FREE_SKIP_LOCKED: Final = Prepared(_ANY.with_for_update(skip_locked=True))
 SELECT_FREE_FOR_UPDATE: Final = Prepared(_ANY.with_for_update())
 SELECT_FREE: Final = Prepared(_ANY)
+SELECT_WITHIN_SKIP_LOCKED: Final = Prepared(_WITHIN.with_for_update(skip_locked=True))
+SELECT_WITHIN_FOR_UPDATE: Final = Prepared(_WITHIN.with_for_update())
+SELECT_WITHIN: Final = Prepared(_WITHIN)
 SELECT_ALL_FREE_FOR_UPDATE: Final = _RANGES.with_for_update()
 SELECT_FREE_AT_OR_BELOW: Final = Prepared(_BELOW)
 SELECT_FREE_STARTING_AT_FOR_UPDATE: Final = Prepared(
@@ -48,6 +57,7 @@ SELECT_FREE_ENDING_AT_FOR_UPDATE: Final = Prepared(
 _BOUNDS = select(POOLS.c.lowest, POOLS.c.highest).where(POOLS.c.pool == POOL)
 BOUNDS: Final = Prepared(_BOUNDS)
 BOUNDS_HELD: Final = Prepared(_BOUNDS.with_for_update())
+BOUNDS_SHARED: Final = Prepared(_BOUNDS.with_for_update(read=True))
 ALL_OFFERS: Final = (
     select(OFFERS.c.first, OFFERS.c.last).where(OFFERS.c.pool == POOL).order_by(OFFERS.c.first)
 )
@@ -59,6 +69,11 @@ REPLACE: Final = Prepared(
 )
 REMOVE: Final = Prepared(delete(FREE_RANGES).where(*_EXACT))
 """Statements are compiled once: that takes longer than SQLite takes to execute one."""
+
+Statements = tuple[Prepared, Prepared, Prepared]
+"""One query: without rows that others lock, waiting for their locks, and without locks."""
+_OFFERED_STATEMENTS: Final = (SELECT_FREE_SKIP_LOCKED, SELECT_FREE_FOR_UPDATE, SELECT_FREE)
+_WITHIN_STATEMENTS: Final = (SELECT_WITHIN_SKIP_LOCKED, SELECT_WITHIN_FOR_UPDATE, SELECT_WITHIN)
 
 
 def key(number: int) -> str:
@@ -88,8 +103,8 @@ class Ranges:
             if former == whole and self._offers(pool) == wanted:
                 return False
             free = [each.span for each in self._all(pool)]
+            self._forget(pool, former, whole, len(free))
             free += _outside(whole, former)
-            self._forget(pool, former, whole)
         self._write(pool, divide(_within(free, whole), wanted), wanted)
         return True
 
@@ -102,6 +117,15 @@ class Ranges:
         """Return the pools whose names begin with *prefix*."""
         rows = select(POOLS.c.pool).where(POOLS.c.pool.startswith(prefix, autoescape=True))
         return tuple(self._connection.execute(rows.order_by(POOLS.c.pool)).scalars())
+
+    def lock_pools(self, prefix: str) -> None:
+        """Lock the pools whose names begin with *prefix*: their definitions do not change."""
+        rows = select(POOLS.c.pool).where(POOLS.c.pool.startswith(prefix, autoescape=True))
+        self._connection.execute(rows.order_by(POOLS.c.pool).with_for_update()).all()
+
+    def share(self, pool: str) -> None:
+        """Keep the definition of *pool* until the transaction ends; others may do so as well."""
+        self._one(BOUNDS_SHARED, of_pool=pool)
 
     def known(self, pool: str) -> bool:
         """Return whether *pool* is defined."""
@@ -125,7 +149,7 @@ class Ranges:
         """Allocate *count* offered ids; fewer if no more are free."""
         taken: list[int] = []
         while len(taken) < count:
-            free, waited = self._lowest(pool)
+            free, waited = self._first(_OFFERED_STATEMENTS, pool)
             if free is None:
                 break
             first, last = free.span.first, free.span.last
@@ -134,6 +158,16 @@ class Ranges:
             self._replace(pool, free, _divided(rest, waited))
             taken += range(first, first + number)
         return tuple(taken)
+
+    def acquire_within(self, pool: str, span: Interval) -> int | None:
+        """Allocate the lowest free id of *span*, offered or not; ``None``: none is free."""
+        bounds = {"lowest": key(span.first), "highest": key(span.last)}
+        free, _ = self._first(_WITHIN_STATEMENTS, pool, **bounds)
+        if free is None:
+            return None
+        number = max(free.span.first, span.first)
+        self._replace(pool, free, subtract(free, number))
+        return number
 
     def release(self, pool: str, number: int) -> None:
         """Release *number*.  Idempotent; an id outside of the pool is ignored."""
@@ -163,8 +197,11 @@ class Ranges:
         row = {"pool": pool, "lowest": key(whole.first), "highest": key(whole.last)}
         self._guarded(insert(POOLS).values(row))
 
-    def _forget(self, pool: str, former: Interval, whole: Interval) -> None:
-        self._connection.execute(delete(FREE_RANGES).where(FREE_RANGES.c.pool == pool))
+    def _forget(self, pool: str, former: Interval, whole: Interval, free: int) -> None:
+        """Delete the offers and the *free* ranges that were read."""
+        gone = delete(FREE_RANGES).where(FREE_RANGES.c.pool == pool)
+        if self._connection.execute(gone).rowcount != free:
+            raise RetryTransaction(f"another transaction added a range to {pool} meanwhile")
         self._connection.execute(delete(OFFERS).where(OFFERS.c.pool == pool))
         if former != whole:
             bounds = {"lowest": key(whole.first), "highest": key(whole.last)}
@@ -187,16 +224,19 @@ class Ranges:
             for row in self._connection.execute(SELECT_ALL_FREE_FOR_UPDATE, {"of_pool": pool})
         ]
 
-    def _lowest(self, pool: str) -> tuple[Free | None, bool]:
-        """Return an offered range, locked until the end of the transaction, and whether others had
-        locked all of them."""
-        row = self._one(SELECT_FREE_SKIP_LOCKED, of_pool=pool)
+    def _first(
+        self, statements: Statements, pool: str, **values: str
+    ) -> tuple[Free | None, bool]:
+        """Return the first range of *statements*, locked until the end of the transaction, and
+        whether others had locked all of them."""
+        skipping, waiting, reading = statements
+        row = self._one(skipping, of_pool=pool, **values)
         if row is not None:
             return _free(row), False
         while row is None:
             # All are locked by other transactions, which may leave a part or roll back.
-            row = self._one(SELECT_FREE_FOR_UPDATE, of_pool=pool)
-            if row is None and self._one(SELECT_FREE, of_pool=pool) is None:
+            row = self._one(waiting, of_pool=pool, **values)
+            if row is None and self._one(reading, of_pool=pool, **values) is None:
                 return None, True
         return _free(row), True
 

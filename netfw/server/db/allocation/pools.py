@@ -96,31 +96,71 @@ class SegmentIdStore:
             name: [] for name in self._ranges.pools(f"segment/{type}/")
         }
         for each in ranges:
-            offers.setdefault(_name(each.pool), []).append(Interval(each.first, each.last))
+            offers.setdefault(pool_name(each.pool), []).append(Interval(each.first, each.last))
         for name in sorted(offers):  # all processes lock pools in one order
             self._ranges.define(name, ALL_SEGMENT_IDS, offers[name])
 
+    def lock(self, type: NetworkType) -> None:
+        """Lock the definitions of the pools of *type* until the transaction ends."""
+        self._ranges.lock_pools(f"segment/{type}/")
+
+    def share(self, pool: Pool) -> None:
+        """Keep the definition of *pool* until the transaction ends; others may do so as well."""
+        self._ranges.share(pool_name(pool))
+
     def acquire(self, pool: Pool, number: int) -> bool:
         """Allocate *number*, inside or outside the ranges; return false if it is allocated."""
-        name = _name(pool)
+        name = pool_name(pool)
         if self._ranges.acquire(name, number):
             return True
-        if self._ranges.known(name):
-            return False
-        self._ranges.define(name, ALL_SEGMENT_IDS, ())
-        return self._ranges.acquire(name, number)
+        return self.create(pool) and self._ranges.acquire(name, number)
+
+    def create(self, pool: Pool) -> bool:
+        """Define *pool* without offers, unless it is defined; return whether it was not."""
+        name = pool_name(pool)
+        return not self._ranges.known(name) and self._ranges.define(name, ALL_SEGMENT_IDS, ())
 
     def acquire_any(self, pool: Pool) -> int | None:
         """Allocate a free id of the pool's ranges; return ``None`` if none is free."""
-        taken = self._ranges.acquire_any(_name(pool))
+        taken = self._ranges.acquire_any(pool_name(pool))
         return taken[0] if taken else None
+
+    def acquire_within(self, wanted: Range) -> int | None:
+        """Allocate a free id of *wanted*, which the pool need not offer; ``None``: none is free."""
+        span = Interval(wanted.first, wanted.last)
+        return self._ranges.acquire_within(pool_name(wanted.pool), span)
 
     def release(self, pool: Pool, number: int) -> None:
         """Release *number*.  Idempotent."""
-        self._ranges.release(_name(pool), number)
+        self.share(pool)  # whether the pool offers the number does not change meanwhile
+        self._ranges.release(pool_name(pool), number)
 
 
-def _name(pool: Pool) -> str:
+class OwnSegmentIds:
+    """An ``AllocationStore`` whose ids come from the ranges of one project only."""
+
+    def __init__(self, store: SegmentIdStore, ranges: Iterable[Range]) -> None:
+        self._store, self._ranges = store, tuple(ranges)
+
+    def acquire(self, pool: Pool, number: int) -> bool:
+        """Allocate *number*, inside or outside the ranges; return false if it is allocated."""
+        return self._store.acquire(pool, number)
+
+    def acquire_any(self, pool: Pool) -> int | None:
+        """Allocate a free id of the project's ranges in *pool*; ``None``: none is free."""
+        for each in self._ranges:
+            number = self._store.acquire_within(each) if each.pool == pool else None
+            if number is not None:
+                return number
+        return None
+
+    def release(self, pool: Pool, number: int) -> None:
+        """Release *number*.  Idempotent."""
+        self._store.release(pool, number)
+
+
+def pool_name(pool: Pool) -> str:
+    """Return the name of *pool* in the tables."""
     return f"segment/{pool.type}/{pool.physical_network or ''}"
 
 

@@ -43,8 +43,15 @@ _SUBNET = (
 )
 _SUBNETS = mapping(Kind.SUBNET, "subnets", _SUBNET)
 Index(None, _SUBNETS.table.c.subnetpool_id, _SUBNETS.table.c.project_id)
+_SEGMENTS = mapping(Kind.SEGMENT, "segments", _SEGMENT)
+Index(
+    None,
+    _SEGMENTS.table.c.network_type,
+    _SEGMENTS.table.c.physical_network,
+    _SEGMENTS.table.c.segmentation_id,
+)
 NETWORK_TABLES = (
     mapping(Kind.NETWORK, "networks", _NETWORK, relations=(NETWORK_POLICY,)),
-    mapping(Kind.SEGMENT, "segments", _SEGMENT),
+    _SEGMENTS,
     _SUBNETS,
 )
