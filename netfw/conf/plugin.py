@@ -31,6 +31,7 @@ PLUGINS = (
             "flavors",
             "network_ip_availability",
             "network_segment_range",
+            "metering",
         ],
         help="Plugins that implement further resources, in the order in which they are called.",
     ),

@@ -68,6 +68,12 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("l3-flavors", "Flavors of routers", "flavor"),
     ("l3_agent_scheduler", "L3 agents of routers", "l3_router"),
     ("logging", "Packet logs", "log"),
+    ("metering", "Metering labels", "metering_label"),
+    (
+        "metering_source_and_destination_fields",
+        "Rules of metering labels by source and destination",
+        "metering_label_rule.source_ip_prefix",
+    ),
     ("multi-provider", "Networks with several segments", "network.segments"),
     ("net-mtu", "MTU of networks", "network.mtu"),
     ("net-mtu-writable", "MTU of networks can be chosen", "network.mtu"),

@@ -85,10 +85,18 @@ class DocumentHandler(ResourceHandler):
             else:
                 others["project_id" if name == "tenant_id" else name] = values
         found = self._in(reader).find(by_column, project=self._project(requester))
-        return tuple(_page([body for body in found if _passes(body, others)], query))
+        visible = [body for body in found if self.shows(requester, body)]
+        return tuple(_page([body for body in visible if _passes(body, others)], query))
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
-        return self._in(reader).get(self._identity(id), project=self._project(requester))
+        return self._get(reader, requester, id)
+
+    def shows(self, requester: RequestContext, body: Body) -> bool:
+        """Return whether *requester* sees a document of its project, or a public one.
+
+        Subclasses show fewer.
+        """
+        return True
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         if action not in TAG_ACTIONS:
@@ -117,11 +125,19 @@ class DocumentHandler(ResourceHandler):
         :raises NotFound: it does not exist, or is invisible to the requester.
         :raises Outdated: its revision differs from *revision*.
         """
-        project = self._project(unit.requester)
-        found = self._in(unit.tx).get(self._identity(id), project=project, lock=True)
+        found = self._get(unit.tx, unit.requester, id, lock=True)
         number = found["revision_number"]
         if revision is not None and number != revision:
             raise Outdated(f"{self.name} {id} has revision {number}, not {revision}")
+        return found
+
+    def _get(
+        self, reader: Reader, requester: RequestContext, id: str, *, lock: bool = False
+    ) -> dict[str, Any]:
+        project = self._project(requester)
+        found = self._in(reader).get(self._identity(id), project=project, lock=lock)
+        if not self.shows(requester, found):
+            raise not_found(self.name)(f"there is no {self.name} {id[:80]}")
         return found
 
     def _project(self, requester: RequestContext) -> str | None:

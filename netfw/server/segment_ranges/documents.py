@@ -7,13 +7,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from sqlalchemy.exc import IntegrityError
-
 from netfw.drivers.server.type_driver import Pool, Range
 from netfw.model.segment import NetworkType
 from netfw.server.db.allocation.intervals import Interval, divide
 from netfw.server.db.database import Transaction
-from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.vendor_resources import VendorResources
 
 NAME: Final = "network_segment_range"
@@ -59,12 +56,8 @@ class SegmentRangeDocuments:
         for id in sorted(present - wanted.keys()):
             rows.delete(UUID(id))
         new = [default_document(id, wanted[id]) for id in sorted(wanted.keys() - present)]
-        if not new:
-            return
-        try:
+        if new:
             rows.insert(*new)
-        except IntegrityError as exc:
-            raise RetryTransaction("another server stored the default ranges") from exc
 
 
 def find_of_type(

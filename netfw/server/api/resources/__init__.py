@@ -5,6 +5,7 @@ from __future__ import annotations
 from netfw.server.api.resources.agents import AGENT_RESOURCES
 from netfw.server.api.resources.flavors import FLAVOR_RESOURCES
 from netfw.server.api.resources.ip_availability import IP_AVAILABILITY
+from netfw.server.api.resources.metering import METERING_RESOURCES
 from netfw.server.api.resources.networks import NETWORK_RESOURCES
 from netfw.server.api.resources.ports import PORT_RESOURCES
 from netfw.server.api.resources.qos import QOS_RESOURCES
@@ -32,5 +33,6 @@ RESOURCES: tuple[ApiResource, ...] = (
     *AGENT_RESOURCES,
     IP_AVAILABILITY,
     *FLAVOR_RESOURCES,
+    *METERING_RESOURCES,
 )
 """All resources but the quotas, which are derived from the others."""

@@ -169,9 +169,12 @@ class Ranges:
         self._replace(pool, free, subtract(free, number))
         return number
 
-    def release(self, pool: str, number: int) -> None:
-        """Release *number*.  Idempotent; an id outside of the pool is ignored."""
-        whole = self._one(BOUNDS, of_pool=pool)
+    def release(self, pool: str, number: int, *, shared: bool = False) -> None:
+        """Release *number*.  Idempotent; an id outside of the pool is ignored.
+
+        *shared*: keep the definition of the pool, so that the id is offered if the pool offers it.
+        """
+        whole = self._one(BOUNDS_SHARED if shared else BOUNDS, of_pool=pool)
         if whole is None or not whole.lowest <= key(number) <= whole.highest:
             return
         offered = self._one(OFFER, of_pool=pool, number=key(number)) is not None

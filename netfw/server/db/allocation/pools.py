@@ -132,8 +132,7 @@ class SegmentIdStore:
 
     def release(self, pool: Pool, number: int) -> None:
         """Release *number*.  Idempotent."""
-        self.share(pool)  # whether the pool offers the number does not change meanwhile
-        self._ranges.release(pool_name(pool), number)
+        self._ranges.release(pool_name(pool), number, shared=True)
 
 
 class OwnSegmentIds:

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from netfw.errors.registry import not_found
 from netfw.server.db.engine.errors import RetryTransaction
@@ -61,7 +62,10 @@ class VendorResources:
             }
             for body in bodies
         ]
-        self._connection.execute(insert(VENDOR_RESOURCES), rows)
+        try:
+            self._connection.execute(insert(VENDOR_RESOURCES), rows)
+        except IntegrityError as exc:
+            raise RetryTransaction(f"another transaction stored the same {self._resource}") from exc
 
     def update(self, before: Json, after: Json) -> None:
         """Replace *before*, which this transaction read, by *after*."""

@@ -1,0 +1,1 @@
+"""Metering labels and their rules: which traffic of routers is to be counted."""

@@ -1,0 +1,136 @@
+"""Handlers of metering labels and their rules, and their service plugin.
+
+No agent counts traffic: every label says so in its status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_network
+from typing import Any, ClassVar, Final, Self
+from uuid import UUID
+
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.server.query import Body, Query, RequestContext
+from netfw.drivers.server.service_plugin import ServicePlugin
+from netfw.errors import InvalidInput
+from netfw.errors.metering import MeteringLabelNotFound, MeteringLabelRuleOverlaps
+from netfw.model.values.common_fields import Status
+from netfw.server.core.context import ServerContext, server_context
+from netfw.server.core.documents import DocumentHandler
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.resource_handler import Reader
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.resources.vendor_resources import VendorResources
+
+LABEL: Final = "metering_label"
+RULE: Final = "metering_label_rule"
+LABEL_ID: Final = "metering_label_id"
+PREFIXES: Final = ("remote_ip_prefix", "source_ip_prefix", "destination_ip_prefix")
+NOT_COUNTED: Final = {
+    "status": Status.DOWN.value,
+    "status_reason": "no agent of this server counts traffic",
+}
+
+
+class SharedDocumentHandler(DocumentHandler):
+    """Documents that all projects see if they are shared, and else their own project."""
+
+    def shows(self, requester: RequestContext, body: Body) -> bool:
+        return requester.sees in (None, body["project_id"]) or bool(body["shared"])
+
+
+class MeteringLabelHandler(SharedDocumentHandler):
+    """Metering labels; their rules are deleted with them."""
+
+    def __init__(self) -> None:
+        super().__init__(LABEL, public=True)
+
+    def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        return _not_counted(super().create(unit, bodies))
+
+    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
+        found = self.get_for_update(unit, id, revision)
+        rules = VendorResources(unit.tx.connection, RULE)
+        for rule in rules.find({"parent_id": [found["id"]]}):
+            rules.delete(UUID(rule["id"]))
+        super().delete(unit, id, revision)
+
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        return _not_counted(super().find(reader, requester, query))
+
+    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
+        return {**super().show(reader, requester, id), **NOT_COUNTED}
+
+
+class MeteringLabelRuleHandler(SharedDocumentHandler):
+    """Rules of metering labels; each has the project of its label, and is shared as the label."""
+
+    def __init__(self, labels: MeteringLabelHandler) -> None:
+        super().__init__(RULE, parent=LABEL_ID, public=True)
+        self._labels = labels
+
+    def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        return tuple(self._create(unit, body) for body in bodies)
+
+    def _create(self, unit: UnitOfWork, body: Body) -> Body:
+        _check_prefixes(body)
+        label = self._labels.get_for_update(unit, str(body[LABEL_ID]))
+        if unit.requester.sees not in (None, label["project_id"]):
+            raise MeteringLabelNotFound(f"there is no metering label {label['id']} of yours")
+        others = VendorResources(unit.tx.connection, RULE).find({"parent_id": [label["id"]]})
+        _refuse_overlap(body, others)
+        of_label = {"project_id": label["project_id"], "shared": label["shared"]}
+        (made,) = super().create(unit, [{**body, **of_label}])
+        return made
+
+
+class MeteringPlugin(HandlerPlugin, ServicePlugin):
+    """Service plugin of metering labels and their rules."""
+
+    VERSION: ClassVar[int] = 2
+
+    def __init__(self, context: ServerContext) -> None:
+        labels = MeteringLabelHandler()
+        super().__init__(context, (labels, MeteringLabelRuleHandler(labels)))
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
+        return cls(server_context(host))
+
+    def describe(self) -> DriverInfo[Capability]:
+        return DriverInfo("metering")
+
+
+def _not_counted(bodies: Iterable[Body]) -> tuple[Body, ...]:
+    return tuple({**each, **NOT_COUNTED} for each in bodies)
+
+
+def _check_prefixes(body: Body) -> None:
+    """Refuse a rule with no prefix, with two of a kind, or of two IP versions."""
+    remote, *ends = PREFIXES
+    given = [name for name in PREFIXES if body.get(name)]
+    if not given:
+        raise InvalidInput({remote: f"is required, or {' or '.join(ends)}"})
+    if remote in given and len(given) > 1:
+        raise InvalidInput({remote: f"cannot be given beside {' and '.join(given[1:])}"})
+    if len({ip_network(str(body[name])).version for name in given}) > 1:
+        raise InvalidInput({given[1]: f"is of another IP version than {given[0]}"})
+
+
+def _refuse_overlap(new: Body, others: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse a remote prefix that overlaps with that of a rule of the same label and direction."""
+    remote = PREFIXES[0]
+    if not new.get(remote):
+        return
+    wanted = ip_network(str(new[remote]))
+    for other in others:
+        same = all(other[name] == new[name] for name in ("direction", "excluded"))
+        if same and other.get(remote) and _overlaps(wanted, ip_network(other[remote])):
+            raise MeteringLabelRuleOverlaps(
+                f"{wanted} overlaps with {other[remote]} of rule {other['id']}"
+            )
+
+
+def _overlaps(one: Any, other: Any) -> bool:
+    return one.version == other.version and bool(one.overlaps(other))
