@@ -227,9 +227,7 @@ class Ranges:
             for row in self._connection.execute(SELECT_ALL_FREE_FOR_UPDATE, {"of_pool": pool})
         ]
 
-    def _first(
-        self, statements: Statements, pool: str, **values: str
-    ) -> tuple[Free | None, bool]:
+    def _first(self, statements: Statements, pool: str, **values: str) -> tuple[Free | None, bool]:
         """Return the first range of *statements*, locked until the end of the transaction, and
         whether others had locked all of them."""
         skipping, waiting, reading = statements
