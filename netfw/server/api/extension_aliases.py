@@ -178,6 +178,5 @@ def served_aliases(resources: Iterable[ApiResource]) -> tuple[ExtensionInfo, ...
     return tuple(
         ExtensionInfo(alias=alias, name=name, description=f"{name}.", updated=UPDATED)
         for alias, name, needed in _ALIASES
-        if has.issuperset(needed.split(" "))
         if has.issuperset(needed.split())
     )

@@ -78,7 +78,7 @@ class Groups:
 
     def views(self) -> dict[str, object]:
         """What each project sees: whether it is shared, or nothing."""
-        found = {}
+        found: dict[str, object] = {}
         for who in (ANNA, BERT, CARL):
             for body in self.groups.find(who, "address_group", Query()):
                 found[who.project_id] = body["shared"]

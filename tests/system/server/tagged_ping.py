@@ -71,4 +71,4 @@ class TaggedHost:
 def _checksum(data: bytes) -> int:
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     total = (total & 0xFFFF) + (total >> 16)
-    return ~(total + (total >> 16)) & 0xFFFF
+    return int(~(total + (total >> 16)) & 0xFFFF)

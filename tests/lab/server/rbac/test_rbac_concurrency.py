@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from netfw.errors import InvalidInput, NotFound, RequestError
-from netfw.errors.rbac import InvalidSharedSetting, RbacPolicyInUse
+from netfw.errors.networks import InvalidSharedSetting
+from netfw.errors.rbac import RbacPolicyInUse
 from netfw.server.db import Database
 from netfw.server.rbac.policies import RbacPlugin
 from tests.lab.databases import DatabaseServers
