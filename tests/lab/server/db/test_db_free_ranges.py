@@ -32,7 +32,7 @@ def wander(tx: Transaction, seed: int) -> None:
     ranges.define("x", Interval(0, 24), offers)
     for _ in range(60):
         number = chance.randrange(25)
-        step = chance.choice(["take", "take", "any", "any", "back", "back", "define"])
+        step = chance.choice(["take", "take", "any", "any", "within", "back", "back", "define"])
         if step == "take":
             assert ranges.acquire("x", number) == (number not in taken)
             taken.add(number)
@@ -41,6 +41,11 @@ def wander(tx: Transaction, seed: int) -> None:
             lowest = sorted(offered - taken)[:count]
             assert ranges.acquire_any("x", count) == tuple(lowest)
             taken.update(lowest)
+        elif step == "within":
+            free = sorted(set(range(number, 25)) - taken)
+            found = ranges.acquire_within("x", Interval(number, 24))
+            assert found == (free[0] if free else None)
+            taken.update(free[:1])
         elif step == "back":
             ranges.release("x", number)
             taken.discard(number)
@@ -184,3 +189,31 @@ def acquire_both(database: Database, *, waits: bool) -> tuple[int, int]:
         number = second.result(60)
         release.set()
         return first.result(60), number
+
+
+@pytest.mark.spec("ML2-11")
+def test_a_pool_that_is_redefined_keeps_ids_that_another_transaction_splits_off(
+    database: Database,
+) -> None:
+    redefined = threading.Event()
+
+    def define(tx: Transaction) -> None:
+        redefined.set()
+        Ranges(tx.connection).define("p", Interval(1, 10), [Interval(1, 8)])
+
+    def split(tx: Transaction) -> None:
+        assert Ranges(tx.connection).acquire("p", 5)
+        if not thread.is_alive() and not redefined.is_set():
+            thread.start()
+        redefined.wait(0.5)
+        time.sleep(0.2)  # the other transaction meets the lock meanwhile, or comes later
+
+    database.transaction(
+        lambda tx: Ranges(tx.connection).define("p", Interval(1, 10), [Interval(1, 10)])
+    )
+    thread = threading.Thread(target=database.transaction, args=(define,))
+    database.transaction(split)
+    thread.join(30)
+    taken = database.transaction(lambda tx: Ranges(tx.connection).acquire_any("p", 10))
+    assert taken == (1, 2, 3, 4, 6, 7, 8)
+    assert database.transaction(lambda tx: Ranges(tx.connection).acquire("p", 9))
