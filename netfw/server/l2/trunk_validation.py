@@ -7,7 +7,8 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from netfw.drivers.server.query import Query
-from netfw.errors import Forbidden, InvalidInput, NotFound
+from netfw.errors import Forbidden, InvalidInput
+from netfw.errors.ports import PortNotFound
 from netfw.errors.trunk import (
     DuplicateSubPort,
     ParentPortInUse,
@@ -83,7 +84,7 @@ def lock_ports(unit: UnitOfWork, ids: Iterable[str]) -> dict[PortId, Port]:
         visible = {row.ref.id for row in seen}
     for id in wanted:
         if id not in visible:
-            raise NotFound(f"there is no port {id}")
+            raise PortNotFound(f"there is no port {id}")
     ports = {PortId(id): cast(Port, row.resource()) for id, row in rows.items()}
     for port in ports.values():
         if not unit.requester.admin and port.project_id != unit.requester.project_id:

@@ -121,7 +121,6 @@ class TestThePolicyItself:
         [
             {"object_type": "port"},
             {"object_type": "netwrok"},
-            {"object_type": "address_group"},  # this server has none
             {"action": "access_as_owner"},
             {"object_type": "security_group", "action": EXTERNAL},
             {"object_id": "no id"},
