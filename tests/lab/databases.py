@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from attrs import frozen
+from sqlalchemy import insert, select
 
+from netfw.model.resource import Kind
 from netfw.server.db import Database, migration
+from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import JOURNAL_HEAD
 from netfw.testing.lab.services.databases import PrivateMariadb, PrivatePostgres
 
+T = TypeVar("T")
+
+DEFAULT_RULES = STORED[Kind.DEFAULT_SECURITY_GROUP_RULE].table
 BACKENDS = ("sqlite", "postgresql", "mariadb")
 
 
@@ -32,6 +40,7 @@ class DatabaseServers:
         self._postgres: PrivatePostgres | None = None
         self._mariadb: PrivateMariadb | None = None
         self._filled: dict[str, str] = {}
+        self._first_rows: dict[str, list[dict[str, Any]]] = {}
 
     @property
     def postgres(self) -> PrivatePostgres:
@@ -67,8 +76,10 @@ class DatabaseServers:
         if backend not in self._filled:
             self._filled[backend] = self.create(backend, "filled").url
             _with(self._filled[backend], migration.upgrade)
+            self._first_rows[backend] = _with(self._filled[backend], _read_first_rows)
         elif backend != "sqlite":
-            _with(self._filled[backend], _empty)
+            rows = self._first_rows[backend]
+            _with(self._filled[backend], lambda database: _empty(database, rows))
         if backend != "sqlite":
             return self._filled[backend]
         copy = self.directory / f"{uuid4().hex}.db"
@@ -86,15 +97,21 @@ class DatabaseServers:
         return path
 
 
-def _with(url: str, work: object) -> None:
+def _with(url: str, work: Callable[[Database], T]) -> T:
     database = Database(url)
     try:
-        work(database)  # type: ignore[operator]
+        return work(database)
     finally:
         database.close()
 
 
-def _empty(database: Database) -> None:
+def _read_first_rows(database: Database) -> list[dict[str, Any]]:
+    """The rows that the migrations make: those of default rules."""
+    with database.reading.connect() as connection:
+        return [dict(row) for row in connection.execute(select(DEFAULT_RULES)).mappings()]
+
+
+def _empty(database: Database, first_rows: list[dict[str, Any]]) -> None:
     names = [
         table.name for table in JOURNAL_HEAD.metadata.sorted_tables if table is not JOURNAL_HEAD
     ]
@@ -107,3 +124,4 @@ def _empty(database: Database) -> None:
         connection.exec_driver_sql(
             f"UPDATE journal_head SET seq = 0, oldest = 0, epoch = '{uuid4().hex}'"
         )
+        connection.execute(insert(DEFAULT_RULES), first_rows)

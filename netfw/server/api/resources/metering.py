@@ -10,6 +10,7 @@ from netfw.server.api.resources.common import (
     NAMED,
     STANDARD,
     STATUS_SHOWN,
+    TAGS,
     read_only,
 )
 from netfw.server.api.schema.request_codecs import FLAG, long_text
@@ -24,7 +25,11 @@ from netfw.server.api.schema.resource_schema import (
 
 _MANAGER = f"{ADMIN} or (role:manager and project_id:%(project_id)s)"
 _VERBS = frozenset({Verb.CREATE, Verb.SHOW, Verb.DELETE})
-_STANDARD = tuple(each for each in STANDARD if each.name not in ("description", "tags"))
+_SHOWN = ("description", "tags")
+_STANDARD = (
+    *(each for each in STANDARD if each.name not in _SHOWN),
+    read_only("tags", TAGS.codec),
+)
 
 METERING_LABEL = ApiResource(
     name="metering_label",
@@ -62,6 +67,7 @@ METERING_LABEL_RULE = ApiResource(
     checks={Verb.CREATE: _MANAGER, Verb.SHOW: ANYBODY, Verb.DELETE: _MANAGER},
     attributes=(
         *_STANDARD,
+        read_only("description", TEXT),
         ApiAttribute(name="metering_label_id", codec=ID, required=True, sortable=True),
         ApiAttribute(name="direction", codec=DIRECTION, required=True, sortable=True),
         ApiAttribute(

@@ -228,7 +228,15 @@ class TestGateways:
     ("name", "resources"),
     [
         ("router", {"router", "floatingip"}),
-        ("security_groups", {"security_group", "security_group_rule"}),
+        (
+            "security_groups",
+            {
+                "security_group",
+                "security_group_rule",
+                "address_group",
+                "default_security_group_rule",
+            },
+        ),
     ],
 )
 def test_service_plugins_are_loaded_by_name_within_a_server(
