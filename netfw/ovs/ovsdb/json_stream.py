@@ -12,7 +12,10 @@ import json
 import re
 from typing import Any, NoReturn
 
-_SKIP = re.compile(rb'(?:[^{}"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+_SKIP = re.compile(rb'[^{}"]*(?:"[^"\\]*(?:\\.[^"\\]*)*"[^{}"]*){0,256}', re.DOTALL)
+"""What is between braces: at most 256 strings at a time, since each can be tried again and is
+remembered for that.  Possessive quantifiers would not need it, but those of Python 3.11.2 (Debian
+12) match a string that has no end yet."""
 _BLANK = re.compile(rb"[ \t\r\n]*")
 
 
@@ -58,12 +61,15 @@ class JsonStream:
         while True:
             skipped = _SKIP.match(self._buffer, self._seen)
             assert skipped is not None
+            advanced = skipped.end() > self._seen
             self._seen = skipped.end()
             match self._buffer[self._seen : self._seen + 1]:
                 case b"{":
                     self._depth += 1
                 case b"}":
                     self._depth -= 1
+                case b'"' if advanced:
+                    continue
                 case _:  # the end of what we have, or text whose end we do not have
                     return None
             self._seen += 1
