@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator
+from typing import ClassVar
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
+from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import AddressQos, RouterContribution
-from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.pipeline_grant import Grant
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.values.ids import RouterId
 from netfw_drivers.l3_extensions.address_policies import find_policy, gateway_here, split_rules
+from netfw_drivers.l3_extensions.optionless import OptionlessExtension
 
 LOG = logging.getLogger(__name__)
-NAME = "fip_qos"
 
 
-class FloatingIpQosExtension(L3Extension):
+class FloatingIpQosExtension(OptionlessExtension):
     """Limits what floating IPs receive from outside and send there, each by its own policy.
 
     Rules that are no bandwidth limits have no effect, and are reported in the log.
     """
 
-    VERSION: ClassVar[int] = 2
-
-    @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls()
-
-    def describe(self) -> DriverInfo[Capability]:
-        return DriverInfo(NAME)
-
-    def grant_request(self) -> GrantRequest:
-        return GrantRequest(owner=NAME)
+    NAME: ClassVar[str] = "fip_qos"
 
     def contribute(
         self, key: RouterId, value: ExtendedRouter, grant: Grant

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_interface
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
+from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
-from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.pipeline_grant import Grant
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.resource import Resource
 from netfw.model.values.ids import FloatingIpId, RouterId
 from netfw.model.values.port_range import PortRange
+from netfw_drivers.l3_extensions.optionless import OptionlessExtension
 
-NAME = "port_forwarding"
 
-
-class PortForwardingExtension(L3Extension):
+class PortForwardingExtension(OptionlessExtension):
     """Translates ports of floating IPs that stand for no port of their own.
 
     The address of such a floating IP is on the device of the gateway while ports of it are
@@ -26,17 +24,7 @@ class PortForwardingExtension(L3Extension):
     the router.
     """
 
-    VERSION: ClassVar[int] = 2
-
-    @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls()
-
-    def describe(self) -> DriverInfo[Capability]:
-        return DriverInfo(NAME)
-
-    def grant_request(self) -> GrantRequest:
-        return GrantRequest(owner=NAME)
+    NAME: ClassVar[str] = "port_forwarding"
 
     def contribute(
         self, key: RouterId, value: ExtendedRouter, grant: Grant

@@ -14,10 +14,10 @@ from netfw.model.router import Router
 from netfw.model.values.ids import FloatingIpId, PortForwardingId, PortId
 from netfw.model.values.port_range import PortRange
 from netfw.testing.conformance.router.factories import Site, make_site
-from netfw_drivers.l3_extensions.port_forwarding import NAME, PortForwardingExtension
+from netfw_drivers.l3_extensions.port_forwarding import PortForwardingExtension
 
 SITE = make_site()
-GRANT = Grant(owner=NAME, cookie=0, cookie_mask=0, prefix="x-")
+GRANT = Grant(owner=PortForwardingExtension.NAME, cookie=0, cookie_mask=0, prefix="x-")
 ADDRESS = "203.0.113.60"
 
 
@@ -76,7 +76,7 @@ def test_each_floating_ip_has_its_address_once():
         SHARED, forwarding((1, 1), (1, 1)), forwarding((2, 2), (2, 2), number=2),
         other, forwarding((1, 1), (3, 3), number=3, of=other),
     )  # fmt: skip
-    assert made.owner == NAME
+    assert made.owner == PortForwardingExtension.NAME
     assert made.addresses == (ip_interface(f"{ADDRESS}/32"), ip_interface("203.0.113.61/32"))
     assert [rule.words[1] for rule in made.rules] == [f"{ADDRESS}/32"] * 2 + ["203.0.113.61/32"]
 
