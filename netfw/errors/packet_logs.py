@@ -8,6 +8,8 @@ from netfw.errors import Conflict, InvalidInput, NotFound
 class LogResourceNotFound(NotFound):
     """There is no such packet log."""
 
+    resource = "log"
+
 
 class InvalidLogResourceType(InvalidInput):
     """Resources of that type cannot be logged."""

@@ -16,7 +16,6 @@ from netfw.errors.packet_logs import (
     InvalidLogResourceType,
     InvalidResourceConstraint,
     LoggingTypeNotSupported,
-    LogResourceNotFound,
 )
 from netfw.model.packet_log import EXTENSION, LoggedResource, PacketLog
 from netfw.model.port import Port
@@ -45,12 +44,6 @@ class PacketLogHandler(StoredResourceHandler[PacketLog]):
     name = "log"
     kind = Kind.PACKET_LOG
     quota: ClassVar[str | None] = None
-
-    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
-        try:
-            return super().show(reader, requester, id)
-        except NotFound as exc:
-            raise LogResourceNotFound(str(exc)) from exc
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[PacketLog, ...]:
         for body in bodies:

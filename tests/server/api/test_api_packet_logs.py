@@ -61,8 +61,14 @@ def test_the_life_of_a_log(alice: Client, admin: Client) -> None:
     listed = admin.get(LOGS, resource_id=group).json["logs"]
     assert [each["id"] for each in listed] == [made["id"]]
     assert admin.delete(own).status == 204
-    missing = admin.get(own)
-    assert (missing.status, missing.error["type"]) == (404, "LogResourceNotFound")
+    change = {"log": {"enabled": True}}
+    for missing in (
+        admin.get(own),
+        admin.put(own, change),
+        admin.delete(own),
+        admin.get(f"{LOGS}/x"),
+    ):
+        assert (missing.status, missing.error["type"]) == (404, "LogResourceNotFound")
 
 
 def test_the_types_are_listed(alice: Client, admin: Client) -> None:
