@@ -59,7 +59,10 @@ class DocumentHandler(ResourceHandler):
         return tuple(made)
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
-        before = self.get_for_update(unit, id, revision)
+        return self.do_update(unit, self.get_for_update(unit, id, revision), body)
+
+    def do_update(self, unit: UnitOfWork, before: dict[str, Any], body: Body) -> Body:
+        """Store *before*, which this transaction locked, as *body* changes it."""
         after = {**before, **body}
         if after == before:
             return before
@@ -71,8 +74,11 @@ class DocumentHandler(ResourceHandler):
         return after
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
-        before = self.get_for_update(unit, id, revision)
-        self._in(unit.tx).delete(UUID(before["id"]))
+        self.do_delete(unit, self.get_for_update(unit, id, revision))
+
+    def do_delete(self, unit: UnitOfWork, before: Body) -> None:
+        """Delete *before*, which this transaction locked."""
+        self._in(unit.tx).delete(UUID(str(before["id"])))
         self._count(unit, [before], -1)
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:

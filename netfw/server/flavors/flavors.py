@@ -44,12 +44,12 @@ class FlavorHandler(DocumentHandler):
         self._lock_profiles(unit, body)
         return super().update(unit, id, body, revision)
 
-    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
-        flavor = self.get_for_update(unit, id, revision)
-        query = Query(filters={"flavor_id": (flavor["id"],)}, limit=1)
+    def do_delete(self, unit: UnitOfWork, before: Body) -> None:
+        id = str(before["id"])
+        query = Query(filters={"flavor_id": (id,)}, limit=1)
         if users := unit.tx.resources.find(Kind.ROUTER, query):
             raise FlavorInUse(f"router {users[0].ref.id} has flavor {id}; delete it first")
-        super().delete(unit, id, revision)
+        super().do_delete(unit, before)
 
     def find_router_kind(self, unit: UnitOfWork, id: str) -> RouterKind:
         """Return the kind of routers with that flavor, which is locked until they are stored.
@@ -85,17 +85,15 @@ class ServiceProfileHandler(DocumentHandler):
             _check_profile(body)
         return super().create(unit, bodies)
 
-    def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
-        before = self.get_for_update(unit, id, revision)
+    def do_update(self, unit: UnitOfWork, before: dict[str, Any], body: Body) -> Body:
         _check_profile({**before, **body})
         if str(body.get("driver", before["driver"])) != before["driver"]:
-            self._refuse_use(unit, id)
-        return super().update(unit, id, body, revision)
+            self._refuse_use(unit, before["id"])
+        return super().do_update(unit, before, body)
 
-    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
-        self.get_for_update(unit, id, revision)
-        self._refuse_use(unit, id)
-        super().delete(unit, id, revision)
+    def do_delete(self, unit: UnitOfWork, before: Body) -> None:
+        self._refuse_use(unit, str(before["id"]))
+        super().do_delete(unit, before)
 
     def _refuse_use(self, unit: UnitOfWork, id: str) -> None:
         """Refuse a change of a profile that a flavor has; the profile is locked."""
@@ -120,31 +118,34 @@ class FlavorServiceProfileHandler(ResourceHandler):
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         flavor, _, profile = id.partition("/")
-        present = cast(list[str], self._flavors.get_for_update(unit, flavor, revision)[PROFILES])
+        found = self._flavors.get_for_update(unit, flavor, revision)
+        present = cast(list[str], found[PROFILES])
         if profile not in present:
             raise FlavorServiceProfileBindingNotFound(
                 f"flavor {flavor} does not have service profile {profile[:80]}"
             )
         rest = [each for each in present if each != profile]
-        self._flavors.update(unit, flavor, {PROFILES: rest})
+        self._flavors.do_update(unit, found, {PROFILES: rest})
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         (flavor,) = query.filters["flavor_id"]
         present = cast(list[str], self._flavors.show(reader, requester, str(flavor))[PROFILES])
-        return tuple(self._profiles.show(reader, requester, each) for each in present)
+        found = self._profiles.find(reader, requester, Query(filters={"id": tuple(present)}))
+        return tuple(sorted(found, key=lambda each: present.index(str(each["id"]))))
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         return self._profiles.show(reader, requester, id.partition("/")[2])
 
     def _add(self, unit: UnitOfWork, flavor: str, profile: str) -> Body:
-        found = self._profiles.get_for_update(unit, profile)
-        present = cast(list[str], self._flavors.get_for_update(unit, flavor)[PROFILES])
+        added = self._profiles.get_for_update(unit, profile)
+        found = self._flavors.get_for_update(unit, flavor)
+        present = cast(list[str], found[PROFILES])
         if profile in present:
             raise FlavorServiceProfileBindingExists(
                 f"flavor {flavor} has service profile {profile} already"
             )
-        self._flavors.update(unit, flavor, {PROFILES: [*present, profile]})
-        return found
+        self._flavors.do_update(unit, found, {PROFILES: [*present, profile]})
+        return added
 
 
 class ServiceProviderHandler(ResourceHandler):

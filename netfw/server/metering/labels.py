@@ -49,12 +49,11 @@ class MeteringLabelHandler(SharedDocumentHandler):
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         return _not_counted(super().create(unit, bodies))
 
-    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
-        found = self.get_for_update(unit, id, revision)
+    def do_delete(self, unit: UnitOfWork, before: Body) -> None:
         rules = VendorResources(unit.tx.connection, RULE)
-        for rule in rules.find({"parent_id": [found["id"]]}):
+        for rule in rules.find({"parent_id": [str(before["id"])]}):
             rules.delete(UUID(rule["id"]))
-        super().delete(unit, id, revision)
+        super().do_delete(unit, before)
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         return _not_counted(super().find(reader, requester, query))

@@ -45,30 +45,28 @@ class SegmentRangeHandler(DocumentHandler):
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         return tuple(self._create(unit, body) for body in bodies)
 
-    def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
-        found = self.get_for_update(unit, id, revision)
+    def do_update(self, unit: UnitOfWork, before: dict[str, Any], body: Body) -> Body:
         if body.keys() <= {"tags"}:
-            return self._shown(unit.tx, super().update(unit, id, body, revision))
-        _refuse_default(found)
-        before, type = range_of(found), NetworkType(found["network_type"])
+            return self._shown(unit.tx, super().do_update(unit, before, body))
+        _refuse_default(before)
+        id, type = before["id"], NetworkType(before["network_type"])
         unit.tx.allocations.lock(type)
-        _check_numbers({**found, **body})
-        after = range_of({**found, **body})
+        _check_numbers({**before, **body})
+        after = range_of({**before, **body})
         _refuse_overlap(unit, after, id)
-        updated = super().update(unit, id, body, revision)
+        updated = super().do_update(unit, before, body)
         self._types.define_type(unit.tx, type)
-        for lost in without([before], [after]):
+        for lost in without([range_of(before)], [after]):
             _refuse_use(unit, id, lost)
         return self._shown(unit.tx, updated)
 
-    def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
-        found = self.get_for_update(unit, id, revision)
-        _refuse_default(found)
-        type = NetworkType(found["network_type"])
-        unit.tx.allocations.lock(type)
-        super().delete(unit, id, revision)
-        self._types.define_type(unit.tx, type)
-        _refuse_use(unit, id, range_of(found))
+    def do_delete(self, unit: UnitOfWork, before: Body) -> None:
+        _refuse_default(before)
+        lost = range_of(before)
+        unit.tx.allocations.lock(lost.pool.type)
+        super().do_delete(unit, before)
+        self._types.define_type(unit.tx, lost.pool.type)
+        _refuse_use(unit, str(before["id"]), lost)
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         return _with_usage(reader, super().find(reader, requester, query))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +12,7 @@ from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.flavors.flavors import FlavorsPlugin
 from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.environment import Client, Reply, api
+from tests.server.core.statements import recorded_statements
 
 
 @pytest.fixture
@@ -101,6 +103,42 @@ def test_associations_are_checked(admin: Client) -> None:
     assert refused(associate(admin, made, str(uuid4()))) == (404, "ServiceProfileNotFound")
     listed = admin.get(f"flavors/{made}/service_profiles").json["service_profiles"]
     assert [each["id"] for each in listed] == [profile]
+
+
+@pytest.mark.spec("API-07")
+def test_the_profiles_of_a_flavor_are_one_statement(
+    admin: Client, plugins: list[HandlerPlugin]
+) -> None:
+    made = flavor(admin)["id"]
+    profiles = [admin.make("service_profiles", driver="dvr")["id"] for _ in range(4)]
+    reads = []
+    for each in sorted(profiles, reverse=True):
+        associate(admin, made, each)
+        with recorded_statements(plugins[0].context.database) as recorded:
+            listed = admin.get(f"flavors/{made}/service_profiles").json["service_profiles"]
+        reads.append(len(recorded))
+    assert [each["id"] for each in listed] == sorted(profiles, reverse=True)
+    assert len(set(reads)) == 1, reads
+
+
+@pytest.mark.spec("API-07")
+def test_a_change_locks_a_row_once(admin: Client, plugins: list[HandlerPlugin]) -> None:
+    def reads(reply: Callable[[], Reply]) -> int:
+        with recorded_statements(plugins[0].context.database) as recorded:
+            assert reply().status < 400
+        ours = [each for each in recorded if "FROM vendor_resources" in each]
+        return sum(each.startswith("SELECT") for each in ours)
+
+    made = flavor(admin)["id"]
+    own, profiles = f"flavors/{made}", "service_profiles"
+    profile = admin.make(profiles, driver="dvr")["id"]
+    renamed, described = {"flavor": {"name": "n"}}, {"service_profile": {"description": "d"}}
+    assert reads(lambda: admin.put(own, renamed)) == 1
+    assert reads(lambda: admin.put(f"{profiles}/{profile}", described)) == 1
+    assert reads(lambda: associate(admin, made, profile)) == 3, "the parent, and one lock of each"
+    assert reads(lambda: admin.delete(f"{own}/{profiles}/{profile}")) == 2, "the parent, and a lock"
+    assert reads(lambda: admin.delete(f"{profiles}/{profile}")) == 2, "a lock, and the flavors"
+    assert reads(lambda: admin.delete(own)) == 1
 
 
 @pytest.mark.spec("API-07")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -11,6 +9,7 @@ from sqlalchemy import event
 
 from netfw.drivers.server.query import Query
 from netfw.server.core.context import ServerContext
+from tests.server.core.statements import recorded_statements
 from tests.server.l2.environment import ADMIN, MEMBER, PortsEnvironment
 
 BOUNDED = ("SCAN journal_head", "SCAN default_security_group_rules")
@@ -22,23 +21,6 @@ def env(context: ServerContext) -> PortsEnvironment:
     return PortsEnvironment(context)
 
 
-@contextmanager
-def statements(env: PortsEnvironment) -> Iterator[list[str]]:
-    """Those of reading and writing meanwhile, but for what begins a transaction."""
-    said: list[str] = []
-
-    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
-        if not statement.startswith("BEGIN"):
-            said.append(statement)
-
-    engines = (env.context.database.writing, env.context.database.reading)
-    for engine in engines:
-        event.listen(engine, "before_cursor_execute", note)
-    yield said
-    for engine in engines:
-        event.remove(engine, "before_cursor_execute", note)
-
-
 def test_a_port_costs_twelve_statements_with_its_address_group_and_binding(
     env: PortsEnvironment,
 ) -> None:
@@ -47,11 +29,11 @@ def test_a_port_costs_twelve_statements_with_its_address_group_and_binding(
     env.host("h1")
     for _ in range(2):  # the first of a project and a host lays the ground
         env.create(network, MEMBER, binding__host_id="h1")
-    with statements(env) as bound:
+    with recorded_statements(env.context.database) as bound:
         port = env.create(network, MEMBER, binding__host_id="h1")
     assert port["binding:vif_type"] == "ovs"
     assert len(bound) <= 12, bound
-    with statements(env) as unbound:
+    with recorded_statements(env.context.database) as unbound:
         env.create(network)
     assert len(unbound) <= 10, unbound
 
@@ -62,13 +44,13 @@ def test_a_list_of_ports_costs_what_one_does(env: PortsEnvironment) -> None:
     env.host("h1")
     body = {"network_id": str(network), "binding:host_id": "h1"}
     env.bulk([body] * 2)
-    with statements(env) as few:
+    with recorded_statements(env.context.database) as few:
         env.bulk([body] * 10)
-    with statements(env) as many:
+    with recorded_statements(env.context.database) as many:
         ports = env.bulk([body] * 200)
     assert len(many) <= len(few) + 1, many
     assert len({port["mac_address"] for port in ports}) == 200
-    with statements(env) as listed:
+    with recorded_statements(env.context.database) as listed:
         assert len(env.plugin.find(ADMIN, "port", Query())) == 212
     assert len(listed) == 3, "rows, the reasons of those that are not ACTIVE, networks' policies"
 
@@ -105,9 +87,9 @@ def test_a_change_of_a_name_costs_few_statements(env: PortsEnvironment) -> None:
     env.subnet(network)
     env.host("h1")
     port = env.create(network, ADMIN, binding__host_id="h1")
-    with statements(env) as said:
+    with recorded_statements(env.context.database) as recorded:
         env.update(port, ADMIN, name="other")
-    assert len(said) <= 8, said
-    with statements(env) as said:
+    assert len(recorded) <= 8, recorded
+    with recorded_statements(env.context.database) as recorded:
         env.delete(port, ADMIN)
-    assert len(said) <= 22, said
+    assert len(recorded) <= 22, recorded

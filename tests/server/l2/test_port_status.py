@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from attrs import evolve
-from sqlalchemy import event
 
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import StatusReport
@@ -25,6 +22,7 @@ from netfw.server.core.context import ServerContext
 from netfw.server.db import Database, Transaction
 from netfw.server.l2.port_status import PortStatuses
 from netfw.state.dependencies import Assignment
+from tests.server.core.statements import recorded_statements
 from tests.server.l2.environment import ADMIN, PortsEnvironment
 
 
@@ -77,19 +75,6 @@ def dhcp_agent(env: PortsEnvironment, host: str, network: NetworkId, *, alive: b
             tx.heartbeats.record(agent.id)
 
     env.context.database.transaction(work)
-
-
-@contextmanager
-def counted(env: PortsEnvironment) -> Iterator[list[str]]:
-    """The statements of writers meanwhile."""
-    said: list[str] = []
-
-    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
-        said.append(statement)
-
-    event.listen(env.context.database.writing, "before_cursor_execute", note)
-    yield said
-    event.remove(env.context.database.writing, "before_cursor_execute", note)
 
 
 @pytest.mark.spec("ML2-07")
@@ -268,14 +253,14 @@ def test_many_reports_are_few_statements_and_the_same_again_writes_nothing(
     ports = env.bulk(bodies, ADMIN)
     message = [report(port) for port in ports]
     message += [report(port, service=Service.DHCP, host="d1") for port in ports]
-    with counted(env) as said:
+    with recorded_statements(env.context.database) as recorded:
         statuses(message)
-    assert len(said) <= 10, said
+    assert len(recorded) <= 10, recorded
     shown = env.plugin.find(ADMIN, "port", Query())
     assert [port["status"] for port in shown] == ["ACTIVE"] * 40
-    with counted(env) as said:
+    with recorded_statements(env.context.database) as recorded:
         statuses(message)
-    assert [each for each in said if not each.startswith(("SELECT", "BEGIN"))] == []
+    assert [each for each in recorded if not each.startswith("SELECT")] == []
 
 
 def test_a_deleted_port_leaves_no_reports(
