@@ -3,8 +3,6 @@
 Each stands beside what must be served for it to be true: ``router`` a resource, ``port.fixed_ips``
 an attribute, ``router/add_extraroutes`` an action; all of several words.  Nothing: it is a
 mechanism of the API itself.
-an attribute, ``router/add_extraroutes`` an action, or several of them.  Nothing: it is a mechanism
-of the API itself.
 Some clients look for the name (``Availability Zone``), not for the alias.
 """
 

@@ -25,9 +25,10 @@ from netfw.server.api.schema.resource_schema import (
 
 _MANAGER = f"{ADMIN} or (role:manager and project_id:%(project_id)s)"
 _VERBS = frozenset({Verb.CREATE, Verb.SHOW, Verb.DELETE})
-_SHOWN = ("description", "tags")
+_OWN = ("description", "tags")
+"""Standard attributes that are declared here in another form."""
 _STANDARD = (
-    *(each for each in STANDARD if each.name not in _SHOWN),
+    *(each for each in STANDARD if each.name not in _OWN),
     read_only("tags", TAGS.codec),
 )
 
