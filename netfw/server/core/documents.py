@@ -34,11 +34,18 @@ class DocumentHandler(ResourceHandler):
     """
 
     def __init__(
-        self, name: str, *, parent: str | None = None, counted: bool = False, public: bool = False
+        self,
+        name: str,
+        *,
+        parent: str | None = None,
+        counted: bool = False,
+        public: bool = False,
+        shareable: bool = False,
     ) -> None:
         """*parent*: the attribute with the id of its parent; *counted*: it has a quota; *public*:
-        all projects see it."""
+        all projects see it; *shareable*: if it is ``shared``."""
         self._name, self._parent, self._counted, self._public = name, parent, counted, public
+        self._shareable = shareable
 
     @classmethod
     def declared(cls, declared: ResourceDeclaration) -> Self:
@@ -90,19 +97,12 @@ class DocumentHandler(ResourceHandler):
                 by_column[column] = [str(value) for value in values]
             else:
                 others["project_id" if name == "tenant_id" else name] = values
-        found = self._in(reader).find(by_column, project=self._project(requester))
-        visible = [body for body in found if self.shows(requester, body)]
-        return tuple(_page([body for body in visible if _passes(body, others)], query))
+        project = self._project(requester)
+        found = self._in(reader).find(by_column, project=project, or_shared=self._shareable)
+        return tuple(_page([body for body in found if _passes(body, others)], query))
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         return self._get(reader, requester, id)
-
-    def shows(self, requester: RequestContext, body: Body) -> bool:
-        """Return whether *requester* sees a document of its project, or a public one.
-
-        Subclasses show fewer.
-        """
-        return True
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         if action not in TAG_ACTIONS:
@@ -140,11 +140,12 @@ class DocumentHandler(ResourceHandler):
     def _get(
         self, reader: Reader, requester: RequestContext, id: str, *, lock: bool = False
     ) -> dict[str, Any]:
-        project = self._project(requester)
-        found = self._in(reader).get(self._identity(id), project=project, lock=lock)
-        if not self.shows(requester, found):
-            raise not_found(self.name)(f"there is no {self.name} {id[:80]}")
-        return found
+        return self._in(reader).get(
+            self._identity(id),
+            project=self._project(requester),
+            or_shared=self._shareable,
+            lock=lock,
+        )
 
     def _project(self, requester: RequestContext) -> str | None:
         """Return the project whose resources *requester* sees; ``None``: all."""

@@ -33,18 +33,11 @@ NOT_COUNTED: Final = {
 }
 
 
-class SharedDocumentHandler(DocumentHandler):
-    """Documents that all projects see if they are shared, and else their own project."""
-
-    def shows(self, requester: RequestContext, body: Body) -> bool:
-        return requester.sees in (None, body["project_id"]) or bool(body["shared"])
-
-
-class MeteringLabelHandler(SharedDocumentHandler):
+class MeteringLabelHandler(DocumentHandler):
     """Metering labels; their rules are deleted with them."""
 
     def __init__(self) -> None:
-        super().__init__(LABEL, public=True)
+        super().__init__(LABEL, shareable=True)
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         return _not_counted(super().create(unit, bodies))
@@ -62,11 +55,11 @@ class MeteringLabelHandler(SharedDocumentHandler):
         return {**super().show(reader, requester, id), **NOT_COUNTED}
 
 
-class MeteringLabelRuleHandler(SharedDocumentHandler):
+class MeteringLabelRuleHandler(DocumentHandler):
     """Rules of metering labels; each has the project of its label, and is shared as the label."""
 
     def __init__(self, labels: MeteringLabelHandler) -> None:
-        super().__init__(RULE, parent=LABEL_ID, public=True)
+        super().__init__(RULE, parent=LABEL_ID, shareable=True)
         self._labels = labels
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:

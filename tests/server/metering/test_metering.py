@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from netfw.server.db import Database
-from netfw.server.metering.labels import MeteringPlugin
+from netfw.server.db.database import ReadSnapshot
+from netfw.server.db.resources.vendor_resources import VendorResources
+from netfw.server.metering.labels import LABEL, MeteringPlugin
 from tests.server.api.environment import Client, Reply, api
 from tests.server.core.core_client import core_plugin
 
@@ -124,3 +126,14 @@ def test_managers_have_labels_in_their_project_only(admin: Client) -> None:
     assert alice.delete(f"{LABELS}/{shared}").status == 403
     assert alice.post(LABELS, {"metering_label": {"shared": True}}).status == 403
     assert alice.delete(f"{LABELS}/{own}").status == 204
+
+
+def test_labels_of_other_projects_are_not_read(admin: Client, database: Database) -> None:
+    label(admin, name="hidden")
+    own, shared = label(admin, project_id="alice")["id"], label(admin, shared=True)["id"]
+
+    def read(view: ReadSnapshot) -> set[str]:
+        found = VendorResources(view.connection, LABEL).find({}, project="alice", or_shared=True)
+        return {each["id"] for each in found}
+
+    assert database.read(read) == {own, shared}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from netfw.errors.registry import not_found
@@ -26,25 +26,39 @@ class VendorResources:
         self._connection, self._resource = connection, resource
 
     def find(
-        self, wanted: Mapping[str, Sequence[str]], *, project: str | None = None
+        self,
+        wanted: Mapping[str, Sequence[str]],
+        *,
+        project: str | None = None,
+        or_shared: bool = False,
     ) -> list[dict[str, Any]]:
-        """Return the resources with one of the values in each of the columns *wanted*, by id."""
+        """Return the resources with one of the values in each of the columns *wanted*, by id.
+
+        With *project*: its own alone; *or_shared*: and those of others that are shared.
+        """
         rows = select(VENDOR_RESOURCES.c.body).where(VENDOR_RESOURCES.c.resource == self._resource)
         for column, values in wanted.items():
             rows = rows.where(VENDOR_RESOURCES.c[column].in_(values))
         if project is not None:
-            rows = rows.where(VENDOR_RESOURCES.c.project_id == project)
+            rows = rows.where(_visible(project, or_shared))
         found = self._connection.execute(rows.order_by(VENDOR_RESOURCES.c.id)).scalars()
         return [json.loads(text) for text in found]
 
-    def get(self, id: UUID, *, project: str | None = None, lock: bool = False) -> dict[str, Any]:
+    def get(
+        self,
+        id: UUID,
+        *,
+        project: str | None = None,
+        or_shared: bool = False,
+        lock: bool = False,
+    ) -> dict[str, Any]:
         """Return the resource of that id.
 
         :raises NotFound: it does not exist, or *project* cannot see it.
         """
         row = select(VENDOR_RESOURCES.c.body).where(*self._key(id))
         if project is not None:
-            row = row.where(VENDOR_RESOURCES.c.project_id == project)
+            row = row.where(_visible(project, or_shared))
         text = self._connection.execute(row.with_for_update() if lock else row).scalar()
         if text is None:
             raise not_found(self._resource)(f"there is no {self._resource} {id}")
@@ -84,10 +98,17 @@ class VendorResources:
         return VENDOR_RESOURCES.c.resource == self._resource, VENDOR_RESOURCES.c.id == str(id)
 
 
+def _visible(project: str, or_shared: bool) -> ColumnElement[bool]:
+    """Return the condition of what *project* sees."""
+    own = VENDOR_RESOURCES.c.project_id == project
+    return or_(own, VENDOR_RESOURCES.c.shared.is_(True)) if or_shared else own
+
+
 def _columns(body: Json) -> dict[str, Any]:
     return {
         "project_id": body["project_id"],
         "name": body.get("name") or "",
         "revision": body["revision_number"],
+        "shared": body.get("shared") is True,
         "body": json.dumps(body, separators=(",", ":"), ensure_ascii=False),
     }

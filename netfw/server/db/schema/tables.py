@@ -167,9 +167,11 @@ VENDOR_RESOURCES: Final = Table(
     Column("name", text(), nullable=False),
     Column("parent_id", text(), nullable=True),
     Column("revision", number(), nullable=False),
+    Column("shared", Boolean(create_constraint=False), nullable=True),
     Column("body", document(), nullable=False),
     Index(None, "resource", "project_id", "id"),
     Index(None, "resource", "parent_id"),
+    Index(None, "resource", "shared"),
     **TABLE_OPTIONS,
 )
 """Resources of vendors, which the model does not have, as the API shows them."""
