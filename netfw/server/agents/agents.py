@@ -13,7 +13,6 @@ from attrs import evolve
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.values.subscription import Service
 from netfw.errors import InvalidInput, NotSupported
-from netfw.errors.agents import AvailabilityZoneNotFound
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
 from netfw.server.agents.host_resources import release_host_resources
@@ -186,8 +185,3 @@ class ZoneHandler(ResourceHandler):
             for (name, what), useful in sorted(useful.items())
         ]
         return apply_query(zones, query, "name")
-
-    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
-        for zone in self.find(reader, requester, Query(filters={"name": (id,)})):
-            return zone
-        raise AvailabilityZoneNotFound(f"there is no availability zone {id[:80]!r}")

@@ -54,12 +54,14 @@ class ResourceHandler(ABC):
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         """Return the resources that match *query* and are visible to *requester*."""
 
-    @abstractmethod
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         """Return the resource of *id*.
 
+        A resource whose declaration has ``member_shown=False`` needs no such method.
+
         :raises NotFound: it does not exist, or is invisible to the requester.
         """
+        raise NotSupported(f"a {self.name} is shown in lists only")
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         """Execute a member action."""

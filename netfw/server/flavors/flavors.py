@@ -133,9 +133,6 @@ class FlavorServiceProfileHandler(ResourceHandler):
         found = self._profiles.find(reader, requester, Query(filters={"id": tuple(present)}))
         return tuple(sorted(found, key=lambda each: present.index(str(each["id"]))))
 
-    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
-        return self._profiles.show(reader, requester, id.partition("/")[2])
-
     def _add(self, unit: UnitOfWork, flavor: str, profile: str) -> Body:
         added = self._profiles.get_for_update(unit, profile)
         found = self._flavors.get_for_update(unit, flavor)
@@ -159,9 +156,6 @@ class ServiceProviderHandler(ResourceHandler):
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         providers = cast("list[Body]", list(list_providers(self._context.settings)))
         return apply_query(providers, query, identity="name")
-
-    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
-        raise NotImplementedError("the API declares no members")
 
 
 class FlavorsPlugin(HandlerPlugin, ServicePlugin):

@@ -11,7 +11,6 @@ from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
-from netfw.errors import NotFound
 from netfw.errors.packet_logs import (
     InvalidLogResourceType,
     InvalidResourceConstraint,
@@ -73,9 +72,6 @@ class LoggableResourceHandler(ResourceHandler):
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         bodies = [{"type": each.value} for each in LoggedResource]
         return apply_query(bodies, query, identity="type")
-
-    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
-        raise NotFound(f"there is no {self.name} {id[:80]!r}")
 
 
 class PacketLogPlugin(HandlerPlugin, ServicePlugin):

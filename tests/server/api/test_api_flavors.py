@@ -8,6 +8,8 @@ from uuid import uuid4
 
 import pytest
 
+from netfw.drivers.server.query import RequestContext
+from netfw.errors import NotSupported
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.flavors.flavors import FlavorsPlugin
 from netfw.server.l3.routers import RouterPlugin
@@ -163,3 +165,11 @@ def test_members_see_flavors_and_providers_only(admin: Client) -> None:
     providers = alice.get("service-providers").json["service_providers"]
     assert [each["name"] for each in providers if each["default"]] == ["single_node"]
     assert len(providers) == 4
+
+
+@pytest.mark.spec("API-07")
+def test_providers_are_listed_only(admin: Client, plugins: list[HandlerPlugin]) -> None:
+    assert admin.get("service-providers/ha").status == 405
+    requester = RequestContext(project_id="root", admin=True)
+    with pytest.raises(NotSupported, match="in lists only"):
+        FlavorsPlugin(plugins[0].context).show(requester, "service_provider", "ha")
