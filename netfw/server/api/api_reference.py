@@ -39,6 +39,8 @@ def _paths(resource: ApiResource, by_name: Mapping[str, ApiResource]) -> Iterato
         yield f"* {whole}: {', '.join(on_whole)}{' (several at once)' if _bulk(resource) else ''}"
     if on_member:
         yield f"* {member}: {', '.join(on_member)}"
+    if resource.dry_run:
+        yield f"* `{base}/{{{resource.identity}}}?fields={resource.dry_run}`: GET (makes nothing)"
     for action in resource.actions:
         given = ", ".join(f"`{each.name}`" for each in action.attributes)
         yield f"* `{base}/{{{resource.identity}}}/{action.name}`: {action.method} {given}".rstrip()

@@ -28,9 +28,8 @@ from netfw.server.api.schema.validation import (
     for_update,
 )
 
-UNNAMED = "None"
+OWN_PROJECT = "None"
 """The id by which clients mean the project of the requester."""
-DRY_RUN = "dry-run"
 
 
 @frozen(kw_only=True)
@@ -93,7 +92,7 @@ class Controller:
             parent_body = self._show_parent(endpoint, parent, request)
             route = evolve(route, parent_id=str(parent_body[parent.resource.identity]))
             request = evolve(request, route=route)
-        if endpoint.resource.on_demand and route.id == UNNAMED:
+        if endpoint.resource.one_per_project and route.id == OWN_PROJECT:
             request = evolve(request, route=evolve(route, id=request.requester.project_id))
         if route.action is not None:
             return self._act(endpoint, request, route.action)
@@ -156,20 +155,22 @@ class Controller:
         return ApiResponse(status=200, body=body)
 
     def _show(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
-        parameters = request.parameters
-        if endpoint.resource.on_demand:
+        resource, parameters = endpoint.resource, request.parameters
+        if resource.one_per_project:
             self._authorize_member(endpoint, request, Verb.SHOW, {})
-            if parameters == (("fields", DRY_RUN),):
-                return self._dry_run(endpoint, request)
+        if resource.dry_run and ("fields", resource.dry_run) in parameters:
+            return self._dry_run(endpoint, request)
         fields = endpoint.query.parse_fields(parameters) if parameters else frozenset()
-        self._policy.authorize(request.requester, endpoint.resource, Verb.SHOW, None, {})
+        self._policy.authorize(request.requester, resource, Verb.SHOW, None, {})
         body = _select_fields(self.visible_member(request), fields)
-        return ApiResponse(status=200, body={endpoint.resource.singular: body})
+        return ApiResponse(status=200, body={resource.singular: body})
 
     def _dry_run(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
-        name, id = endpoint.resource.name, request.route.own_id
-        body = endpoint.plugin.member_action(request.requester, name, id, DRY_RUN, {})
-        return ApiResponse(status=200, body={endpoint.resource.singular: body})
+        resource, id = endpoint.resource, request.route.own_id
+        body = endpoint.plugin.member_action(
+            request.requester, resource.name, id, resource.dry_run, {}
+        )
+        return ApiResponse(status=200, body={resource.singular: body})
 
     def _create(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
         resource, requester = endpoint.resource, request.requester
@@ -274,7 +275,7 @@ class Controller:
         target: Body | None = None
         if self._policy.needs_target(requester, resource, operation, requested):
             target = _parent_of(resource, request)
-            if resource.on_demand:
+            if resource.one_per_project:
                 target = {"project_id": request.route.own_id}
             elif resource.member_shown:
                 current = endpoint.plugin.show(requester, resource.name, request.route.own_id)

@@ -34,9 +34,8 @@ class PublishingPlugin(ResourcePlugin):
         subscribers: Sequence[ApiEventSubscriber],
     ) -> None:
         self._plugin, self._resource, self._subscribers = plugin, resource, tuple(subscribers)
-        self._reads = frozenset(
-            action.name for action in resource.actions if action.method == "GET"
-        )
+        reads = (action.name for action in resource.actions if action.method == "GET")
+        self._reads = frozenset({*reads, resource.dry_run})
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> NoReturn:

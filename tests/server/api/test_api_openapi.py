@@ -28,6 +28,15 @@ def test_every_attribute_says_what_its_values_are(resource: ApiResource) -> None
 
 
 @pytest.mark.spec("API-20")
+def test_a_dry_run_is_a_field_of_the_member() -> None:
+    paths = openapi_document(REGISTRY)["paths"]
+    show = paths["/v2.0/auto-allocated-topology/{project_id}"]["get"]
+    (fields,) = show["parameters"]
+    assert fields["schema"]["items"]["enum"] == ["id", "project_id", "tenant_id", "dry-run"]
+    assert "anyOf" in show["responses"]["200"]["content"]["application/json"]["schema"]
+
+
+@pytest.mark.spec("API-20")
 def test_the_document_is_served_to_everybody_with_the_resources_of_this_server(
     unmoved: Client,
 ) -> None:

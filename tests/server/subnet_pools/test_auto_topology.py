@@ -60,6 +60,8 @@ def test_a_dry_run_makes_nothing(alice: Client, admin: Client, outside: str) -> 
     found = alice.get(f"{PATH}/None", fields="dry-run")
     assert (found.status, found.json[KEY]["id"]) == (200, "dry-run=pass")
     assert found.json[KEY]["project_id"] == "alice"
+    also = alice.get(f"{PATH}/None", ("fields", "id"), ("fields", "dry-run"))
+    assert also.json == found.json
     assert alice.get(f"{PATH}/alice", fields="anything").status == 400
     assert alice.names("networks", project_id="alice") == []
 

@@ -60,8 +60,12 @@ class ResourceOperations:
         resource, item = self.resource, {}
         whole = envelope({resource.singular: ref(self.schema)})
         if resource.member_shown and Verb.SHOW in resource.verbs:
+            checked = envelope({resource.singular: {"type": "object"}})
             item["get"] = self._operation(
-                "Show", Verb.SHOW, {"200": whole}, parameters=[self._fields()]
+                "Show",
+                Verb.SHOW,
+                {"200": {"anyOf": [whole, checked]} if resource.dry_run else whole},
+                parameters=[self._member_fields()],
             )
         if Verb.UPDATE in resource.verbs:
             item["put"] = self._operation(
@@ -182,8 +186,18 @@ class ResourceOperations:
         yield _query("page_reverse", {"type": "boolean"})
 
     def _fields(self) -> Operation:
-        names = [each.name for each in self.resource.attributes if each.shown]
-        return _repeated("fields", {"type": "string", "enum": names})
+        return _repeated("fields", {"type": "string", "enum": self._shown()})
+
+    def _member_fields(self) -> Operation:
+        dry_run = self.resource.dry_run
+        if not dry_run:
+            return self._fields()
+        text = f"`{dry_run}`: only check whether the member could be made."
+        fields = _repeated("fields", {"type": "string", "enum": [*self._shown(), dry_run]})
+        return {**fields, "description": text}
+
+    def _shown(self) -> list[str]:
+        return [each.name for each in self.resource.attributes if each.shown]
 
 
 def _filter_schema(attribute: ApiAttribute) -> Schema:

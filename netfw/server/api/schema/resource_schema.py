@@ -131,10 +131,16 @@ class ApiResource:
     listed: bool = True
     """Whether ``GET`` of the collection is served; of a member: :attr:`member_shown`."""
     member_shown: bool = True
-    on_demand: bool = False
-    """Whether each project has one member, made on first use, and named by the project in the URL.
+    one_per_project: bool = False
+    """Whether each project has one member, whose URL has the id of the project, or ``None`` for the
+    requester's.
 
-    ``GET`` with ``fields=dry-run`` only checks whether it could be made: the action ``dry-run``.
+    Rules are evaluated for that project before the plugin is called: ``GET`` may make the member.
+    """
+    dry_run: str = ""
+    """The field with which ``GET`` only checks whether the member could be made; empty: none.
+
+    Plugins get it as a member action of that name, whose result is shown as the member.
     """
     checks: Mapping[Verb, str] = field(factory=dict)
     """Rules by verb, named ``<verb>_<policy name>``; a verb without one is for administrators."""
