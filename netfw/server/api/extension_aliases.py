@@ -116,6 +116,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("qos-rule-type-filter", "Filters of types of rules", "rule_type.all_rules"),
     ("qos-rules-alias", "Rules by their own id", "alias_bandwidth_limit_rule"),
     ("quota-check-limit", "Limits below what is used are refused", "quota"),
+    ("quota-check-limit-default", "They are refused unless forced", "quota"),
     ("quota_details", "What is used of quotas", "quota/details"),
     ("quotas", "Quotas", "quota"),
     ("rbac-address-group", "Sharing of address groups", "rbac_policy address_group"),

@@ -14,7 +14,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.quotas import UNLIMITED, Usage
 
 FLAGS = ("check_limit", "force")
-"""Attributes of a request that are not limits."""
+"""Attributes of a request that are not limits; the first is the default, and has no effect."""
 IDENTITY = ("project_id", "tenant_id")
 
 
@@ -52,7 +52,7 @@ class QuotaHandler(ResourceHandler):
         }
         self._check(limits)
         usages = unit.tx.quotas.of_project(id)
-        if body.get("check_limit") and not body.get("force"):
+        if not body.get("force"):
             _check_use(limits, usages)
         for name in sorted(limits):
             unit.tx.quotas.set_limit(id, name, limits[name])
@@ -118,4 +118,5 @@ def _check_use(limits: Mapping[str, Any], usages: Mapping[str, Usage]) -> None:
     for name, limit in limits.items():
         used = usages[name].used if name in usages else 0
         if UNLIMITED < limit < used:
-            raise HTTPBadRequest({name: f"the project has {used} already, more than {limit}"})
+            text = f"the project has {used} already, more than {limit}; delete some, or give force"
+            raise HTTPBadRequest({name: text})

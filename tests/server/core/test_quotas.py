@@ -65,8 +65,9 @@ def test_limits_hold_and_what_is_used_can_be_seen(
     assert details["network"] == {"limit": 2, "used": 2, "reserved": 0}
     assert details["port"] == {"limit": 500, "used": 0, "reserved": 0}
     with pytest.raises(InvalidInput, match="network: the project has 2 already"):
-        plugin.update(ADMIN, "quota", "p", {"network": 1, "check_limit": True})
-    assert plugin.update(ADMIN, "quota", "p", {"network": 1})["network"] == 1
+        plugin.update(ADMIN, "quota", "p", {"network": 1})
+    assert plugin.show(MEMBER, "quota", "p")["network"] == 2
+    assert plugin.update(ADMIN, "quota", "p", {"network": 1, "force": True})["network"] == 1
 
 
 @pytest.mark.spec("API-06")

@@ -106,7 +106,7 @@ def quota_of_what_is_not_counted(cloud: Cloud) -> Reply:
 @situation("HTTPBadRequest", 400)
 def quota_below_the_use(cloud: Cloud) -> Reply:
     cloud.alice.network()
-    return cloud.admin.put("quotas/alice", {"quota": {"network": 0, "check_limit": True}})
+    return cloud.admin.put("quotas/alice", {"quota": {"network": 0}})
 
 
 @situation("InvalidInput", 400)
