@@ -18,8 +18,9 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import InvalidInput, nearest
 from netfw.errors.rbac import DuplicateRbacPolicy
 from netfw.model.network import Network
-from netfw.model.rbac_policy import RbacPolicy
+from netfw.model.rbac_policy import RbacAction, RbacPolicy
 from netfw.model.resource import Kind, Resource
+from netfw.model.subnet_pool import SubnetPool
 from netfw.model.wire import parse
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
@@ -42,14 +43,16 @@ class RbacPolicyHandler(StoredResourceHandler[RbacPolicy]):
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[RbacPolicy, ...]:
         policies = [_parse(unit, body) for body in bodies]
         by_object = {each.object_id: each for each in policies}
-        shared = [_lock_object(unit, by_object[id], new=True) for id in sorted(by_object)]
+        shared = {id: _lock_object(unit, by_object[id], new=True) for id in sorted(by_object)}
+        for policy in policies:
+            _check_scope(unit, shared[policy.object_id], policy.target_project)
         try:
             stored = unit.insert(*policies)
         except Duplicate as exc:
             raise DuplicateRbacPolicy(
                 "a policy of this action, of this object and for this project exists already"
             ) from exc
-        for resource in shared:
+        for resource in shared.values():
             sync_flags(unit, resource)
         return stored
 
@@ -59,6 +62,7 @@ class RbacPolicyHandler(StoredResourceHandler[RbacPolicy]):
             return before
         resource = _lock_object(unit, before, new=True)
         check_unused(unit, before, resource, target)
+        _check_scope(unit, resource, target)
         try:
             after = unit.update(before, _retargeted(before, target))
         except Duplicate as exc:
@@ -152,6 +156,22 @@ def _lock_object(unit: UnitOfWork, policy: RbacPolicy, *, new: bool = False) -> 
     if isinstance(resource, Network):
         unit.remember_locked(resource)
     return resource
+
+
+def _check_scope(unit: UnitOfWork, resource: Resource, target: str) -> None:
+    """Refuse to share a subnet pool with a project that may not use the pool's address scope.
+
+    This transaction depends on the policy that shares the scope.
+
+    :raises InvalidInput: naming the scope.
+    """
+    if not isinstance(resource, SubnetPool) or resource.address_scope_id is None:
+        return
+    scope, access = resource.address_scope_id, unit.tx.resources.access
+    owner = unit.tx.resources.get(Kind.ADDRESS_SCOPE, scope).body["project_id"]
+    if target != owner and not access.require(scope, target, RbacAction.SHARED):
+        text = f"has no access to address scope {scope} of this subnet pool; share that first"
+        raise InvalidInput({TARGET: text})
 
 
 def _retargeted(policy: RbacPolicy, target: str) -> RbacPolicy:

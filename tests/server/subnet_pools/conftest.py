@@ -1,4 +1,4 @@
-"""The API with subnet pools, routers and auto-allocated topologies, on SQLite."""
+"""The API with subnet pools, routers, auto-allocated topologies and RBAC, on SQLite."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l3.routers import RouterPlugin
+from netfw.server.rbac.policies import RbacPlugin
 from netfw.server.subnet_pools.auto_topology import AutoAllocatePlugin
 from netfw.server.subnet_pools.pools import SubnetPoolsPlugin
 from tests.server.api.environment import Client, api
@@ -21,8 +22,8 @@ def plugins(empty_tables: Path, tmp_path: Path) -> Iterator[list[HandlerPlugin]]
     with kept(empty_tables, tmp_path) as plugins:
         context = plugins[0].context
         context.quotas["subnetpool"] = -1
-        more = (RouterPlugin(context), SubnetPoolsPlugin(context), AutoAllocatePlugin(context))
-        yield [*plugins, *more]
+        more = (RouterPlugin, SubnetPoolsPlugin, AutoAllocatePlugin, RbacPlugin)
+        yield [*plugins, *(plugin(context) for plugin in more)]
 
 
 @pytest.fixture

@@ -133,3 +133,27 @@ def test_networks_get_the_scope_of_a_pool_that_their_subnets_are_put_into(alice:
     path = f"subnetpools/{pool['id']}/onboard_network_subnets"
     assert alice.put(path, {"network_id": network}).status == 200
     assert scopes_of(alice, network) == (scope, None)
+
+
+def test_a_pool_is_shared_only_with_projects_that_may_use_its_scope(
+    alice: Client, admin: Client
+) -> None:
+    scope = make_scope(admin)
+
+    def share(type: str, id: str, target: str, *, by: Client = admin) -> Any:
+        body = {"object_type": type, "object_id": id, "target_tenant": target}
+        return by.post("rbac-policies", {"rbac_policy": {**body, "action": "access_as_shared"}})
+
+    assert share("address_scope", scope, "alice").status == 201
+    pool = scoped_pool(alice, "10.0.0.0/16", scope)["id"]
+    refusal = share("subnetpool", pool, "bob", by=alice)
+    assert refused(refusal) == (400, "InvalidInput")
+    assert f"address scope {scope}" in refusal.error["message"]
+    assert share("subnetpool", pool, "*").status == 400
+    assert share("address_scope", scope, "bob").status == 201
+    policy = share("subnetpool", pool, "bob", by=alice).json["rbac_policy"]
+    path, target = f"rbac-policies/{policy['id']}", {"target_tenant": "carol"}
+    assert alice.put(path, {"rbac_policy": target}).status == 400
+    assert share("subnetpool", pool, "root", by=alice).status == 201  # who owns the scope
+    unscoped = scoped_pool(alice, "10.1.0.0/16", None)["id"]
+    assert share("subnetpool", unscoped, "carol", by=alice).status == 201
