@@ -194,8 +194,8 @@ def _clear_ports(unit: UnitOfWork, network: Network) -> None:
         owners = _owners(unit, id)
         named = f" of {', '.join(owners)}" if owners else ""
         raise NetworkInUse(
-            f"network {network.id} is in use by {counted(ports, 'port')}{named}; "
-            f"{removal_advice(owners)}"
+            "There are one or more ports still in use on the network: "  # clients look for this
+            f"{network.id} is in use by {counted(ports, 'port')}{named}; {removal_advice(owners)}"
         )
     _delete_all(unit, "port", served)
 
