@@ -56,27 +56,28 @@ def add_resource_requests(reader: Reader, bodies: Bodies) -> None:
 
     Two statements if some have policies, otherwise none.
     """
-    applied = {body["id"]: _applied(body) for body in bodies}
-    policies = _guarantees(reader, {id for id in applied.values() if id})
-    concerned = {body["network_id"] for body in bodies if applied[body["id"]] in policies}
-    providers = _providers(reader, concerned)
+    applied: dict[str, str] = {}
     for body in bodies:
-        rules = policies.get(applied[body["id"]] or "")
-        body[REQUEST] = (
-            None
-            if rules is None
-            else resource_request(
-                UUID(body["id"]),
-                rules,
-                body["binding:vnic_type"],
-                providers.get(body["network_id"]),
-            )
+        body[REQUEST] = None
+        if policy := _applied(body):
+            applied[body["id"]] = policy
+    policies = _guarantees(reader, set(applied.values()))
+    concerned = [body for body in bodies if applied.get(body["id"]) in policies]
+    providers = _providers(reader, {body["network_id"] for body in concerned})
+    for body in concerned:
+        body[REQUEST] = resource_request(
+            UUID(body["id"]),
+            policies[applied[body["id"]]],
+            body["binding:vnic_type"],
+            providers.get(body["network_id"]),
         )
 
 
 def _applied(port: Mapping[str, Any]) -> str | None:
-    inherited = None if is_trusted(port["device_owner"]) else port[INHERITED]
-    return cast("str | None", port["qos_policy_id"] or inherited)
+    own, inherited = port["qos_policy_id"], port[INHERITED]
+    if own or not inherited:
+        return cast("str | None", own)
+    return None if is_trusted(port["device_owner"]) else cast(str, inherited)
 
 
 def resource_request(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
@@ -14,7 +14,7 @@ from attrs import frozen
 
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.wire import parse
-from netfw.server.db.resources.visibility import SHARED, SHARED_WITH
+from netfw.server.db.resources.visibility import SHARED
 
 Json = Mapping[str, Any]
 
@@ -69,10 +69,11 @@ class Row:
         return parse(self.kind, self.body)
 
 
-def read_row(kind: Kind, row: Any, extras: dict[str, Json] | None = None) -> Row:
-    """Read a row; *extras* keeps what equal texts of rows of one list are read as."""
-    body, text = orjson.loads(row.body), row.extra
-    if getattr(row, SHARED_WITH, False):
+def read_row(kind: Kind, row: Sequence[Any], extras: dict[str, Json] | None = None) -> Row:
+    """Read a row of `row_columns`; *extras* keeps what equal texts of rows of one list are read
+    as."""
+    body, text = orjson.loads(row[0]), row[1]
+    if len(row) > 2 and row[2]:
         body[SHARED] = True
     if extras is not None and text in extras:
         return Row(kind=kind, body=body, extra=extras[text])

@@ -40,8 +40,6 @@ VIEWER: Final[BindParameter[str]] = bindparam("viewed_by", type_=String())
 """The value of a statement with :func:`shared_with`."""
 SHARED: Final = "shared"
 """The flag of shareable resources."""
-SHARED_WITH: Final = "shared_with"
-"""The column that says whether a row is shared with the viewer."""
 _POLICIES: Final = RBAC_POLICIES.c
 _PARENTS: Final[Mapping[Kind, Kind]] = MappingProxyType(
     {
@@ -75,11 +73,12 @@ def visible(kind: Kind, *, by_id: bool = False) -> Condition:
 
 @cache
 def row_columns(kind: Kind, *, viewed: bool) -> tuple[ColumnElement[Any], ...]:
-    """Return the columns of a row; *viewed*: with whether it is shared with the viewer."""
+    """Return the columns that `read_row` reads, in order; *viewed*: the last is whether it is
+    shared with the viewer."""
     table = table_mapping(kind).table
     if not viewed or kind not in SHAREABLE:
         return (table.c.body, table.c.extra)
-    return (table.c.body, table.c.extra, shared_with(kind).label(SHARED_WITH))
+    return (table.c.body, table.c.extra, shared_with(kind).label("shared_with"))
 
 
 @cache
