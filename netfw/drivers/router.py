@@ -45,7 +45,7 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
        the connections over it end.
     3. The rules of one update of a router are in force together or not at all; a refused rule fails
        its own key (of an extension: ``RouterRule.floating_ip``), and the former rules of that key
-       stay.
+       stay.  A rule that names ports concerns packets by these ports alone.
     4. Converging an unchanged state touches nothing: forwarding, translation and established
        connections survive a restart of the driver or the agent.
     5. Interfaces, addresses, routes and floating IPs change in place; unchanged ones lose no
@@ -79,7 +79,7 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
         a floating IP at the local part, it leaves by the agent gateway.
     15. The central part of a distributed router is a router between its ports and the gateway
         (promises 1 and 2), with or without a local part on its host.  It has the contributions; the
-        local part has metadata and advertisements.
+        local part has their rules with ``RouterRule.local``, metadata and advertisements.
     16. Routers share the agent gateway of a host to a network: their floating IPs at local parts
         enter and leave by it, without a central part.  A router, part or floating IP that comes or
         goes loses no packet of the others.  A floating IP that is prepared is neither answered for

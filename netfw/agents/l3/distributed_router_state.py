@@ -92,10 +92,12 @@ def _make_local(
     network = None if router.gateway is None else router.gateway.network_id
     if not context.has_agent_gateways or context.gateway_problem(network) is not None:
         network = None
+    gateway_port = find_gateway_port(ports)
     return LocalRouter(
         interfaces=make_interfaces(ports, index),
         snat_addresses={} if router.gateway is None else _snat_addresses(ports),
         external_network=network,
+        gateway_port=None if gateway_port is None else gateway_port.id,
     )
 
 

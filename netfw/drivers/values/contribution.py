@@ -9,7 +9,7 @@ from attrs.validators import optional
 
 from netfw.model.qos import QosRule
 from netfw.model.values.address import IpAddress, IpInterface, no_scope
-from netfw.model.values.ids import FloatingIpId
+from netfw.model.values.ids import FloatingIpId, PortId
 
 
 class RuleTable(enum.StrEnum):
@@ -43,6 +43,14 @@ class RouterRule:
     floating_ip: FloatingIpId | None = None
     """The floating IP that the rule belongs to: if the rule is refused, its ``FloatingIpKey`` fails
     alone, whether or not the update names it.  ``None``: the router fails."""
+    in_port: PortId | None = None
+    """The interface or gateway by which matched packets come in.  A part of a router without this
+    port leaves the rule out, since no packet there could match it."""
+    out_port: PortId | None = None
+    """The interface or gateway by which matched packets leave, as for `in_port`."""
+    local: bool = False
+    """The rule is wanted at the local part of a distributed router, too, where the gateway is the
+    link to the agent gateway (``LocalRouter.gateway_port``)."""
 
     @words.validator
     def _check(self, _: object, words: tuple[str, ...]) -> None:

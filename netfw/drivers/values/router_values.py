@@ -131,6 +131,9 @@ class LocalRouter:
     """By subnet: the central part's address on it, next hop of instances without a floating IP."""
     external_network: NetworkId | None = None
     """The network of the ``AgentGatewayKey`` that its floating IPs use."""
+    gateway_port: PortId | None = None
+    """The gateway of the router, which the central part has.  In a ``RouterRule`` it stands for the
+    way to the agent gateway here."""
 
     @snat_addresses.validator
     def _check(self, attribute: Attribute[object], found: Mapping[SubnetId, IpAddress]) -> None:
@@ -162,8 +165,8 @@ class RouterState:
     else reaches; ``None``: no metadata through this router."""
     contributions: tuple[RouterContribution, ...] = ()
     """Contributions of the extensions, in the order of the configuration.  Those to a distributed
-    router belong to its central part, and the QoS rules of floating IPs to the part that translates
-    them."""
+    router belong to its central part, rules with ``RouterRule.local`` to both parts, and the QoS
+    rules of floating IPs to the part that translates them."""
 
     @metadata_port.validator
     def _check_port(self, _: object, port: int | None) -> None:

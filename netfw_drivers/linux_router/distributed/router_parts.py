@@ -2,7 +2,7 @@
 
 A central part is a full router between the ports of that part and the gateway, without metadata and
 advertisements.  Contributions of extensions belong to the part with the gateway; a local part has
-the limits of floating IPs, too.
+the limits of floating IPs and the local rules, too.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def part_states(router: RouterId, state: RouterState) -> dict[PartId, RouterStat
         return {router: state}
     states: dict[PartId, RouterState] = {}
     if state.local is not None:
-        limits = tuple(_floating_ip_limits(state.contributions))
-        states[router] = evolve(state, central=None, contributions=limits)
+        own = tuple(_local_contributions(state.contributions))
+        states[router] = evolve(state, central=None, contributions=own)
     if state.central is not None:
         full = _as_full(state.central)
         states[CentralPart(router)] = evolve(
@@ -43,14 +43,15 @@ def part_states(router: RouterId, state: RouterState) -> dict[PartId, RouterStat
     return states
 
 
-def _floating_ip_limits(
+def _local_contributions(
     contributions: Iterable[RouterContribution],
 ) -> Iterator[RouterContribution]:
-    """Yield the limits of floating IPs, which may be at a local part; elsewhere they do nothing."""
+    """Yield the local rules, and the limits of floating IPs, which may be at a local part."""
     for each in contributions:
         limits = tuple(qos for qos in each.qos if qos.fixed_address is not None and qos.rules)
-        if limits:
-            yield RouterContribution(owner=each.owner, qos=limits)
+        rules = tuple(rule for rule in each.rules if rule.local)
+        if limits or rules:
+            yield RouterContribution(owner=each.owner, rules=rules, qos=limits)
 
 
 def parts_in(

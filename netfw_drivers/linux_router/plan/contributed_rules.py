@@ -1,41 +1,37 @@
-"""Rules of extensions whose floating IP was refused: they stay as they are.  Pure."""
+"""Rules of extensions as text.  Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Container
-
-from attrs import evolve
+from collections.abc import Mapping
 
 from netfw.drivers.values.contribution import RouterRule
-from netfw.drivers.values.router_values import RouterState
-from netfw.linux.iptables.chain import ChainKey
-from netfw.linux.iptables.rule import Family
-from netfw.model.values.ids import FloatingIpId
-from netfw_drivers.linux_router.plan.names import extension_chain
-from netfw_drivers.linux_router.plan.observed import FoundRouter
+from netfw.model.values.ids import PortId
+
+PortDevices = Mapping[PortId, str]
+"""Devices of the interfaces and of the gateway of a part of a router, by port."""
+_ADDRESSES = (("-s",), ("-d",))
 
 
-def without_refused_rules(
-    state: RouterState, refused: Container[FloatingIpId], found: FoundRouter
-) -> RouterState:
-    """Return *state* without the rules of *refused* floating IPs that are not in force."""
-    contributions = tuple(
-        evolve(
-            each,
-            rules=tuple(
-                rule
-                for rule in each.rules
-                if rule.floating_ip not in refused or _is_in_force(rule, each.owner, found)
-            ),
-        )
-        for each in state.contributions
-    )
-    return evolve(state, contributions=contributions)
+def render_contributed(rule: RouterRule, devices: PortDevices) -> str | None:
+    """Render a rule in the order of ``iptables-save``, in which devices follow addresses.
+
+    ``None``: it names a port that is not among *devices*.
+    """
+    options: list[str] = []
+    for option, port in (("-i", rule.in_port), ("-o", rule.out_port)):
+        if port is not None:
+            if port not in devices:
+                return None
+            options += [option, devices[port]]
+    at = _count_address_words(rule.words)
+    return " ".join((*rule.words[:at], *options, *rule.words[at:]))
 
 
-def _is_in_force(rule: RouterRule, owner: str, found: FoundRouter) -> bool:
-    family, table = Family(rule.ip_version), rule.table.value
-    key = ChainKey(family=family, table=table, name=extension_chain(owner, rule.chain))
-    line = " ".join(rule.words)
-    printed = found.netns.spelling.get((family, table), {}).get(line, line)
-    return not {line, printed}.isdisjoint(found.mirror.chains.get(key, ()))
+def _count_address_words(words: tuple[str, ...]) -> int:
+    """Return how many words at the beginning match addresses."""
+    at = 0
+    while True:
+        option = at + 1 if words[at : at + 1] == ("!",) else at
+        if words[option : option + 1] not in _ADDRESSES:
+            return at
+        at = option + 2

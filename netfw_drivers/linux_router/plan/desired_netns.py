@@ -140,6 +140,15 @@ class DesiredRouter:
         if self.full.gateway is not None:
             yield self.full.gateway.port, self._device(self.full.gateway.port.id, GATEWAY)
 
+    def port_devices(self) -> dict[PortId, str]:
+        """Return the devices that rules of extensions can name, by their ports."""
+        devices = {port.id: device for port, device in self.devices()}
+        local = self.state.local
+        link = self._link_device(Family.IPV4)
+        if local is not None and local.gateway_port is not None and link is not None:
+            devices[local.gateway_port] = link
+        return devices
+
     def gateway_addresses(self) -> tuple[IpInterface, ...]:
         """Return the addresses of the gateway and of contributions, without floating IPs."""
         if self.full.gateway is None:
@@ -196,6 +205,7 @@ class DesiredRouter:
             ha_addresses=tuple(each for each in self._ha_addresses() if each.version == family),
             sync_port=None if self.ha is None else self.context.sync_port,
             scope_marks=allocate_scope_marks(scopes, present),
+            devices=self.port_devices(),
             link_device=self._link_device(family),
         )
 

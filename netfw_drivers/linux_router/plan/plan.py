@@ -31,7 +31,6 @@ from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.distributed.agent_gateway import gateway_netns, gateway_routes
 from netfw_drivers.linux_router.distributed.local_routing import subnet_tables
 from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
-from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.daemons.conntrackd_plan import SERVICE as CONNTRACKD
 from netfw_drivers.linux_router.plan.daemons.conntrackd_plan import plan_conntrackd
 from netfw_drivers.linux_router.plan.daemons.daemon_steps import StopDaemon
@@ -75,6 +74,7 @@ from netfw_drivers.linux_router.plan.names import (
     router_namespace,
 )
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
+from netfw_drivers.linux_router.plan.refused_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.reserved_networks import ReservedNetworks
 from netfw_drivers.linux_router.plan.validation import value_error
 
@@ -273,7 +273,8 @@ class _RouterPlanner:
         self, router: PartId, state: RouterState, floating_ips: Translations, found: FoundRouter
     ) -> list[Stage]:
         kept = {key.floating_ip for key in self.update.keep if isinstance(key, FloatingIpKey)}
-        state = without_refused_rules(state, kept, found)
+        devices = self.context.desired(router, state).port_devices()
+        state = without_refused_rules(state, kept, found, devices)
         desired = self.context.desired(router, state)
         families = desired.gateway_families() if state.local is None else _link_families(found)
         foreign = self._of_other_networks(state)
@@ -289,8 +290,8 @@ class _RouterPlanner:
         ended |= {*find_lost(found.translated, after)} if found.is_ha else set()
         ended |= {*find_gained(found.translations, served)} if state.local else set()
         wanted = evolve(wanted, chains={**wanted.chains, **render_ended(router, ended)})
-        devices = {each.device for each in wanted.ports}
-        withdrawals = [] if found.is_standby else [*plan_withdrawals(router, devices, found)]
+        present = {each.device for each in wanted.ports}
+        withdrawals = [] if found.is_standby else [*plan_withdrawals(router, present, found)]
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
         election = plan_keepalived(desired, wanted, served, found, self.context.settings)
         conntrackd = [*plan_conntrackd(desired, found, self.context.settings)]

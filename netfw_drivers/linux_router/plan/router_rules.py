@@ -55,6 +55,7 @@ from netfw_drivers.linux_router.plan.address_limits import (
     AddressLimits,
     limited_addresses,
 )
+from netfw_drivers.linux_router.plan.contributed_rules import PortDevices, render_contributed
 from netfw_drivers.linux_router.plan.marks import (
     EXTERNAL,
     METADATA,
@@ -110,6 +111,8 @@ class RouterRules:
     sync_port: int | None = None
     """Port of conntrackd, which listens at all addresses: for the HA network only."""
     scope_marks: ScopeMarks = field(factory=dict)
+    devices: PortDevices = field(factory=dict)
+    """Devices that rules of extensions can name by their ports."""
     link_device: str | None = None
     """Of a local part: the device of its link to an agent gateway, by which alone floating IPs are
     translated."""
@@ -344,15 +347,16 @@ class RouterRules:
         found: dict[tuple[RuleTable, RuleChain, str], list[Rule]] = {}
         for contribution in self.contributions:
             for rule in contribution.rules:
-                if rule.ip_version == self.family:
+                text = render_contributed(rule, self.devices)
+                if rule.ip_version == self.family and text is not None:
                     key = rule.table, rule.chain, contribution.owner
-                    found.setdefault(key, []).append(self._contributed(rule))
+                    found.setdefault(key, []).append(self._contributed(rule, text))
         return found
 
-    def _contributed(self, rule: RouterRule) -> Rule:
+    def _contributed(self, rule: RouterRule, text: str) -> Rule:
         own = rule.floating_ip
         owner = self.key if own is None else FloatingIpKey(own)
-        return Rule(target=Target("extension", " ".join(rule.words)), owner=owner)
+        return Rule(target=Target("extension", text), owner=owner)
 
 
 def parse_snat_addresses(chains: Mapping[ChainKey, tuple[str, ...]]) -> frozenset[IpAddress]:

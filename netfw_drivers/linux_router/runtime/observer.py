@@ -28,7 +28,6 @@ from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw_drivers.linux_router.distributed.gateway_link import unlinked_end
 from netfw_drivers.linux_router.distributed.local_routing import subnet_tables
 from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
-from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
 from netfw_drivers.linux_router.plan.names import (
     GATEWAY,
@@ -41,6 +40,7 @@ from netfw_drivers.linux_router.plan.names import (
 )
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.plan import RouterContext
+from netfw_drivers.linux_router.plan.refused_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.validation import value_error
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.converged import ConvergedRouter
@@ -223,7 +223,8 @@ class RouterObserver:
         Rules of *refused* floating IPs are not part of it, unless they were in force before.
         """
         if state is not None and refused:
-            state = without_refused_rules(state, refused, self._mirrored(router))
+            devices = self._context.desired(router, state).port_devices()
+            state = without_refused_rules(state, refused, self._mirrored(router), devices)
         with self._lock:
             if state is None:
                 self._states.pop(router, None)

@@ -4,7 +4,7 @@ from attrs import evolve
 
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.keys import RouterKey
-from netfw.drivers.values.router_values import RouterPart
+from netfw.drivers.values.router_values import RouterPart, RouterState
 from tests.conformance.common.mutations import Mutations, breaks
 from tests.conformance.router.fake_parts import CentralPart, LocalState
 from tests.conformance.router.forwarding_mutations import full_of
@@ -114,6 +114,32 @@ def forget_contributions_of_distributed_routers(driver, original, router, state)
     if isinstance(router, CentralPart):
         state = evolve(state, contributions=())
     original(router, state)
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 15))
+def forget_rules_of_local_parts(driver, original, router, state):
+    """Apply contributions to central parts alone."""
+    if isinstance(state, LocalState):
+        state = evolve(state, contributions=())
+    original(router, state)
+
+
+@MUTATIONS.override("plan", breaks(RouterDriver, 15))
+def have_all_rules_at_local_parts(driver, original, update, observed):
+    """Apply rules to local parts whether or not these want them."""
+    put = {key: want_local_rules(value) for key, value in update.put.items()}
+    return original(evolve(update, put=put), observed)
+
+
+def want_local_rules(value):
+    """Return a state whose rules are all wanted at the local part."""
+    if not isinstance(value, RouterState):
+        return value
+    contributions = tuple(
+        evolve(each, rules=tuple(evolve(rule, local=True) for rule in each.rules))
+        for each in value.contributions
+    )
+    return evolve(value, contributions=contributions)
 
 
 @MUTATIONS.override("write_router", breaks(RouterDriver, 11, 15))

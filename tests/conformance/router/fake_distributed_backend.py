@@ -59,7 +59,7 @@ class FakeDistributedBackend(FakeRouterBackend):
         """Deliver a packet that comes by the agent gateway to the instance of its floating IP."""
         target, port, _ = self.destination(router, packet)
         out, hop = self.route(router, target)
-        if out is None:
+        if out is None or self.is_dropped(router, self.local_part(router).gateway_port, out.id):
             return None
         seen = evolve(packet, target=target, port=port, hops=packet.hops + 2)
         return self.leave(out.network, hop, seen, router, (packet.source, packet.target, target))
@@ -73,6 +73,8 @@ class FakeDistributedBackend(FakeRouterBackend):
         gateway = self.agent_gateway(router)
         nat = self.nat_of(router, packet.source)
         if gateway is not None and nat is not None:
+            if self.is_dropped(router, inward.id, self.local_part(router).gateway_port):
+                return None
             seen = evolve(packet, source=nat.floating_address, hops=packet.hops + 2)
             hop = self.agent_hop(gateway, packet.target)
             addresses = packet.source, seen.source, packet.target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
+from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import (
     FloatingIpNat,
@@ -34,8 +35,13 @@ class LocalState(RouterState):
 
 
 def local_state(state: RouterState) -> LocalState:
-    """Return the state of the local part."""
+    """Return the state of the local part, with the rules that are wanted there."""
+    contributions = tuple(
+        RouterContribution(owner=each.owner, rules=tuple(r for r in each.rules if r.local))
+        for each in state.contributions
+    )
     return LocalState(
+        contributions=contributions,
         full=FullRouter(interfaces=state.local.interfaces),
         part=state.local,
         routes=state.routes,

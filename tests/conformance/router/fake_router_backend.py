@@ -8,6 +8,7 @@ from ipaddress import ip_address, ip_network
 
 from attrs import define, field, frozen
 
+from netfw.drivers.values.contribution import RouterRule
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import (
     FloatingIpNat,
@@ -205,6 +206,8 @@ class FakeRouterBackend:
         out, hop = self.route(router, target)
         if out is None or self.in_contribution(router, target):
             return None
+        if self.is_dropped(router, inward.id, out.id):
+            return None
         source, kind = self.source(router, out, inward, packet, translated)
         if not (translated or kind) and not self.same_scope(inward, out, target.version):
             return None
@@ -239,6 +242,14 @@ class FakeRouterBackend:
                     address, _, to = words["--to-destination"].partition(":")
                     return ip_address(address), int(to.split("-")[0]), True
         return packet.target, packet.port, False
+
+    def is_dropped(self, router: RouterId, inward: PortId, out: PortId) -> bool:
+        """Return whether a rule drops packets between these ports."""
+        rules = (rule for each in self.routers[router].contributions for rule in each.rules)
+        return any("DROP" in rule.words and self.matches(rule, inward, out) for rule in rules)
+
+    def matches(self, rule: RouterRule, inward: PortId, out: PortId) -> bool:
+        return rule.in_port in (None, inward) and rule.out_port in (None, out)
 
     def in_contribution(self, router: RouterId, target: object) -> bool:
         found = self.routers[router].contributions

@@ -137,6 +137,20 @@ def end_rules_at_a_word(driver, original, router, state):
     original(router, state)
 
 
+@MUTATIONS.override("__init__", breaks(RouterDriver, 3))
+def ignore_the_ports_of_rules(driver, original, backend):
+    """Apply rules that name ports to all packets."""
+    original(backend)
+    backend.matches = lambda rule, inward, out: True
+
+
+@MUTATIONS.override("__init__", breaks(RouterDriver, 3))
+def ignore_the_port_by_which_packets_leave(driver, original, backend):
+    """Apply rules by the port alone by which packets come in."""
+    original(backend)
+    backend.matches = lambda rule, inward, out: rule.in_port in (None, inward)
+
+
 @MUTATIONS.override("__init__", breaks(RouterDriver, 4))
 def forget_nat_on_restart(driver, original, backend):
     """Remove the floating IPs of the former process at the start."""

@@ -24,7 +24,7 @@ from netfw.testing.conformance.router.distributed_factories import (
 )
 from netfw.testing.conformance.router.environment import TCP, Machine
 from netfw.testing.conformance.router.factories import Floating, Net, make_net, next_mac
-from netfw.testing.conformance.router.services import EXTENSION, forward
+from netfw.testing.conformance.router.services import EXTENSION, drop, forward, of_families
 from netfw.testing.lab.wait import wait_until
 
 Thing = DistributedSite | AgentGatewaySite | Floating
@@ -135,6 +135,30 @@ class RouterDistributedConformance(RouterSuite):
         self.put(driver, site.with_state(contributions=(rules,)))
         one, outside = self.guest(site.nets[0]), self.outsider(site)
         assert self.arrives(outside, shared, TCP, 2222).at == one.name
+
+    @proves(RouterDriver, 3, 15)
+    def test_rules_with_ports_are_at_local_parts_that_want_them(self, driver: RouterDriver) -> None:
+        self.require(driver, RouterCapability.DISTRIBUTED)
+        driver.grant(GrantRequest(owner=EXTENSION))
+        site = make_distributed()
+        floating = site.floating(50, site.nets[0].address(20))
+        first, second = (each.id for each in site.local.interfaces)
+        outer, target = site.central.gateway.port.id, site.external.address(1)
+        self.put(driver, site, make_agent_gateway(site.external), floating)
+        one, two = (self.guest(net) for net in site.nets)
+        outside = self.outsider(site)
+        assert self.arrives(one, target).source == floating.address
+        central_only = of_families(drop(first, outer), drop(first, second))
+        self.put(driver, site.with_state(contributions=(central_only,)))
+        assert self.arrives(one, target).source == floating.address
+        assert self.arrives(one, site.nets[1].address(20)).at == two.name
+        pairs = (first, outer), (outer, first), (second, first)
+        both = of_families(*(drop(*pair, local=True) for pair in pairs))
+        self.put(driver, site.with_state(contributions=(both,)))
+        self.assert_unreachable(one, target)
+        self.assert_unreachable(outside, floating.address)
+        self.assert_unreachable(two, site.nets[0].address(20))
+        assert self.arrives(two, target).source == site.outside_address
 
     @proves(RouterDriver, 14, 16)
     def test_a_floating_ip_of_a_local_part_works_in_both_directions(

@@ -128,7 +128,10 @@ def make_distributed(
         for subnet in port.subnets
     }
     local = LocalRouter(
-        interfaces=interfaces, snat_addresses=snat_addresses, external_network=outside.id
+        interfaces=interfaces,
+        snat_addresses=snat_addresses,
+        external_network=outside.id,
+        gateway_port=gateway.port.id,
     )
     central = CentralRouter(
         ports=tuple(net.port(CENTRAL_NUMBER) for net in inside), gateway=gateway

@@ -19,7 +19,7 @@ from netfw.drivers.values.router_values import METADATA_PORT
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.address import IpAddress
-from netfw.model.values.ids import AddressScopeId, FloatingIpId
+from netfw.model.values.ids import AddressScopeId, FloatingIpId, PortId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.router.case import FAMILIES, RouterSuite
@@ -55,6 +55,26 @@ def forward(
     return RouterContribution(
         owner=EXTENSION, rules=(rule,), addresses=(ip_interface((address, 32)),)
     )
+
+
+def drop(
+    in_port: PortId | None, out_port: PortId | None = None, *, local: bool = False
+) -> RouterRule:
+    """Return a rule that drops what comes in and leaves by these ports."""
+    return RouterRule(
+        table=RuleTable.FILTER,
+        chain=RuleChain.FORWARD,
+        words=("-j", "DROP"),
+        in_port=in_port,
+        out_port=out_port,
+        local=local,
+    )
+
+
+def of_families(*rules: RouterRule) -> RouterContribution:
+    """Return the contribution of an extension that has *rules* in both families."""
+    made = tuple(evolve(rule, ip_version=version) for rule in rules for version in FAMILIES)
+    return RouterContribution(owner=EXTENSION, rules=made)
 
 
 def advertising(site: Site, mode: Ipv6Mode, mtu: int = 1500, **values: Any) -> Site:
@@ -248,6 +268,31 @@ class RouterServicesConformance(RouterSuite):
         self.assert_unreachable(outside, bad.address, TCP, 2222)
         self.bring(driver, forwarding)
         assert self.arrives(outside, bad.address, TCP, 2222).at == instance.name
+
+    @proves(RouterDriver, 3)
+    @pytest.mark.parametrize("version", FAMILIES)
+    def test_a_rule_that_names_ports_concerns_packets_by_them_alone(
+        self, driver: RouterDriver, version: int
+    ) -> None:
+        driver.grant(GrantRequest(owner=EXTENSION))
+        site = make_site(make_net(1), make_net(2), make_net(3))
+        first, second, third = (each.id for each in site.full.interfaces)
+        absent = PortId(uuid4())
+        dropped = (drop(third, second), drop(absent), drop(None, absent), drop(first, absent))
+        self.bring(driver, site.with_state(contributions=(of_families(*dropped),)))
+        one, two, three = (self.instance(site, net) for net in range(3))
+        addresses = [net.address(20, version) for net in site.nets]
+        assert self.arrives(three, addresses[0]).at == one.name
+        assert self.arrives(one, addresses[1]).at == two.name
+        self.assert_unreachable(three, addresses[1])
+        self.outside(site)
+        outside = site.external.address(1, version)
+        self.arrives(one, outside)
+        both = of_families(drop(first), drop(None, second))
+        self.bring(driver, site.with_state(contributions=(both,)))
+        self.arrives(three, outside)
+        self.assert_unreachable(one, outside)
+        self.assert_unreachable(three, addresses[1])
 
     @proves(RouterDriver, 3)
     @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_host_of_an_instance_has_the_local_part_with_all_interfaces(mode):
 def test_local_part_knows_the_address_of_the_central_part_on_each_subnet():
     found = state(desired(*ELSEWHERE)).local
     assert found.snat_addresses == {BLUE_SUBNET.id: ip_address("10.1.0.5")}
-    assert found.external_network == OUTSIDE.id
+    assert (found.external_network, found.gateway_port) == (OUTSIDE.id, OUT_THERE.id)
     inner = state(desired(*ROUTER, evolve(DVR, gateway=None), SG_THERE)).local
     assert (inner.snat_addresses, inner.external_network) == ({}, None)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
+from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.keys import AgentGatewayKey, RouterKey
 from netfw.drivers.values.router_values import (
     AgentGateway,
@@ -18,6 +20,8 @@ from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.steps import MakeNamespace, RemoveConnections, RestoreTables
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.subnet import Ipv6Mode
+from netfw.model.values.device_names import device_name
+from netfw.model.values.ids import PortId
 from netfw.plan import Update
 from netfw_drivers.linux_router.distributed.agent_gateway import gateway_netns
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink, allocate_pair
@@ -42,6 +46,7 @@ from tests.unit.backends.linux_router.samples import (
     ROUTER,
     STATE,
     fip,
+    lines,
     nat,
     port,
     subnet,
@@ -168,3 +173,41 @@ def test_nothing_answers_for_a_floating_ip_before_its_route_leads_to_the_router(
     assert restore < rule < ended < answered
     assert operations[ended].payload.address == nat().fixed_address  # they left by another way
     assert operations[answered].owners == {fip()}
+
+
+def test_local_rules_are_at_both_parts_that_have_their_ports() -> None:
+    inside, outer = INSIDE.id, GATEWAY.port.id
+    central = CENTRAL.ports[0].id
+
+    def rule(in_port: PortId, out_port: PortId, *, local: bool) -> RouterRule:
+        return RouterRule(
+            table=RuleTable.FILTER,
+            chain=RuleChain.FORWARD,
+            words=("-j", "DROP"),
+            in_port=in_port,
+            out_port=out_port,
+            local=local,
+        )
+
+    rules = (
+        rule(inside, outer, local=True),
+        rule(inside, outer, local=False),
+        rule(central, outer, local=True),
+        rule(outer, central, local=False),
+    )
+    state = evolve(
+        BOTH,
+        local=evolve(LOCAL, gateway_port=outer),
+        contributions=(RouterContribution(owner="own", rules=rules),),
+    )
+    made = {}
+    for part, each in part_states(ROUTER, state).items():
+        found = FoundRouter(netns=ObservedNetns(netns=str(part)))
+        made[part] = lines(dict(CONTEXT.desired_netns(part, each, found, {}).chains))
+    gateway = device_name("qg-", outer)
+    assert made[ROUTER]["4 filter own-FWD"] == [f"-i {device_name('qr-', inside)} -o {RFP} -j DROP"]
+    central_device = device_name("sg-", central)
+    assert made[CentralPart(ROUTER)]["4 filter own-FWD"] == [
+        f"-i {central_device} -o {gateway} -j DROP",
+        f"-i {gateway} -o {central_device} -j DROP",
+    ]

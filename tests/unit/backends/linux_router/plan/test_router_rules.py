@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -15,6 +17,7 @@ from tests.unit.backends.linux_router.samples import (
     FIPS,
     GATEWAY,
     INSIDE,
+    PORTS,
     QG,
     QR,
     ROUTER,
@@ -30,6 +33,10 @@ from tests.unit.backends.linux_router.samples import (
 def chains(router: RouterState = STATE) -> dict[str, list[str]]:
     own = {FIPS[0]: translation()}
     return lines(dict(CONTEXT.desired_netns(ROUTER, router, found(), own).chains))
+
+
+def forward_rule(*words: str, **values: Any) -> RouterRule:
+    return RouterRule(table=RuleTable.FILTER, chain=RuleChain.FORWARD, words=words, **values)
 
 
 @pytest.mark.spec("L3-23", "L3-24")
@@ -131,6 +138,25 @@ def test_rules_of_an_extension_have_a_chain_that_goes_before_floating_ips() -> N
     assert rules[f"4 nat {name}"] == ["-p tcp -j ACCEPT"]
     assert rules["4 nat prerouting"][1:] == [f"-j router-{name}", "-j router-float-dnat"]
     assert f"6 nat {name}" not in rules
+
+
+def test_ports_that_rules_name_are_devices_behind_addresses() -> None:
+    words = ("-s", "10.0.0.0/24", "!", "-d", "10.1.0.0/16", "-p", "tcp", "-j", "DROP")
+    rules = (
+        forward_rule(*words, in_port=INSIDE.id, out_port=GATEWAY.port.id),
+        forward_rule("-j", "DROP", in_port=INSIDE.id),
+        forward_rule("-j", "DROP", out_port=GATEWAY.port.id),
+        forward_rule("-j", "DROP"),
+        forward_rule("-j", "DROP", in_port=PORTS[1]),
+        forward_rule("-j", "DROP", in_port=INSIDE.id, out_port=PORTS[1]),
+    )
+    own = RouterContribution(owner="own", rules=rules)
+    assert chains(evolve(STATE, contributions=(own,)))["4 filter own-FWD"] == [
+        f"-s 10.0.0.0/24 ! -d 10.1.0.0/16 -i {QR} -o {QG} -p tcp -j DROP",
+        f"-i {QR} -j DROP",
+        f"-o {QG} -j DROP",
+        "-j DROP",
+    ]
 
 
 def test_names_of_the_longest_extensions_fit() -> None:
