@@ -111,6 +111,10 @@ def make_state_report(
     declared = frozenset() if firewall is None else firewall.capabilities
     configurations: dict[str, object] = {
         "bridge_mappings": {name: facts.mappings.get(name, "") for name in facts.physical_networks},
+        "resource_provider_bandwidths": {
+            name: {"egress": rates.egress, "ingress": rates.ingress}
+            for name, rates in facts.bandwidths.items()
+        },
         "tunnel_types": sorted(endpoint.type for endpoint in facts.endpoints),
         "tunneling_ip": addresses[0] if addresses else None,
         "l2_population": settings.population,

@@ -12,7 +12,10 @@ from netfw.flows.flow import Flow
 
 @frozen(kw_only=True)
 class SwitchContribution:
-    """Flows in the tables of the extension's grant; their meters are written with them."""
+    """Flows in the tables of the extension's grant, with their meters; bandwidth of the port."""
 
     owner: str
     flows: tuple[Flow, ...] = ()
+    guaranteed_kbps: int = 0
+    """Kilobits a second that frames of the port keep where they leave the host by its physical
+    network, however much other ports send; 0: none."""

@@ -199,12 +199,25 @@ class SwitchDevice:
 
 
 @frozen(kw_only=True)
+class Bandwidth:
+    """The bandwidth of an attachment point that can be guaranteed to ports, in kilobits a second.
+
+    ``None``: none can.
+    """
+
+    egress: int | None = None
+    ingress: int | None = None
+
+
+@frozen(kw_only=True)
 class SwitchFacts:
     """Facts of this host, by which the server binds ports."""
 
     physical_networks: frozenset[str] = frozenset()
     mappings: Mapping[str, str] = field(factory=dict)
     """Bridge or other attachment point of each physical network, for operators."""
+    bandwidths: Mapping[str, Bandwidth] = field(factory=dict)
+    """Bandwidth that can be guaranteed to ports, by the attachment point in ``mappings``."""
     endpoints: frozenset[Endpoint] = frozenset()
     """Tunnel endpoints of this host: the types it supports, and the addresses for peers."""
     datapath_type: str = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -14,15 +13,14 @@ from netfw.model.values.ids import PortId
 from netfw_drivers.ovs.qos.plan.flows import METERS, TABLES, port_flows
 from netfw_drivers.ovs.qos.plan.limits import make_limits, policy_of
 
-LOG = logging.getLogger(__name__)
 NAME = "qos"
 
 
 class QosExtension(L2Extension):
     """Limits bandwidth and packets of ports in both directions, and marks packets that they send.
 
-    The switch has a meter for each limit.  Guarantees of a policy (minimum bandwidth and packet
-    rate) have no effect, and are reported in the log.
+    The switch has a meter for each limit, and guarantees bandwidth to what a port sends.  Other
+    guarantees are kept by the choice of the host alone.
     """
 
     VERSION: ClassVar[int] = 2
@@ -44,10 +42,9 @@ class QosExtension(L2Extension):
         if policy is None or ofport is None:
             return None
         limits = make_limits(policy.rules)
-        for rule in limits.unmet:
-            LOG.warning(
-                "port %s: rule %s of QoS policy %s guarantees what this switch does not: %s",
-                key, rule.id, policy.id, type(rule).__name__,
-            )  # fmt: skip
         flows = tuple(port_flows(ofport, value.port.mac, limits, grant)) if limits else ()
-        return SwitchContribution(owner=grant.owner, flows=flows) if flows else None
+        if not flows and not limits.guaranteed_kbps:
+            return None
+        return SwitchContribution(
+            owner=grant.owner, flows=flows, guaranteed_kbps=limits.guaranteed_kbps
+        )

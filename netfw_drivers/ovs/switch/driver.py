@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any, ClassVar, Self
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged, Sink
-from netfw.drivers.values.keys import NetworkKey
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.values.switch_values import (
     Endpoint,
@@ -24,10 +25,13 @@ from netfw.drivers.values.switch_values import (
     SwitchValue,
 )
 from netfw.errors import BackendUnavailable, ConfigError, NetfwError
+from netfw.linux.tc.traffic_control import traffic_control_problem
+from netfw.linux.tc.values import DeviceTraffic
 from netfw.model.values.ids import PortId, SegmentId
 from netfw.ovs.openflow import Drift
 from netfw.ovs.openflow.encode import Key, State, encode_flows
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
+from netfw.ovs.ovsdb.values import Snapshot
 from netfw.plan import Outcome, Plan, Update
 from netfw_drivers.ovs.common.bridge_flows import shared_flows
 from netfw_drivers.ovs.common.local_vlans import Domain, Vlans
@@ -37,10 +41,12 @@ from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tunnel_tables import FLOOD, RESPONDER, UNICAST
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
 from netfw_drivers.ovs.switch.bridge_mirrors import BridgeMirrors, Connect
+from netfw_drivers.ovs.switch.device_traffic import DeviceTrafficMirror
 from netfw_drivers.ovs.switch.executor import Executor
 from netfw_drivers.ovs.switch.options import OPTIONS, settings_from
 from netfw_drivers.ovs.switch.plan.bridges import speaks_openflow14
 from netfw_drivers.ovs.switch.plan.flow_groups import BASE, SWITCH
+from netfw_drivers.ovs.switch.plan.guarantees import Guarantee, physical_devices
 from netfw_drivers.ovs.switch.plan.observed import Observed
 from netfw_drivers.ovs.switch.plan.plan import OURS, SwitchUpdate, outline
 from netfw_drivers.ovs.switch.plan.recovery import recorded_keys, recover_entries, recover_state
@@ -89,6 +95,8 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._layout = ExtensionLayout()
         self._state = SwitchState()
         self._members = Members()
+        self._traffic = DeviceTrafficMirror()
+        self._guarantees: Mapping[PortKey, Guarantee] = {}
         self._recovered = False
         self._vlans: tuple[object, Vlans] = (None, Vlans({}, {}))
         self._sinks: list[Sink] = []
@@ -153,6 +161,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         return SwitchFacts(
             physical_networks=frozenset(settings.mappings),
             mappings=dict(settings.mappings),
+            bandwidths=dict(settings.bandwidths),
             endpoints=frozenset(Endpoint(kind, local) for kind in settings.tunnel_types)
             if local is not None
             else frozenset(),
@@ -194,6 +203,8 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             state=self._state,
             members=self._members,
             links=self._links.read(self._settings.physical_ends),
+            traffic=self._read_traffic(snapshot, audit=scope is None),
+            guarantees=self._guarantees,
             flows=flows,
             flush=self._flush,
         )
@@ -213,6 +224,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             self._tracker,
             self._mirrors,
             links=self._links,
+            traffic=self._traffic,
             plan=plan,
         )
         for stage in plan.stages:
@@ -221,6 +233,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         executor.finish()
         self._state.commit(plan.outline.put, plan.outline.drop)
         self._members.commit(plan.outline.live, plan.outline.concerned)
+        self._guarantees = plan.outline.guarantees.in_force
         if plan.outline.remove_unowned:
             self._flush = frozenset()
             self._recovered = True
@@ -318,7 +331,22 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             problems.append(
                 f"datapath_type: the switch has no {settings.datapath_type}; it has {known}"
             )
+        lacking = traffic_control_problem() if settings.bandwidths else None
+        if lacking is not None:
+            problems.append(
+                "resource_provider_bandwidths: guarantees need HTB and filters by BPF (sch_htb, "
+                f"cls_bpf) of the kernel, tc and unshare: {lacking}: load the modules, or leave "
+                "the option empty"
+            )
         return problems
+
+    def _read_traffic(self, snapshot: Snapshot, *, audit: bool) -> dict[str, DeviceTraffic]:
+        """Return the queueing disciplines of devices; without the option only at the start, to find
+        what an earlier configuration has left."""
+        if not self._settings.bandwidths and self._recovered:
+            return {}
+        devices = physical_devices(snapshot, self._settings)
+        return self._traffic.read(chain.from_iterable(devices.values()), audit=audit)
 
     def _recorded(self, ids: Mapping[str, str]) -> Vlans:
         """Return the local VLANs; parse them only when the row has changed."""

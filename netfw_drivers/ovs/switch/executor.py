@@ -14,6 +14,8 @@ from netfw.plan import Operation, Stage
 from netfw_drivers.ovs.common.flow_operations import bridge_of, refused_operations
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
 from netfw_drivers.ovs.switch.bridge_mirrors import BridgeMirrors
+from netfw_drivers.ovs.switch.device_traffic import DeviceTrafficMirror
+from netfw_drivers.ovs.switch.plan.guarantees import TRAFFIC
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import LINKS, OVSDB
 from netfw_drivers.ovs.switch.plan.stages import SwitchPlan
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
@@ -31,10 +33,12 @@ class Executor:
         mirrors: BridgeMirrors,
         *,
         links: HostLinks,
+        traffic: DeviceTrafficMirror,
         plan: SwitchPlan,
     ) -> None:
         self._ovsdb, self._locks, self._tracker = ovsdb, locks, tracker
         self._mirrors, self._links, self._plan = mirrors, links, plan
+        self._traffic = traffic
         self._done: set[str] = set()
 
     def execute(self, stage: Stage) -> None:
@@ -48,6 +52,8 @@ class Executor:
             self._transact(stage)
         elif stage.backend == LINKS:
             self._links.execute(stage)
+        elif stage.backend == TRAFFIC:
+            self._traffic.execute(stage)
         else:
             self._commit(stage)
 

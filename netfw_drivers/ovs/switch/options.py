@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from oslo_config import cfg
 
+from netfw.drivers.values.switch_values import Bandwidth
 from netfw.errors import ConfigError
 from netfw.model.segment import NetworkType
 from netfw.model.values.address import IpAddress, as_address
@@ -92,6 +93,13 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         help="MAC addresses besides its own that a port without port security may send from "
         "within five minutes; frames from others are dropped.  0: no limit.",
     ),
+    cfg.ListOpt(
+        "resource_provider_bandwidths",
+        default=[],
+        help="Bandwidth of the devices of bridges in bridge_mappings that QoS rules may guarantee "
+        "to ports, as BRIDGE:EGRESS:INGRESS in kilobits a second.  A direction that is left out "
+        "is not guaranteed.",
+    ),
     cfg.StrOpt(
         "vhostuser_socket_dir",
         help="Where a hypervisor finds vhost-user sockets; reported to the server.",
@@ -128,10 +136,31 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
         use_veth=options["use_veth_interconnection"],
         veth_mtu=options["veth_mtu"],
         max_macs_per_port=options["max_macs_per_port"],
+        bandwidths=_bandwidths(options["resource_provider_bandwidths"], mappings.values()),
     )
     for name in settings.physical_ends if settings.use_veth else ():
         _check_end(name)
     return settings
+
+
+def _bandwidths(texts: Iterable[str], bridges: Collection[str]) -> dict[str, Bandwidth]:
+    found: dict[str, Bandwidth] = {}
+    for text in texts:
+        bridge, *rates = text.split(":")
+        if bridge not in bridges or bridge in found:
+            known = ", ".join(sorted(bridges)) or "none"
+            raise ConfigError(
+                f"resource_provider_bandwidths: {text!r}: name each bridge of bridge_mappings "
+                f"({known}) once at most"
+            )
+        if len(rates) != 2 or not all(rate == "" or rate.isdecimal() for rate in rates):
+            raise ConfigError(
+                f"resource_provider_bandwidths: {text!r} is not BRIDGE:EGRESS:INGRESS with "
+                "kilobits a second"
+            )
+        egress, ingress = (int(rate) or None if rate else None for rate in rates)
+        found[bridge] = Bandwidth(egress=egress, ingress=ingress)
+    return found
 
 
 def _check_end(name: str) -> None:

@@ -37,6 +37,8 @@ class Flavour:
     hybrid: bool = False
     """Instances are plugged through Linux bridges of their own."""
     extensions: str = ""
+    bandwidths: str = ""
+    """What can be guaranteed to ports, by bridge."""
 
     def __str__(self) -> str:
         way = f"{'population' if self.population else 'mesh'}-ipv{self.ip}"
@@ -111,6 +113,7 @@ datapath_type = netdev
 tunnel_types = {",".join(TUNNELS)}
 local_ip = {self.local_ip}
 bridge_mappings = {PHYSNET}:{PROVIDER}
+resource_provider_bandwidths = {flavour.bandwidths}
 arp_responder = {flavour.population}
 ovsdb_connection = {self.host.ovs.remote}
 ovsdb_timeout = 5

@@ -11,7 +11,6 @@ from netfw.model.qos import (
     BandwidthLimit,
     DscpMarking,
     MinimumBandwidth,
-    MinimumPacketRate,
     PacketRateLimit,
     QosPolicy,
     QosRule,
@@ -44,8 +43,8 @@ class PortLimits:
     bits: dict[Direction, Rate]
     packets: dict[Direction, Rate]
     dscp: int | None = None
-    unmet: tuple[QosRule, ...] = ()
-    """Guarantees, which this switch does not give."""
+    guaranteed_kbps: int = 0
+    """Of what the port sends."""
 
     def __bool__(self) -> bool:
         return bool(self.bits or self.packets or self.dscp is not None)
@@ -68,7 +67,7 @@ def make_limits(rules: Iterable[QosRule]) -> PortLimits:
     bits: dict[Direction, Rate] = {}
     packets: dict[Direction, Rate] = {}
     dscp: int | None = None
-    unmet: list[QosRule] = []
+    guaranteed = 0
     for rule in rules:
         match rule:
             case BandwidthLimit(max_kbps=rate, max_burst_kbps=burst) if rate:
@@ -78,9 +77,9 @@ def make_limits(rules: Iterable[QosRule]) -> PortLimits:
                 packets[rule.direction] = _rate(*thousands, SMALLEST_BURST_PACKETS)
             case DscpMarking():
                 dscp = rule.dscp_mark
-            case MinimumBandwidth() | MinimumPacketRate():
-                unmet.append(rule)
-    return PortLimits(bits=bits, packets=packets, dscp=dscp, unmet=tuple(unmet))
+            case MinimumBandwidth(direction=Direction.EGRESS):
+                guaranteed = rule.min_kbps
+    return PortLimits(bits=bits, packets=packets, dscp=dscp, guaranteed_kbps=guaranteed)
 
 
 def _rate(rate: int, burst: int, smallest: int) -> Rate:

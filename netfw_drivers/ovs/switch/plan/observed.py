@@ -7,8 +7,10 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+from netfw.drivers.values.keys import PortKey
 from netfw.drivers.values.switch_values import Endpoint
 from netfw.linux.ip.values import Link
+from netfw.linux.tc.values import DeviceTraffic
 from netfw.model.segment import NetworkType
 from netfw.model.values.address import as_address
 from netfw.model.values.ids import PortId
@@ -19,6 +21,7 @@ from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, NET_UUID, Vlans
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import FILTERED_PORT, GUARDED_PORT, SHARED_MAC
+from netfw_drivers.ovs.switch.plan.guarantees import Guarantee
 from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
 
 TUNNEL_MARK = "netfw-tunnel"
@@ -53,6 +56,10 @@ class Observed:
     """The state includes what an earlier run has left on the machine."""
     links: Mapping[str, Link] = field(factory=dict)
     """Devices of the host that have the names of link ends."""
+    traffic: Mapping[str, DeviceTraffic] = field(factory=dict)
+    """Queueing disciplines of the devices that lead to physical networks."""
+    guarantees: Mapping[PortKey, Guarantee] = field(factory=dict)
+    """Guarantees that were applied before."""
     flows: Mapping[str, FlowPlanner] = field(factory=dict)
     """Flows of the bridges that can be read; another bridge has none, or loses those it has."""
     flush: frozenset[str] = frozenset()

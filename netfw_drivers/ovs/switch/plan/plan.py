@@ -36,6 +36,8 @@ from netfw_drivers.ovs.switch.plan.flow_groups import (
     router_owners,
 )
 from netfw_drivers.ovs.switch.plan.flow_requests import BridgeFlowPlan, FlowRequest
+from netfw_drivers.ovs.switch.plan.guarantee_overlay import GuaranteeOverlay
+from netfw_drivers.ovs.switch.plan.guarantees import GuaranteePlan
 from netfw_drivers.ovs.switch.plan.observed import EXTENSION_MARK, Observed
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
 from netfw_drivers.ovs.switch.plan.ports import Ports
@@ -76,6 +78,7 @@ class PlanOutline:
     """Unwanted flows stay: they cannot be distinguished from the flows of keys that are kept."""
     orphans: frozenset[str]
     """Extensions that are dropped without a record of their flows."""
+    guarantees: GuaranteePlan
     flows: Mapping[str, BridgeFlowPlan] = field(factory=dict)
     """By bridge."""
 
@@ -172,6 +175,7 @@ class _Planner:
         concerned = self._ports()
         ports.plan(concerned)
         live = {key: port for key, port in ports.wired.items() if port.live}
+        guarantees = self._guarantees(ports.wired, concerned)
         groups = self._flows(numbering, ports, concerned, live)
         unknown_flows = self._update.complete and not self._knows_kept()
         if unknown_flows:
@@ -191,6 +195,7 @@ class _Planner:
                 for key in _of(self._drop, ExtensionKey)
                 if key not in self._observed.state.values
             ),
+            guarantees,
         )
 
     def _kept_owners(self) -> frozenset[object]:
@@ -267,6 +272,16 @@ class _Planner:
         for host in self._entries(HostKey):
             flows.host(host)
         return flows.groups
+
+    def _guarantees(
+        self, wired: Mapping[PortKey, PlannedPort], concerned: Mapping[PortKey, None]
+    ) -> GuaranteePlan:
+        overlay = GuaranteeOverlay(self._observed, self._wanted, self._settings)
+        kept = _of(self._keep, PortKey) if self._update.complete else None
+        planned = overlay.plan(wired, concerned.keys(), kept)
+        for key, why in planned.refused.items():
+            self._draft.refused[key] = why
+        return planned
 
     def _endpoints(self) -> Set[Endpoint]:
         return {*_of(self._put, Endpoint), *_of(self._drop, Endpoint)}

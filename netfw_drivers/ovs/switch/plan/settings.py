@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 
 from attrs import field, frozen
 
-from netfw.drivers.values.switch_values import Endpoint
+from netfw.drivers.values.switch_values import Bandwidth, Endpoint
 from netfw.model.segment import NetworkType
 from netfw.model.values.address import IpAddress
 from netfw.model.values.device_names import DEVICE_NAME_LENGTH
@@ -72,6 +72,13 @@ class Settings:
     veth_mtu: int = VETH_MTU
     max_macs_per_port: int = MAX_MACS_PER_PORT
     """Of a port without anti-spoofing, besides its own; 0: no limit."""
+    bandwidths: Mapping[str, Bandwidth] = field(factory=dict)
+    """Bandwidth that can be guaranteed to ports, by bridge of a physical network."""
+
+    def egress_kbps(self, bridge: str) -> int | None:
+        """Return the bandwidth of the device of *bridge*, if guarantees are given there."""
+        found = self.bandwidths.get(bridge)
+        return None if found is None else found.egress
 
     @property
     def has_tunnels(self) -> bool:

@@ -32,7 +32,13 @@ def plan_switch(update: SwitchUpdate, observed: Observed, settings: Settings) ->
     planned = outline(update, observed, settings, with_flows=True)
     draft, concerned = planned.draft, frozenset(update)
     return SwitchPlan(
-        stages=(*draft.before(), *_flow_stages(planned.flows), *draft.after()),
+        stages=(
+            *draft.before(),
+            *planned.guarantees.puts,
+            *_flow_stages(planned.flows),
+            *planned.guarantees.removals,
+            *draft.after(),
+        ),
         waiting={
             key: reason
             for key, reason in draft.waiting.items()

@@ -64,6 +64,7 @@ def test_the_heartbeat_says_what_the_host_offers():
         "vhostuser_socket_dir": None,
         "ovs_hybrid_plug": False,
         "firewall_capabilities": [],
+        "resource_provider_bandwidths": {},
         "resource_versions": {},
         "devices": 1,
     }

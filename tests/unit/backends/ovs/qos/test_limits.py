@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from uuid import UUID
 
 import pytest
@@ -10,6 +9,7 @@ from attrs import evolve
 
 from netfw import flows as of
 from netfw.drivers.l2_extension import ExtendedPort
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import SwitchDevice
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -96,13 +96,18 @@ def test_packets_are_counted_in_thousands_as_far_as_meters_count(
     assert make_limits((rule,)).packets.get(Direction.EGRESS) == rate
 
 
-def flows_of(*rules: QosRule) -> dict[str, of.Flow]:
-    """Return the flows of the port with *rules*, by match and table."""
+def made(*rules: QosRule) -> SwitchContribution | None:
+    """Return the contribution to the port with *rules*."""
     extension = QosExtension()
     grant = ExtensionLayout().granted(extension.grant_request()).grants["qos"]
     view = evolve(VIEW, related=(evolve(INHERITED, rules=rules),))
-    made = extension.contribute(PORT.id, view, grant)
-    flows = () if made is None else made.flows
+    return extension.contribute(PORT.id, view, grant)
+
+
+def flows_of(*rules: QosRule) -> dict[str, of.Flow]:
+    """Return the flows of the port with *rules*, by match and table."""
+    found = made(*rules)
+    flows = () if found is None else found.flows
     return {f"{flow.table} {flow.match}": flow for flow in flows}
 
 
@@ -153,18 +158,18 @@ def test_marks_are_for_packets_that_the_port_sends_by_ip() -> None:
     assert marked == [str(of.in_port(7) & of.ipv4()), str(of.in_port(7) & of.ipv6())]
 
 
-def test_guarantees_are_reported_and_limits_beside_them_are_in_force(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    guarantees = (
-        MinimumBandwidth(id=QosRuleId(UUID(int=6)), min_kbps=5),
-        MinimumPacketRate(id=QosRuleId(UUID(int=7)), min_kpps=5),
-    )
-    with caplog.at_level(logging.WARNING):
-        assert flows_of(*guarantees) == {}
-        assert flows_of(BandwidthLimit(id=RULE, max_kbps=10), *guarantees)
-    kinds = ("MinimumBandwidth", "MinimumPacketRate")
-    assert [record.args[-1] for record in caplog.records] == [*kinds, *kinds]  # type: ignore[index]
+def test_bandwidth_is_guaranteed_to_what_the_port_sends_alone() -> None:
+    rates = MinimumPacketRate(id=QosRuleId(UUID(int=7)), min_kpps=5)
+    received = MinimumBandwidth(id=QosRuleId(UUID(int=8)), min_kbps=7, direction=Direction.INGRESS)
+    sent = MinimumBandwidth(id=QosRuleId(UUID(int=6)), min_kbps=5, direction=Direction.EGRESS)
+    assert made(rates, received) is None
+    only = made(rates, received, sent)
+    assert only is not None
+    assert (only.flows, only.guaranteed_kbps) == ((), 5)
+    limited = made(BandwidthLimit(id=RULE, max_kbps=10), sent)
+    assert limited is not None
+    assert limited.flows
+    assert limited.guaranteed_kbps == 5
 
 
 def test_a_port_without_a_number_has_no_flows_yet() -> None:

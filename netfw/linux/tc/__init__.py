@@ -1,0 +1,1 @@
+"""Traffic control: HTB classes of a device and the filters that choose them."""

@@ -1,0 +1,1 @@
+"""Traffic control as values and text."""
