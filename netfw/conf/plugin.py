@@ -28,6 +28,7 @@ PLUGINS = (
             "log",
             "qos",
             "trunk",
+            "local_ip",
             "flavors",
             "network_ip_availability",
             "network_segment_range",

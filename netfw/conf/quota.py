@@ -20,6 +20,7 @@ LIMITS: Final[Mapping[str, int]] = MappingProxyType(
         "router": 10,
         "floatingip": 50,
         "port_forwarding": 500,
+        "local_ip": 50,
         "rbac_policy": 10,
         "security_group": 10,
         "security_group_rule": 100,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from attrs import field, frozen
 
 from netfw.model.binding import Binding
+from netfw.model.local_ip import MAX_PER_PORT, LocalIpAssociation
 from netfw.model.trunk import TrunkMembership
 from netfw.model.values.address import (
     NO_MAC,
@@ -95,6 +96,10 @@ class Port(Named):
     propagate_uplink_status: bool = False
     trunk: TrunkMembership | None = None
     """The trunk that it is the parent or a sub-port of; only servers and agents exchange it."""
+    local_ips: tuple[LocalIpAssociation, ...] = field(
+        default=(), converter=tuple[LocalIpAssociation, ...]
+    )
+    """The local IPs that lead to it; only servers and agents exchange them."""
 
     def _problems(self) -> Iterator[Problem]:
         if self.mac == NO_MAC:
@@ -103,6 +108,10 @@ class Port(Named):
             yield f"fixed_ips[{at}]", "is there twice"
         for at in repeated(self.allowed_address_pairs):
             yield f"allowed_address_pairs[{at}]", "is there twice"
+        for at in repeated(tuple(each.local_ip_id for each in self.local_ips)):
+            yield f"local_ips[{at}]", "is there twice"
+        if len(self.local_ips) > MAX_PER_PORT:
+            yield "local_ips", f"are {len(self.local_ips)}, more than {MAX_PER_PORT}"
         yield from repeated_options(self.dhcp_options)
         if not self.port_security and self.allowed_address_pairs:
             yield "allowed_address_pairs", "mean nothing while port security is off"

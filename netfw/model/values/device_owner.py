@@ -28,6 +28,8 @@ class DeviceOwner(enum.StrEnum):
     ROUTER_CENTRALIZED_SNAT = "network:router_centralized_snat"
     FLOATING_IP = "network:floatingip"
     FLOATING_IP_AGENT_GATEWAY = "network:floatingip_agent_gateway"
+    LOCAL_IP = "network:local_ip"
+    """The port that has the address of a local IP, and no device."""
     TRUNK_SUB_PORT = "trunk:subport"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netfw.model.binding import Binding, VhostUserMode, VifDetails, VnicType
+from netfw.model.local_ip import MAX_PER_PORT, LocalIpAssociation, LocalIpMode
 from netfw.model.port import AddressPair, DnsAssignment, IpAllocation, Port
 from netfw.model.trunk import SegmentationType, SubPort, Trunk, TrunkMembership
 from netfw.model.wire.codec import Listed, Nullable
@@ -87,6 +88,15 @@ TRUNK_MEMBERSHIP = ObjectCodec(
         Attribute("segmentation_id", Nullable(NUMBER, silent=True)),
     ),
 )
+LOCAL_IP_ASSOCIATION = ObjectCodec(
+    LocalIpAssociation,
+    (
+        Attribute("local_ip_id", ID),
+        Attribute("local_ip_address", ADDRESS, "address"),
+        Attribute("fixed_ip", ADDRESS),
+        Attribute("ip_mode", choice(LocalIpMode), "mode"),
+    ),
+)
 PORT = ObjectCodec(
     Port,
     (
@@ -112,6 +122,7 @@ PORT = ObjectCodec(
         Attribute("ip_allocation", choice(IpAllocation)),
         Attribute("propagate_uplink_status", BOOLEAN),
         Attribute("trunk", Nullable(TRUNK_MEMBERSHIP, silent=True)),
+        Attribute("local_ips", Listed(LOCAL_IP_ASSOCIATION, limit=MAX_PER_PORT, silent=True)),
     ),
 )
 SUB_PORT = ObjectCodec(

@@ -65,6 +65,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("l3-ha", "Routers on several hosts", "router.ha"),
     ("l3-flavors", "Flavors of routers", "flavor"),
     ("l3_agent_scheduler", "L3 agents of routers", "l3_router"),
+    ("local_ip", "Local IPs", "local_ip local_ip_port_association"),
     ("logging", "Packet logs", "log"),
     ("metering", "Metering labels", "metering_label"),
     (

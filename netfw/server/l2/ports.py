@@ -304,6 +304,7 @@ class PortHandler(StoredResourceHandler[Port]):
         for body in bodies:
             body.pop(LEVELS, None)
             body.pop(INACTIVE, None)
+            body.pop("local_ips", None)
 
 
 def _address_owner(port: Port) -> AddressOwner:

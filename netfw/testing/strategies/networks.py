@@ -40,6 +40,7 @@ from netfw.model import (
     VifType,
     VnicType,
 )
+from netfw.model.local_ip import LocalIpAssociation, LocalIpMode
 from netfw.model.segment import SEGMENTATION_IDS, VLAN_IDS
 from netfw.testing.strategies.basic import (
     addresses,
@@ -278,6 +279,19 @@ def ports() -> SearchStrategy[Port]:
         ip_allocation=st.sampled_from(IpAllocation),
         propagate_uplink_status=booleans,
         trunk=maybe(trunk_memberships()),
+        local_ips=st.lists(local_ips(), max_size=2, unique_by=lambda each: each.local_ip_id),
+    )
+
+
+@cache
+def local_ips() -> SearchStrategy[LocalIpAssociation]:
+    """Draw associations of local IPs."""
+    return st.builds(
+        LocalIpAssociation,
+        local_ip_id=ids,
+        address=st.ip_addresses(v=4),
+        fixed_ip=st.ip_addresses(v=4),
+        mode=st.sampled_from(LocalIpMode),
     )
 
 

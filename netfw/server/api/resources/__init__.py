@@ -5,6 +5,7 @@ from __future__ import annotations
 from netfw.server.api.resources.agents import AGENT_RESOURCES
 from netfw.server.api.resources.flavors import FLAVOR_RESOURCES
 from netfw.server.api.resources.ip_availability import IP_AVAILABILITY
+from netfw.server.api.resources.local_ips import LOCAL_IP_RESOURCES
 from netfw.server.api.resources.metering import METERING_RESOURCES
 from netfw.server.api.resources.networks import NETWORK_RESOURCES
 from netfw.server.api.resources.ports import PORT_RESOURCES
@@ -30,6 +31,7 @@ RESOURCES: tuple[ApiResource, ...] = (
     *RBAC_RESOURCES,
     *QOS_RESOURCES,
     *TRUNK_RESOURCES,
+    *LOCAL_IP_RESOURCES,
     *AGENT_RESOURCES,
     IP_AVAILABILITY,
     *FLAVOR_RESOURCES,

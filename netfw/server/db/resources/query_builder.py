@@ -31,7 +31,7 @@ from netfw.errors.requests import HTTPBadRequest
 from netfw.model.resource import Kind
 from netfw.model.values.json_document import JsonDocument
 from netfw.server.db.resources.visibility import SHARED, row_columns, shared_with
-from netfw.server.db.schema.port_tables import PORT_ADDRESSES, PORT_GROUPS
+from netfw.server.db.schema.port_tables import PORT_ADDRESSES, PORT_GROUPS, PORT_LOCAL_IPS
 from netfw.server.db.schema.resource_tables import STORED, TAGS, table_mapping
 from netfw.server.db.schema.shareable_kinds import SHAREABLE
 from netfw.server.db.schema.table_mapping import TableMapping
@@ -223,6 +223,11 @@ def _by_groups(how: TableMapping, values: Values) -> Condition:
     return how.table.c.id.in_(found)
 
 
+def _by_local_ips(how: TableMapping, values: Values) -> Condition:
+    rows = PORT_LOCAL_IPS.c
+    return how.table.c.id.in_(select(rows.port_id).where(_any_of(rows.local_ip_id, values)))
+
+
 def _by_segment(name: str) -> Callable[[TableMapping, Values], Condition]:
     def condition(how: TableMapping, values: Values) -> Condition:
         rows = STORED[Kind.SEGMENT].table.c
@@ -255,6 +260,7 @@ def _any_tag(how: TableMapping, values: Values) -> Condition:
 _SPECIAL: Mapping[tuple[Kind | None, str], Callable[[TableMapping, Values], Condition]] = {
     (Kind.PORT, "fixed_ips"): _by_fixed_ips,
     (Kind.PORT, "security_groups"): _by_groups,
+    (Kind.PORT, "local_ips"): _by_local_ips,
     (Kind.NETWORK, "provider:network_type"): _by_segment("network_type"),
     (Kind.NETWORK, "provider:physical_network"): _by_segment("physical_network"),
     (Kind.NETWORK, "provider:segmentation_id"): _by_segment("segmentation_id"),

@@ -84,6 +84,15 @@ PORT_ADDRESS_PAIRS = Table(
     **TABLE_OPTIONS,
 )
 """The prefixes of allowed address pairs, with the network of their port."""
+PORT_LOCAL_IPS = Table(
+    "port_local_ips",
+    METADATA,
+    owner_column("port_id", "ports"),
+    Column("local_ip_id", word(), primary_key=True),
+    Index(None, "local_ip_id"),
+    **TABLE_OPTIONS,
+)
+"""The local IPs that lead to ports."""
 
 
 def _addresses(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
@@ -107,6 +116,10 @@ def _address_pairs(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
     return frozenset((body["network_id"], str(prefix)) for prefix in prefixes)
 
 
+def _local_ips(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
+    return frozenset((each["local_ip_id"],) for each in body.get("local_ips", ()))
+
+
 PORT_TABLES = (
     TableMapping(
         kind=Kind.PORT,
@@ -118,6 +131,7 @@ PORT_TABLES = (
             Relation(table=PORT_HOSTS, rows=_hosts),
             Relation(table=PORT_PREPARED_HOSTS, rows=_prepared_hosts),
             Relation(table=PORT_ADDRESS_PAIRS, rows=_address_pairs),
+            Relation(table=PORT_LOCAL_IPS, rows=_local_ips),
             PORT_POLICY,
         ),
     ),
