@@ -18,6 +18,7 @@ from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.qos_support import QosSupport
 from netfw.server.l3.routers import RouterPlugin
 from netfw.server.qos.policies import QosPlugin
+from netfw.server.rbac.policies import RbacPlugin
 from netfw_drivers.extension_drivers.qos import QosDriver
 from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
@@ -69,7 +70,8 @@ class Site:
 @pytest.fixture
 def site(empty_tables: Path, tmp_path: Path) -> Iterator[Site]:
     with kept(empty_tables, tmp_path, (QosDriver(),)) as core:
-        plugins = [*core, RouterPlugin(core[0].context), QosPlugin(core[0].context)]
+        context = core[0].context
+        plugins = [*core, RouterPlugin(context), QosPlugin(context), RbacPlugin(context)]
         extending = ExtensionDrivers((QosDriver(),)).declared()
         yield Site(api(plugins, extending=extending).as_("root/admin"), plugins)
 
@@ -123,6 +125,24 @@ def test_a_policy_is_attached_kept_while_used_and_taken_away(site: Site, user: s
     assert attached(attach(site, user, third, id)) == third
     assert site.alice.delete(f"{user}/{id}").status == 204
     assert site.admin.delete(f"qos/policies/{third}").status == 204
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_access_to_a_policy_stays_while_it_is_used(site: Site, user: str) -> None:
+    policy = site.policy(project_id="bob")
+    body = {
+        "object_type": "qos_policy",
+        "object_id": policy,
+        "action": "access_as_shared",
+        "target_tenant": "alice",
+    }
+    access = made(site.admin.post("rbac-policies", {"rbac_policy": body}))
+    id = made(attach(site, user, policy))
+    refused = site.admin.delete(f"rbac-policies/{access}")
+    assert (refused.status, refused.error["type"]) == (409, "RbacPolicyInUse")
+    assert id in refused.error["message"]
+    assert site.alice.delete(f"{user}/{id}").status == 204
+    assert site.admin.delete(f"rbac-policies/{access}").status == 204
 
 
 @pytest.mark.parametrize("user", USERS)

@@ -19,6 +19,7 @@ from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.resources.query_builder import conditions
 from netfw.server.db.schema.resource_tables import table_mapping
 from netfw.server.db.schema.shareable_kinds import SHAREABLE
 from netfw.server.rbac.policies import RbacPlugin
@@ -98,8 +99,7 @@ def test_every_declared_kind_has_a_table_with_the_flag_and_filters_for_its_uses(
     for kind, shareable in SHAREABLE.items():
         assert "shared" in table_mapping(kind).columns
         for use in shareable.uses:
-            columns = {*table_mapping(use.kind).columns, "security_groups"}
-            assert use.attribute in columns
+            assert conditions(use.kind, {use.attribute: (str(uuid4()),)})
 
 
 def test_it_is_shared_and_withdrawn(groups: Groups) -> None:

@@ -32,6 +32,7 @@ from netfw.model.resource import Kind
 from netfw.model.values.json_document import JsonDocument
 from netfw.server.db.resources.visibility import SHARED, row_columns, shared_with
 from netfw.server.db.schema.port_tables import PORT_ADDRESSES, PORT_GROUPS, PORT_LOCAL_IPS
+from netfw.server.db.schema.qos_tables import ROUTER_POLICY
 from netfw.server.db.schema.resource_tables import STORED, TAGS, table_mapping
 from netfw.server.db.schema.shareable_kinds import SHAREABLE
 from netfw.server.db.schema.table_mapping import TableMapping
@@ -228,6 +229,11 @@ def _by_local_ips(how: TableMapping, values: Values) -> Condition:
     return how.table.c.id.in_(select(rows.port_id).where(_any_of(rows.local_ip_id, values)))
 
 
+def _by_gateway_policy(how: TableMapping, values: Values) -> Condition:
+    rows = ROUTER_POLICY.table.c
+    return how.table.c.id.in_(select(rows.router_id).where(_any_of(rows.policy_id, values)))
+
+
 def _by_segment(name: str) -> Callable[[TableMapping, Values], Condition]:
     def condition(how: TableMapping, values: Values) -> Condition:
         rows = STORED[Kind.SEGMENT].table.c
@@ -265,6 +271,7 @@ _SPECIAL: Mapping[tuple[Kind | None, str], Callable[[TableMapping, Values], Cond
     (Kind.NETWORK, "provider:physical_network"): _by_segment("physical_network"),
     (Kind.NETWORK, "provider:segmentation_id"): _by_segment("segmentation_id"),
     (Kind.NETWORK, "subnets"): _by_subnets,
+    (Kind.ROUTER, "gateway_qos_policy_id"): _by_gateway_policy,
     (None, "tags"): _all_tags,
     (None, "tags-any"): _any_tag,
     (None, "not-tags"): lambda how, values: ~_all_tags(how, values),

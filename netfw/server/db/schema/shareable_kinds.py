@@ -63,6 +63,7 @@ _DECLARED: Final = (
             Use(Kind.NETWORK, "qos_policy_id"),
             Use(Kind.PORT, "qos_policy_id"),
             Use(Kind.FLOATING_IP, "qos_policy_id"),
+            Use(Kind.ROUTER, "gateway_qos_policy_id"),
         ),
     ),
     ShareableKind(Kind.SUBNET_POOL, "subnetpool", [Use(Kind.SUBNET, "subnetpool_id")]),
