@@ -10,7 +10,7 @@ from netfw.drivers.agent_extension import AgentExtension
 from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.router_values import RouterState
 from netfw.model.resource import Resource
-from netfw.model.router import HaRole, Router
+from netfw.model.router import Router
 from netfw.model.values.ids import RouterId
 
 
@@ -21,7 +21,6 @@ class ExtendedRouter:
     router: Router
     state: RouterState
     """The desired state of the router, without contributions."""
-    role: HaRole | None = None
     related: tuple[Resource, ...] = ()
     """Floating IPs of the router on this host, their port forwardings, and the QoS policies of
     floating IPs and gateway."""
@@ -32,8 +31,10 @@ class L3Extension(AgentExtension[RouterId, ExtendedRouter, RouterContribution]):
 
     Promises are those of :class:`AgentExtension`, and:
 
-    1. The extension is called for every router, when the router appears, when its view changes, and
-       when its role changes; the contribution is applied with the router's own rules, at once.
+    1. The extension is called for every router, when the router appears and when its view changes;
+       the contribution is applied with the router's own rules, at once.  The instances of a highly
+       available router get the same contribution, whatever their role: one that becomes active has
+       it already.
     2. The contribution to a router is removed with that router.
     """
 
