@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections import deque
 from logging.handlers import RotatingFileHandler
 from typing import Final
 
 from attrs import frozen
 
-from netfw.ovs.openflow.packets import PacketConnection, PacketIn
+from netfw.ovs.openflow.packets import PacketIn
+from netfw_drivers.ovs.common.packet_receiver import PacketReceiver
 from netfw_drivers.ovs.packet_log.plan.explanation import (
     PacketState,
     passes_without_rule,
@@ -25,8 +24,6 @@ from netfw_drivers.ovs.pipeline.tables import POLICY
 LOG = logging.getLogger(__name__)
 PACKETS = logging.getLogger("netfw.packets")
 """The lines themselves, for a host without a file of its own for them."""
-MAX_WAITING: Final = 1024
-"""Packets that wait for their lines at most."""
 MAX_LINES: Final = 1000
 """Lines in a second at most, of all ports of the host."""
 
@@ -69,7 +66,7 @@ def packet_line(packet: PacketIn) -> str | None:
     )
 
 
-class PacketLogWriter:
+class PacketLogWriter(PacketReceiver):
     """Writes the packets that flows send to the agent, on a thread of its own.
 
     Meters of the switch limit each port; what exceeds *lines* in a second or waits too long is
@@ -85,54 +82,38 @@ class PacketLogWriter:
         lines: int = MAX_LINES,
     ) -> None:
         self._logger, self._lines = open_logger(file), lines
-        self._changed = threading.Condition()
-        self._waiting: deque[PacketIn] = deque()
-        self._lost, self._closing = 0, False
-        self._second, self._written = 0, 0
-        self._thread = threading.Thread(target=self._run, name="packet-log", daemon=True)
-        self._connection = PacketConnection(target, CONTROLLER_ID, self.receive, timeout=timeout)
-        self._thread.start()
+        self._second, self._admitted = 0, 0
+        self._dropped, self._unreported = 0, 0
+        super().__init__(target, CONTROLLER_ID, name="packet-log", timeout=timeout)
 
     def close(self) -> None:
-        """Stop writing; the flows stay."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-        self._connection.close()
-        self._thread.join()
+        super().close()
         if self._logger is not PACKETS:
             for handler in list(self._logger.handlers):
                 handler.close()
 
-    def receive(self, packet: PacketIn) -> None:
-        """Queue *packet*; it is counted only if too many wait or were written in this second."""
-        with self._changed:
-            second = int(time.monotonic())
-            if second != self._second:
-                self._second, self._written = second, 0
-            if self._written >= self._lines or len(self._waiting) >= MAX_WAITING:
-                self._lost += 1
-                return
-            self._written += 1
-            self._waiting.append(packet)
-            self._changed.notify_all()
+    def admit(self, packet: PacketIn) -> bool:
+        second = int(time.monotonic())
+        if second != self._second:
+            self._second, self._admitted = second, 0
+        if self._admitted >= self._lines:
+            return False
+        self._admitted += 1
+        return True
 
-    def _run(self) -> None:
-        while (packet := self._next()) is not None:
-            try:
-                line = packet_line(packet)
-                if line is not None:
-                    self._logger.info("%s", line)
-            except Exception:
-                LOG.exception("packet log: a packet was not logged")
+    def drop(self, packet: PacketIn) -> None:
+        self._dropped += 1
 
-    def _next(self) -> PacketIn | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._closing or self._waiting)
-            if self._closing:
-                return None
-            lost, self._lost = self._lost, 0
-            packet = self._waiting.popleft()
-        if lost:
-            self._logger.info("%d packets were not logged: too many at once", lost)
-        return packet
+    def take(self, packet: PacketIn) -> None:
+        self._unreported, self._dropped = self._dropped, 0
+
+    def handle(self, packet: PacketIn) -> None:
+        try:
+            if self._unreported:
+                count = self._unreported
+                self._logger.info("%d packets were not logged: too many at once", count)
+            line = packet_line(packet)
+            if line is not None:
+                self._logger.info("%s", line)
+        except Exception:
+            LOG.exception("packet log: a packet was not logged")
