@@ -20,8 +20,8 @@ from netfw.agents.l2.distributed_routers import (
 )
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.host_macs import HostMacs
-from netfw.agents.l2.logged_ports import logged_ports
 from netfw.agents.l2.mixed_networks import MixedNetworks
+from netfw.agents.l2.port_references import PortReferences
 from netfw.agents.l2.port_wiring import (
     WiringDecision,
     as_sub_port,
@@ -79,8 +79,7 @@ class DesiredSwitch:
         self._reachable: dict[NetworkId, tuple[Segment, ...]] = {}
         self._decisions: dict[PortId, WiringDecision] = {}
         self._wired: dict[NetworkId, set[PortId]] = {}
-        self._users: dict[Ref, set[PortId]] = {}
-        self._uses: dict[PortId, frozenset[Ref]] = {}
+        self._references = PortReferences()
         self._touched: set[PortId] = set()
         self._unbound: set[PortId] = set()
         self._untrusted: set[PortId] = set()
@@ -204,7 +203,7 @@ class DesiredSwitch:
         routed: set[NetworkId] = set()
         was_routing = self.host_mac is not None
         for change in changes:
-            ports |= self._users.get(change.key, set())
+            ports |= self._references.ports_of(change.key)
             for resource in (change.before, change.after):
                 if resource is not None:
                     self._concerned(resource, ports, networks)
@@ -244,10 +243,9 @@ class DesiredSwitch:
                 networks.add(resource.network_id)
             case PacketLog():
                 here = self._decisions.keys()
-                ports.update(logged_ports(resource, self._users, here, self.port))
+                ports.update(self._references.logged_ports(resource, here, self.port))
             case SecurityGroupRule() if self._index.is_logging():
-                group = Ref(Kind.SECURITY_GROUP, resource.security_group_id)
-                ports.update(self._users.get(group, ()))
+                ports.update(self._references.ports_of_group(resource.security_group_id))
 
     def _update_peers(self, change: ResourceChange) -> set[NetworkId]:
         """Update other hosts and routers; return the networks that this may concern."""
@@ -302,7 +300,7 @@ class DesiredSwitch:
         self._mixed.update(id, port)
         untrusted = port is not None and not is_unfiltered(port)
         (self._untrusted.add if untrusted else self._untrusted.discard)(id)
-        self._update_uses(id)
+        self._update_references(id)
         before, after = needed_network(former), needed_network(decision)
         if before == after:
             return
@@ -359,18 +357,10 @@ class DesiredSwitch:
             self._reachable[id] = tuple(filter(self.view.reaches, segments))
         return self._reachable[id]
 
-    def _update_uses(self, id: PortId) -> None:
+    def _update_references(self, id: PortId) -> None:
         port = self.port(id) if id in self._decisions else None
         refs = frozenset[Ref]() if port is None else self._index.related_refs(port)
-        former = self._uses.pop(id, frozenset())
-        for key in former - refs:
-            self._users[key].discard(id)
-            if not self._users[key]:
-                del self._users[key]
-        for key in refs - former:
-            self._users.setdefault(key, set()).add(id)
-        if refs:
-            self._uses[id] = refs
+        self._references.update(id, refs)
 
     def _update_network(self, id: NetworkId) -> None:
         network, segments = self._index.network(id), self._reachable_segments(id)

@@ -122,16 +122,20 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
             lambda: self._sink(JobFinished("a prefix was reported")),
             settings.wait_timeout,
         )
-        gateways = AgentGatewayExecutor(settings.host, source, driver)
-        executor = L3JobExecutor(
-            driver,
-            gateways,
+        executor = self._make_executor(settings, metadata, routers)
+        super().__init__(settings, executor, self.make_desired(), statuses)
+
+    def _make_executor(
+        self, settings: L3AgentConfig, metadata: MetadataDriver | None, routers: RouterDirectory
+    ) -> L3JobExecutor:
+        return L3JobExecutor(
+            self._driver,
+            AgentGatewayExecutor(settings.host, self._source, self._driver),
             metadata,
             publish=routers.publish,
             record_role=self._record_role,
             left_out=self._left_out,
         )
-        super().__init__(settings, executor, self.make_desired(), statuses)
 
     @property
     def subscription(self) -> Subscription:

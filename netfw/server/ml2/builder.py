@@ -96,12 +96,7 @@ def build_core(
 
     :raises ConfigError: drivers contradict each other, or the settings.
     """
-    info = drivers.ipam.describe()
-    if IpamCapability.EXTERNAL in info.capabilities:
-        raise ConfigError(
-            f"ipam_driver: {info.name} keeps its state outside the database, and this server calls "
-            "it within transactions only"
-        )
+    _refuse_external_ipam(drivers)
     chosen = Settings() if settings is None else settings
     context = ServerContext(
         database=database,
@@ -127,6 +122,15 @@ def build_core(
         agent_services=agent_services,
         outbox=_build_outbox(context, drivers, agent_services.statuses),
     )
+
+
+def _refuse_external_ipam(drivers: Drivers) -> None:
+    info = drivers.ipam.describe()
+    if IpamCapability.EXTERNAL in info.capabilities:
+        raise ConfigError(
+            f"ipam_driver: {info.name} keeps its state outside the database, and this server calls "
+            "it within transactions only"
+        )
 
 
 def _build_outbox(

@@ -277,12 +277,7 @@ class _RouterPlanner:
         state = without_refused_rules(state, kept, found, devices)
         desired = self.context.desired(router, state)
         families = desired.gateway_families() if state.local is None else _link_families(found)
-        foreign = self._of_other_networks(state)
-        served = {
-            id: each
-            for id, each in floating_ips.items()
-            if each.family in families and id not in foreign
-        }
+        served = self._served(floating_ips, families, state)
         wanted = self.context.desired_netns(router, state, found, served)
         after = desired.translated(served)
         own = desired.own_gateway_addresses()
@@ -311,6 +306,17 @@ class _RouterPlanner:
             *(() if found.link is None else found.link.plan_gateway_end(served, prepared)),
             *(_stage(router, step) for step in (*radvd, *conntrackd, *running)),
         ]
+
+    def _served(
+        self, floating_ips: Translations, families: frozenset[Family], state: RouterState
+    ) -> Translations:
+        """Return the floating IPs of *families* that are on a network of the router."""
+        foreign = self._of_other_networks(state)
+        return {
+            id: each
+            for id, each in floating_ips.items()
+            if each.family in families and id not in foreign
+        }
 
     def _prepared(self, found: FoundRouter) -> frozenset[FloatingIpId]:
         """Return the floating IPs that are only prepared; those that are not named stay so."""

@@ -144,8 +144,7 @@ class Ports:
     ) -> None:
         """Plan the row and the flows of the device of *key*, or what it waits for."""
         domain = Domain(wiring.network, segment.id)
-        vlan = self._numbers.get(domain)
-        number = ofport_of(port)
+        vlan, number = self._numbers.get(domain), ofport_of(port)
         if vlan is None:
             self._wait(key, port, "its network has no local VLAN")
             return
@@ -158,7 +157,6 @@ class Ports:
             return
         live = wiring.admission is Admission.LIVE or self._is_live(port, segment, vlan, number)
         wiring = self._as_it_is(wiring, number) if live else wiring
-        sends_from_any = wiring.open and wiring.guard is None and not wiring.filtered
         self.wired[key] = PlannedPort(
             domain=domain,
             number=number,
@@ -167,7 +165,7 @@ class Ports:
             guard=wiring.guard,
             filtered=wiring.filtered,
             open=_is_open(wiring),
-            mac_limit=self._settings.max_macs_per_port if sends_from_any else 0,
+            mac_limit=self._mac_limit(wiring),
             shared_mac=wiring.shared_mac,
             router=any(router.port == key.port for router in routers),
             gateway=gateway_mac(routers, wiring.addresses) if len(routers) > 1 else None,
@@ -176,6 +174,11 @@ class Ports:
             sub_port=sub_port,
         )
         self._prepare(key, port, port_record(segment, vlan), vlan)
+
+    def _mac_limit(self, wiring: Wiring) -> int:
+        """Return how many MAC addresses a port may send from; 0: those of its wiring."""
+        sends_from_any = wiring.open and wiring.guard is None and not wiring.filtered
+        return self._settings.max_macs_per_port if sends_from_any else 0
 
     def _is_live(self, port: Port, segment: Segment, vlan: int, number: int) -> bool:
         """Return whether a port takes part in this very network now."""
