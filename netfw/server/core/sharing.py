@@ -69,12 +69,8 @@ def sync_flags(unit: UnitOfWork, resource: Resource) -> Resource:
     return unit.touch(resource) if changed == resource else unit.update(resource, changed)
 
 
-def check_unused(
-    unit: UnitOfWork, policy: RbacPolicy, resource: Resource, target: str | None = None
-) -> None:
+def check_unused(unit: UnitOfWork, policy: RbacPolicy, resource: Resource) -> None:
     """Refuse to withdraw *policy*, which is locked, while a project uses *resource* by it.
-
-    *target*: the project that the policy will be for instead.
 
     :raises RbacPolicyInUse: naming a user.
     """
@@ -88,7 +84,7 @@ def check_unused(
         for each in policies_of(unit, policy.object_id)
     ):
         return
-    if (user := find_use(unit, policy, resource, target)) is not None:
+    if (user := find_use(unit, policy, resource)) is not None:
         raise RbacPolicyInUse(
             f"policy {policy.id} of {kind_of(resource)} {resource.id} is in use by {user} of a "
             "project that has access by it alone; delete what uses it, or share it otherwise first"
@@ -106,16 +102,14 @@ def is_external_for(unit: UnitOfWork, network: Network) -> bool:
     return unit.tx.resources.access.require(network.id, sees, RbacAction.EXTERNAL)
 
 
-def find_use(
-    unit: UnitOfWork, policy: RbacPolicy, resource: Resource, target: str | None = None
-) -> Ref | None:
+def find_use(unit: UnitOfWork, policy: RbacPolicy, resource: Resource) -> Ref | None:
     """Return a use of *resource* by a project that has access by *policy* alone, or ``None``."""
     owner = str(getattr(resource, "project_id", ""))
-    if policy.target_project == owner or target == EVERY_PROJECT:
+    if policy.target_project == owner:
         return None
     for use in SHAREABLE[kind_of(resource)].uses:
         if use.action is policy.action:
-            found = unit.tx.resources.access.find_use(use, policy, owner, target)
+            found = unit.tx.resources.access.find_use(use, policy, owner)
             if found is not None:
                 return found
     return None

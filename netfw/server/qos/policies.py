@@ -47,7 +47,7 @@ class QosPolicyHandler(StoredResourceHandler[QosPolicy]):
         if after.is_default and not before.is_default:
             _check_defaults(unit, [after])
         if before.shared and not after.shared:
-            _refuse_used(unit, before, "cannot stop being shared", besides=before.project_id)
+            _refuse_used(unit, before, "cannot stop being shared")
         try:
             return unit.update(before, after)
         except Duplicate as exc:
@@ -109,13 +109,10 @@ def _other_default(exc: Duplicate) -> RetryTransaction:
     return RetryTransaction(f"the project got a default QoS policy meanwhile: {exc}")
 
 
-def _refuse_used(
-    unit: UnitOfWork, policy: QosPolicy, what: str, *, besides: str | None = None
-) -> None:
-    users = QosPolicyRows(unit.tx.connection).users(policy.id, 1, besides=besides)
+def _refuse_used(unit: UnitOfWork, policy: QosPolicy, what: str) -> None:
+    users = QosPolicyRows(unit.tx.connection).users(policy.id, 1)
     if users:
-        whose = "" if besides is None else " of other projects"
         raise QosPolicyInUse(
-            f"QoS policy {policy.id} {what} while it is in use{whose}: "
+            f"QoS policy {policy.id} {what} while it is in use: "
             f"{', '.join(map(str, users))}; take it away from all that have it first"
         )

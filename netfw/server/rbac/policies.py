@@ -18,7 +18,7 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import InvalidInput, nearest
 from netfw.errors.rbac import DuplicateRbacPolicy
 from netfw.model.network import Network
-from netfw.model.rbac_policy import RbacAction, RbacPolicy
+from netfw.model.rbac_policy import EVERY_PROJECT, RbacAction, RbacPolicy
 from netfw.model.resource import Kind, Resource
 from netfw.model.subnet_pool import SubnetPool
 from netfw.model.wire import parse
@@ -61,7 +61,8 @@ class RbacPolicyHandler(StoredResourceHandler[RbacPolicy]):
         if target == before.target_project:
             return before
         resource = _lock_object(unit, before, new=True)
-        check_unused(unit, before, resource, target)
+        if target != EVERY_PROJECT:
+            check_unused(unit, before, resource)
         _check_scope(unit, resource, target)
         try:
             after = unit.update(before, _retargeted(before, target))

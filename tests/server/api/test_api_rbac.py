@@ -288,7 +288,7 @@ class TestUse:
         assert error(users.withdraw(users.admin, for_all)) == (409, "RbacPolicyInUse")
         withdrawn = users.admin.put(f"networks/{network}", {"network": {"shared": False}})
         assert error(withdrawn) == (409, "InvalidSharedSetting")
-        assert users.retarget(users.admin, for_all, "bob").status == 200
+        assert error(users.retarget(users.admin, for_all, "bob")) == (409, "RbacPolicyInUse")
         assert users.bob.delete(f"ports/{port}").status == 204
         assert users.withdraw(users.admin, for_all).status == 204
 

@@ -79,22 +79,13 @@ class QosPolicyRows:
             yield [UUID(id) for id in ids]
             after = ids[-1]
 
-    def users(
-        self, policy: QosPolicyId, limit: int, *, besides: str | None = None
-    ) -> tuple[Ref, ...]:
-        """Return some resources that use *policy*, at most *limit* of each kind.
-
-        *besides*: only those of other projects; what belongs to no project does not count.
-        """
+    def users(self, policy: QosPolicyId, limit: int) -> tuple[Ref, ...]:
+        """Return some resources that use *policy*, at most *limit* of each kind."""
         parts = []
         for kind, relation in USES.items():
             owner = relation.table.c[relation.owner]
             some = select(literal(kind.value).label("kind"), owner.label("id"))
             some = some.where(relation.table.c.policy_id == str(policy))
-            if besides is not None:
-                owners = STORED[kind].table
-                some = some.join(owners, owners.c.id == owner)
-                some = some.where(owners.c.project_id.not_in((besides, "")))
             chosen = some.order_by(owner).limit(limit).subquery()
             parts.append(select(chosen.c.kind, chosen.c.id))
         found = self._connection.execute(union_all(*parts))
