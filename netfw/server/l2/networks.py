@@ -163,7 +163,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
 
 
 class SegmentHandler(StoredResourceHandler[Segment]):
-    """Segments, read-only: they come and go with their networks."""
+    """Segments, which come and go with their networks; names and descriptions can be changed."""
 
     name, kind, quota = "segment", Kind.SEGMENT, None
 
@@ -171,7 +171,7 @@ class SegmentHandler(StoredResourceHandler[Segment]):
         raise NotSupported("segments are made with their network; name them there")
 
     def do_update(self, unit: UnitOfWork, before: Segment, body: Body) -> Segment:
-        raise NotSupported("segments cannot be changed by themselves")
+        return unit.update(before, cast(Segment, parse(self.kind, {**render(before), **body})))
 
     def do_delete(self, unit: UnitOfWork, before: Segment) -> None:
         raise NotSupported("segments go with their network")

@@ -27,6 +27,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.flavors.flavors import FlavorHandler
 from netfw.server.flavors.providers import RouterKind
 from netfw.server.l3 import central_ports, floating_ip_hosts, prefix_delegation, router_roles
+from netfw.server.l3.floating_ip_pools import FloatingIpPoolHandler
 from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.ha_network_checks import check_ha_network_change
 from netfw.server.l3.ha_networks import acquire_vrid, release_vrid
@@ -163,7 +164,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
     VERSION: ClassVar[int] = 2
 
     def __init__(self, context: ServerContext) -> None:
-        super().__init__(context, (RouterHandler(), FloatingIpHandler()))
+        super().__init__(context, (RouterHandler(), FloatingIpHandler(), FloatingIpPoolHandler()))
         statuses, splits = L3Statuses(context), SplitDetector(context)
         context.precommit_hooks += [
             check_port_change,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from netfw.server.api.resources.agents import AGENT_RESOURCES
 from netfw.server.api.resources.flavors import FLAVOR_RESOURCES
+from netfw.server.api.resources.floating_ip_pools import FLOATING_IP_POOL
 from netfw.server.api.resources.ip_availability import IP_AVAILABILITY
 from netfw.server.api.resources.local_ips import LOCAL_IP_RESOURCES
 from netfw.server.api.resources.metering import METERING_RESOURCES
@@ -33,6 +34,7 @@ RESOURCES: tuple[ApiResource, ...] = (
     *TRUNK_RESOURCES,
     *LOCAL_IP_RESOURCES,
     *AGENT_RESOURCES,
+    FLOATING_IP_POOL,
     IP_AVAILABILITY,
     *FLAVOR_RESOURCES,
     *METERING_RESOURCES,

@@ -18,7 +18,6 @@ from netfw.model.wire.scalars import (
     NUMBER,
     PHYSICAL_NETWORK,
     SUBNET_POOL,
-    TEXT,
     TOKEN,
     choice,
 )
@@ -42,11 +41,11 @@ from netfw.server.api.resources.common import (
     ZONES_SHOWN,
     read_only,
 )
-from netfw.server.api.schema.request_codecs import FLAG, Null, Record
+from netfw.server.api.schema.request_codecs import FLAG, NAME, Null, Record
 from netfw.server.api.schema.resource_schema import (
+    ADMIN,
     MEMBER,
     NETWORK_OWNER,
-    READ,
     READER,
     ApiAttribute,
     ApiResource,
@@ -115,15 +114,16 @@ NETWORK = ApiResource(
 SEGMENT = ApiResource(
     name="segment",
     collection="segments",
-    verbs=READ,
+    verbs=frozenset({Verb.SHOW, Verb.UPDATE}),
+    checks={Verb.UPDATE: ADMIN},
     attributes=(
         IDENTITY,
         read_only("network_id", ID, filterable=True),
-        read_only("name", Nullable(TEXT), filterable=True),
+        ApiAttribute(name="name", codec=Null(NAME, ""), create=False),
         read_only("network_type", choice(NetworkType), filterable=True),
         read_only("physical_network", _PHYSICAL, filterable=True),
         read_only("segmentation_id", _NUMBER, filterable=True),
-        read_only("description", TEXT),
+        ApiAttribute(name="description", codec=NAME, create=False, filterable=False),
         read_only("tags", TAGS.codec),
         REVISION_NUMBER,
         *TIMES,
