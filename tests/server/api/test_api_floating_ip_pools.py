@@ -8,7 +8,7 @@ from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.environment import Client, api
 
-URL = "floatingip_pools"
+URL = "floatingip-pools"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from netfw.server.api.schema.resource_schema import ANYBODY, READ, ApiResource, 
 
 FLOATING_IP_POOL = ApiResource(
     name="floatingip_pool",
-    collection="floatingip_pools",
+    collection="floatingip-pools",
     identity="subnet_id",
     verbs=READ,
     member_shown=False,
