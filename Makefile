@@ -106,7 +106,7 @@ system-l2-faults: packages $(READY) ## the L2 agent under faults: not one packet
 	$(call STEP,L2 agent under faults)
 	@$(PYTEST) -q --sandbox -m exclusive tests/system/l2
 
-tempest: packages $(READY) ## the network API tests of Tempest and neutron-tempest-plugin, about seven minutes
+tempest: packages $(READY) ## the network API tests of Tempest and neutron-tempest-plugin with real agents, about five minutes
 	$(call STEP,Tempest)
 	@$(BIN)/python -m tests.tempest.run
 

@@ -1,5 +1,8 @@
 """A stand-in for Keystone: as much of its API v3 as Tempest and keystonemiddleware ask for.
 
+It is a stand-in for Nova too, as far as tests of ports need it: the list of hypervisors, which has
+the host that the network agents run on.
+
     python tests/tempest/keystone_stand_in.py --network http://127.0.0.1:9696
 
 It prints one line of JSON with its URL when it serves, and everything is gone when it ends.  At
@@ -24,6 +27,7 @@ IMPLIED = {"admin": ("manager",), "manager": ("member",), "member": ("reader",)}
 ROLES = ("admin", "manager", "member", "reader", "service")
 SINGULAR = {"projects": "project", "users": "user", "roles": "role", "domains": "domain"}
 SYSTEM = "system"
+HYPERVISOR = "host1"
 
 
 class Refused(Exception):
@@ -256,6 +260,10 @@ class Handler(BaseHTTPRequestHandler):
         self.server.directory.grants.discard((place.rpartition("/")[2], user, role))
         return 204, None, {}
 
+    def hypervisors(self) -> tuple[int, object, dict]:
+        host = {"id": 1, "hypervisor_hostname": HYPERVISOR, "state": "up"}
+        return 200, {"hypervisors": [host | {"status": "enabled"}]}, {}
+
     def granted(self, place: str, user: str) -> tuple[int, object, dict]:
         place = place.rpartition("/")[2]
         return 200, {"roles": self.server.directory.roles_of(user, place)}, {}
@@ -277,6 +285,7 @@ ROUTES = (
     ("PUT", rf"/v3/{PLACE}/users/(\w+)/roles/(\w+)", Handler.grant),
     ("DELETE", rf"/v3/{PLACE}/users/(\w+)/roles/(\w+)", Handler.withdraw),
     ("GET", rf"/v3/{PLACE}/users/(\w+)/roles", Handler.granted),
+    ("GET", "/v2.1/os-hypervisors", Handler.hypervisors),
 )
 
 
@@ -291,6 +300,7 @@ class StandIn(ThreadingHTTPServer):
         self.directory = Directory()
         self.network = network
         self.url = f"http://127.0.0.1:{self.server_port}/v3"
+        self.compute = f"http://127.0.0.1:{self.server_port}/v2.1"
 
     def version(self) -> dict:
         link = {"rel": "self", "href": self.url + "/"}
@@ -303,7 +313,11 @@ class StandIn(ThreadingHTTPServer):
         }
 
     def catalog(self) -> list:
-        places = (("identity", "keystone", self.url), ("network", "neutron", self.network))
+        places = (
+            ("identity", "keystone", self.url),
+            ("network", "neutron", self.network),
+            ("compute", "nova", self.compute),
+        )
         return [
             {
                 "id": name,
