@@ -14,6 +14,7 @@ from netfw.model.agent import Agent
 from netfw.model.binding import VifDetails
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.qos import QosRule
 from netfw.model.segment import Provider, Segment
 from netfw.model.values.ids import SegmentId
 
@@ -31,6 +32,9 @@ class BindingRequest:
     agents: tuple[Agent, ...] = ()
     """The agents on that host, dead ones included."""
     level: int = 0
+    qos_rules: tuple[QosRule, ...] = ()
+    """The rules of the QoS policy of the port, or of its network; a driver refuses those that this
+    host does not enforce."""
 
 
 @frozen(kw_only=True)

@@ -8,7 +8,15 @@ from attrs import field, frozen
 
 from netfw.model.network import Network
 from netfw.model.port import Port
-from netfw.model.qos import AnyDirection, QosRule, QosRuleType, rule_direction, rule_type
+from netfw.model.qos import (
+    AnyDirection,
+    MinimumBandwidth,
+    MinimumPacketRate,
+    QosRule,
+    QosRuleType,
+    rule_direction,
+    rule_type,
+)
 from netfw.model.values.device_owner import is_trusted
 from netfw.model.values.ids import QosPolicyId
 
@@ -29,6 +37,11 @@ class SupportedQosRule:
     def covers(self, rule: QosRule) -> bool:
         """Return whether the driver enforces *rule*."""
         return rule_type(rule) is self.type and rule_direction(rule) in self.directions
+
+
+def guarantees(rules: Iterable[QosRule]) -> tuple[MinimumBandwidth | MinimumPacketRate, ...]:
+    """Return the rules that need something of the host of a port."""
+    return tuple(rule for rule in rules if isinstance(rule, MinimumBandwidth | MinimumPacketRate))
 
 
 def effective_policy(port: Port, network: Network) -> QosPolicyId | None:

@@ -18,7 +18,7 @@ from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType
 from netfw.model.network import Network
 from netfw.model.port import Port
-from netfw.model.qos import rule_type
+from netfw.model.qos import QosPolicy, rule_type
 from netfw.model.resource import Kind, ref
 from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import Subnet
@@ -173,19 +173,21 @@ class PortBinder:
         self, unit: UnitOfWork, port: Port, agents: Sequence[Agent]
     ) -> tuple[Binding, list[dict[str, Any]]]:
         network = unit.network(port.network_id)
+        policy = _policy(unit, port, network)
         request = BindingRequest(
             port=port,
             host=port.binding.host,
             network=network,
             segments=_offered(network, unit.segments(network.id)),
             agents=tuple(agents),
+            qos_rules=() if policy is None else policy.rules,
         )
         made: list[Segment] = []
         result = bind(
             self._mechanisms.drivers,
             request,
             lambda want: self._below(unit, network, want, made),
-            _unable(unit, port, network),
+            {} if policy is None else _unable(unit, policy),
         )
         used = {level.segment for level in result.levels}
         for segment in made:
@@ -226,12 +228,13 @@ class PortBinder:
         unit.delete(segment)
 
 
-def _unable(unit: UnitOfWork, port: Port, network: Network) -> Mapping[str, str]:
-    """Return the drivers that do not enforce the QoS policy of *port*, with the reason of each."""
+def _policy(unit: UnitOfWork, port: Port, network: Network) -> QosPolicy | None:
     id = effective_policy(port, network)
-    policy = None if id is None else unit.qos_policies([id]).get(id)
-    if policy is None:
-        return {}
+    return None if id is None else unit.qos_policies([id]).get(id)
+
+
+def _unable(unit: UnitOfWork, policy: QosPolicy) -> Mapping[str, str]:
+    """Return the drivers that do not enforce *policy*, with the reason of each."""
     support = unit.context.qos_support
     lacking = {name: support.missing(name, policy.rules) for name in support.drivers}
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from netfw.drivers.server.mechanism import MechanismDriver
+from netfw.drivers.server.mechanism import BindingRequest, MechanismDriver, Refused
 from netfw.drivers.values.qos_support import SupportedQosRule
 from netfw.model.qos import QosRule, QosRuleType
 
@@ -16,6 +16,7 @@ class QosSupport:
     """The rules that each mechanism driver enforces for the ports that it binds."""
 
     def __init__(self, mechanisms: Sequence[MechanismDriver] = ()) -> None:
+        self._mechanisms = {each.describe().name: each for each in mechanisms}
         declared = {each.describe().name: each.supported_qos_rules() for each in mechanisms}
         self.drivers: Mapping[str, tuple[SupportedQosRule, ...]] = {
             name: rules for name, rules in declared.items() if rules is not None
@@ -32,6 +33,16 @@ class QosSupport:
         if None in lacking:
             return None
         return next(iter(lacking), None) or next(iter(rules), None)
+
+    def host_problem(self, driver: str, request: BindingRequest) -> str | None:
+        """Return why *driver*, which has bound a port, would not bind it with these rules."""
+        if driver not in self._mechanisms:
+            return f"driver {driver} is not loaded"
+        try:
+            answer = self._mechanisms[driver].bind(request)
+        except Exception as exc:  # noqa: BLE001 - the contract: an exception is a refusal
+            return f"{type(exc).__name__}: {exc}"
+        return answer.reason if isinstance(answer, Refused) else None
 
     def is_uniform(self, rules: Sequence[QosRule]) -> bool:
         """Return whether all drivers enforce *rules*, so that bound ports need no check."""

@@ -7,8 +7,8 @@ refused where one of its rules could not be enforced.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeGuard, cast
 
 from attrs import evolve
 
@@ -27,7 +27,6 @@ from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.router import Router
 from netfw.model.values.device_owner import is_trusted
 from netfw.model.values.ids import QosPolicyId
-from netfw.server.binding.inactive_bindings import LEVELS
 from netfw.server.core.context import Write
 from netfw.server.core.qos_support import missing_of_routers
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -35,6 +34,7 @@ from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.qos_policies import QosPolicyRows
 from netfw.server.db.resources.row import Row
 from netfw.server.db.resources.rows import AT_ONCE
+from netfw.server.qos.host_support import bound_by, check_hosts, is_same_everywhere
 
 User = Network | Port | FloatingIp | Router
 
@@ -83,7 +83,7 @@ def check_changed_policy(unit: UnitOfWork, policy: QosPolicy) -> None:
             _refuse(missing_of_routers(policy.rules), policy, user)
         else:
             _refuse(unit.context.qos_support.missing_everywhere(policy.rules), policy, user)
-    if not unit.context.qos_support.is_uniform(policy.rules):
+    if not is_same_everywhere(unit, policy):
         for ids in rows.ports(policy.id):
             found = unit.tx.resources.present(Ref(Kind.PORT, id) for id in ids)
             _check_bound(unit, found, policy)
@@ -166,19 +166,14 @@ def _check_enforced(
     if isinstance(after, FloatingIp | Router):
         _refuse(missing_of_routers(policy.rules), policy, ref(after))
         return
-    driver = _driver(unit.extra_of(after)) if isinstance(after, Port) else ""
+    driver = bound_by(unit.extra_of(after)) if isinstance(after, Port) else ""
     if driver:
         _refuse(support.missing(driver, policy.rules), policy, ref(after), driver)
+        check_hosts(unit, [(cast(Port, after), unit.extra_of(after))], policy)
         return
     _refuse(support.missing_everywhere(policy.rules), policy, ref(after))
-    if isinstance(before, Network) and not support.is_uniform(policy.rules):
+    if isinstance(before, Network) and not is_same_everywhere(unit, policy):
         _check_ports_of(unit, before, policy)
-
-
-def _driver(extra: Mapping[str, Any]) -> str:
-    """Return the mechanism driver that bound a port; empty: none."""
-    levels = extra.get(LEVELS) or ()
-    return str(levels[-1]["driver"]) if levels else ""
 
 
 def _check_ports_of(unit: UnitOfWork, network: Network, policy: QosPolicy) -> None:
@@ -192,12 +187,15 @@ def _check_ports_of(unit: UnitOfWork, network: Network, policy: QosPolicy) -> No
 
 def _check_bound(unit: UnitOfWork, ports: Iterable[Row], policy: QosPolicy) -> None:
     support = unit.context.qos_support
+    concerned = []
     for port in ports:
         inherits = port.body["qos_policy_id"] is None
         if inherits and is_trusted(port.body["device_owner"]):
             continue
-        if driver := _driver(port.extra):
+        if driver := bound_by(port.extra):
             _refuse(support.missing(driver, policy.rules), policy, port.ref, driver)
+            concerned.append((cast(Port, port.resource()), port.extra))
+    check_hosts(unit, concerned, policy)
 
 
 def _refuse(rule: QosRule | None, policy: QosPolicy, user: Ref, driver: str = "") -> None:

@@ -17,6 +17,8 @@ class AgentReport:
     """The parts of an agent's configuration that decide how ports are plugged."""
 
     physical_networks: frozenset[str]
+    egress_kbps: Mapping[str, int]
+    """Bandwidth that can be guaranteed to what ports send, by physical network."""
     tunnel_types: frozenset[str]
     interface_types: frozenset[str]
     extensions: frozenset[str]
@@ -37,6 +39,7 @@ class AgentReport:
             raise ValueError(f"bridge_mappings is {mappings!r}")
         return cls(
             physical_networks=frozenset(mappings),
+            egress_kbps=_egress(content, mappings),
             tunnel_types=_words(content, "tunnel_types"),
             interface_types=_words(content, "ovs_capabilities"),
             extensions=_words(content, "extensions"),
@@ -51,6 +54,21 @@ class AgentReport:
         check_token(self.datapath_type)
         if self.socket_dir:
             check_socket_path(f"{self.socket_dir}/vhu12345678-12")
+
+
+def _egress(content: Mapping[str, Any], mappings: Mapping[str, Any]) -> dict[str, int]:
+    bandwidths = content.get("resource_provider_bandwidths") or {}
+    if not isinstance(bandwidths, Mapping):
+        raise ValueError(f"resource_provider_bandwidths is {bandwidths!r}")
+    found: dict[str, int] = {}
+    for name, bridge in mappings.items():
+        rates = bandwidths.get(bridge) or {}
+        rate = rates.get("egress") if isinstance(rates, Mapping) else "unknown"
+        if rate is not None and not isinstance(rate, int):
+            raise ValueError(f"resource_provider_bandwidths is {bandwidths!r}")
+        if rate:
+            found[name] = rate
+    return found
 
 
 def _words(content: Mapping[str, Any], key: str) -> frozenset[str]:

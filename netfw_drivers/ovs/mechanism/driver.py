@@ -21,6 +21,7 @@ from netfw.model.qos import AnyDirection, QosRuleType
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.values.ids import PortId, SegmentId
 from netfw_drivers.ovs.mechanism.agent_config import AgentReport
+from netfw_drivers.ovs.mechanism.guarantees import guarantee_obstacle
 
 AGENT_TYPE = "Open vSwitch agent"
 SOCKET_PREFIX = "vhu"
@@ -35,8 +36,8 @@ QOS_RULES = (
     SupportedQosRule(type=QosRuleType.MINIMUM_PACKET_RATE, directions=AnyDirection),
     SupportedQosRule(type=QosRuleType.PACKET_RATE_LIMIT),
 )
-"""The extension of the agent enforces limits and marks; guarantees are kept by the choice of the
-host, which the ``resource_request`` of the port is for."""
+"""The extension of the agent enforces limits and marks; guarantees depend on the host, see
+`guarantee_obstacle`."""
 QOS_EXTENSION = "qos"
 
 
@@ -71,10 +72,11 @@ class OvsMechanismDriver(MechanismDriver):
         except ValueError as exc:
             return Refused(f"the report of the {AGENT_TYPE} on {request.host} is wrong: {exc}")
         policy = effective_policy(request.port, request.network)
-        if policy is not None and QOS_EXTENSION not in report.extensions:
+        if (policy is not None or request.qos_rules) and QOS_EXTENSION not in report.extensions:
+            named = "its QoS rules" if policy is None else f"QoS policy {policy}"
             return Refused(
                 f"the {AGENT_TYPE} on {request.host} does not run the extension {QOS_EXTENSION}, "
-                f"which enforces QoS policy {policy}"
+                f"which enforces {named}"
             )
         return _bind(request, report)
 
@@ -95,12 +97,14 @@ def _agent(request: BindingRequest) -> Agent | Refused:
 def _bind(request: BindingRequest, report: AgentReport) -> Binding:
     reasons = []
     for segment in request.segments:
-        reason = _obstacle(segment.provider, report)
+        reason = _obstacle(segment.provider, report) or guarantee_obstacle(
+            request.qos_rules, segment.provider, report, request.port.binding.profile
+        )
         if not reason:
             return _bound_to(request, report, segment.id)
         reasons.append(reason)
     return Refused(
-        f"the {AGENT_TYPE} on {request.host} reaches none of the segments: {'; '.join(reasons)}"
+        f"the {AGENT_TYPE} on {request.host} serves none of the segments: {'; '.join(reasons)}"
         if reasons
         else f"no segment of network {request.network.id} is on offer for host {request.host}"
     )

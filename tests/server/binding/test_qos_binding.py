@@ -13,8 +13,9 @@ from netfw.drivers.server.mechanism import (
     Bound,
     MechanismCapability,
     MechanismDriver,
+    Refused,
 )
-from netfw.drivers.values.qos_support import SupportedQosRule
+from netfw.drivers.values.qos_support import SupportedQosRule, guarantees
 from netfw.errors.qos import QosRuleNotSupported
 from netfw.model.qos import QosRuleType
 from netfw.server.db import Database
@@ -45,6 +46,8 @@ class Driver(MechanismDriver):
     def bind(self, request: BindingRequest) -> Binding:
         if not request.host.startswith(self._name):
             raise ValueError(f"{request.host} is not mine")
+        if guarantees(request.qos_rules) and not request.host.endswith("-fast"):
+            return Refused(f"{request.host} keeps no guarantees")
         return Bound(segment=request.segments[0].id, vif_type="ovs")
 
 
@@ -53,7 +56,8 @@ class Site:
 
     def __init__(self, database: Database) -> None:
         limit, mark = QosRuleType.BANDWIDTH_LIMIT, QosRuleType.DSCP_MARKING
-        drivers = (Driver("plain", limit), Driver("marking", limit, mark))
+        least = QosRuleType.MINIMUM_BANDWIDTH
+        drivers = (Driver("plain", limit, least), Driver("marking", limit, mark, least))
         self.core = core_plugin(database, mechanisms=drivers, extensions=(QosDriver(),))
         self.qos = QosPlugin(self.core.context)
         self.network = self.make("network")["id"]
@@ -66,6 +70,10 @@ class Site:
 
     def mark(self, policy: str) -> None:
         self.qos.create(ADMIN, "dscp_marking_rule", [{"policy_id": policy, "dscp_mark": 8}])
+
+    def guarantee(self, policy: str) -> None:
+        rule = {"policy_id": policy, "min_kbps": 5, "direction": "egress"}
+        self.qos.create(ADMIN, "minimum_bandwidth_rule", [rule])
 
     def port(self, host: str, **body: Any) -> dict[str, Any]:
         return self.make("port", network_id=self.network, **{"binding:host_id": host, **body})
@@ -117,3 +125,32 @@ def test_a_policy_in_use_gets_no_rule_that_a_bound_port_cannot_enforce(
     site.core.delete(ADMIN, "port", plain["id"])
     site.port("marking1", **named)
     site.mark(policy)
+
+
+@pytest.mark.spec("L2-80")
+def test_a_port_is_not_bound_to_a_host_that_does_not_keep_its_guarantee(site: Site) -> None:
+    policy = site.policy()
+    site.guarantee(policy)
+    assert site.port("plain-fast", qos_policy_id=policy)["binding:vif_type"] == "ovs"
+    failed = site.port("plain1", qos_policy_id=policy)
+    assert failed["binding:vif_type"] == "binding_failed"
+    assert "plain1 keeps no guarantees" in str(failed["binding:vif_details"])
+    site.core.update(ADMIN, "network", site.network, {"qos_policy_id": policy})
+    assert site.port("plain1")["binding:vif_type"] == "binding_failed"
+    assert site.port("", qos_policy_id=policy)["binding:vif_type"] == "unbound"
+
+
+@pytest.mark.spec("L2-80")
+def test_a_bound_port_gets_no_guarantee_that_its_host_does_not_keep(site: Site) -> None:
+    policy, used = site.policy(), site.policy()
+    site.guarantee(policy)
+    plain, fast = site.port("plain1"), site.port("plain-fast")
+    site.core.update(ADMIN, "port", fast["id"], {"qos_policy_id": policy})
+    for kind, id in (("port", plain["id"]), ("network", site.network)):
+        with pytest.raises(QosRuleNotSupported, match="plain1 keeps no guarantees"):
+            site.core.update(ADMIN, kind, id, {"qos_policy_id": policy})
+    site.core.update(ADMIN, "port", plain["id"], {"qos_policy_id": used})
+    with pytest.raises(QosRuleNotSupported, match="plain1 keeps no guarantees"):
+        site.guarantee(used)
+    site.core.update(ADMIN, "port", plain["id"], {"binding:host_id": "plain2-fast"})
+    site.guarantee(used)

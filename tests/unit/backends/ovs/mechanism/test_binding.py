@@ -14,12 +14,14 @@ from netfw.agents.l2.state_report import L2AgentConfig, make_state_report
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.server.mechanism import Binding, Bound, Refused
-from netfw.drivers.values.switch_values import Endpoint, SwitchFacts
+from netfw.drivers.values.switch_values import Bandwidth, Endpoint, SwitchFacts
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VnicType
+from netfw.model.qos import AnyDirection, MinimumBandwidth, MinimumPacketRate, QosRule
+from netfw.model.security_group import Direction
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.values.device_owner import DeviceOwner
-from netfw.model.values.ids import QosPolicyId
+from netfw.model.values.ids import QosPolicyId, QosRuleId
 from netfw.model.values.json_document import JsonDocument
 from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
@@ -241,3 +243,50 @@ def test_a_port_with_a_policy_is_bound_where_the_agent_enforces_it() -> None:
         assert isinstance(OvsMechanismDriver().bind(able), Bound)
     router = evolve(samples.PORT, device_owner=DeviceOwner.ROUTER_INTERFACE.value)
     assert isinstance(OvsMechanismDriver().bind(evolve(inherited, port=router)), Bound)
+
+
+FLAT = Provider(network_type=NetworkType.FLAT, physical_network="physnet1")
+RULE = QosRuleId(uuid4())
+SENT = MinimumBandwidth(id=RULE, min_kbps=600)
+RECEIVED = MinimumBandwidth(id=RULE, min_kbps=600, direction=Direction.INGRESS)
+PACKETS = MinimumPacketRate(id=RULE, min_kpps=1, direction=AnyDirection.ANY)
+
+
+@pytest.mark.spec("L2-80")
+@pytest.mark.parametrize(
+    ("rule", "provider", "egress", "allocated", "reason"),
+    [
+        (SENT, FLAT, 600, False, ""),
+        (SENT, FLAT, 599, False, "600 kbit/s exceed the 599 of physnet1"),
+        (SENT, FLAT, None, False, "have no egress for physnet1"),
+        (SENT, samples.VXLAN, 600, False, "not kept on networks of type vxlan"),
+        (SENT, LOCAL, 600, True, "not kept on networks of type local"),
+        (RECEIVED, FLAT, 600, False, "binding:profile has no allocation"),
+        (RECEIVED, FLAT, 600, True, ""),
+        (PACKETS, samples.VXLAN, None, False, "binding:profile has no allocation"),
+        (PACKETS, samples.VXLAN, None, True, ""),
+    ],
+)
+def test_a_host_that_does_not_keep_a_guarantee_is_refused(
+    rule: QosRule, provider: Provider, egress: int | None, allocated: bool, reason: str
+) -> None:
+    bandwidths = {"br-ex": Bandwidth(egress=egress, ingress=600)}
+    able = agent(evolve(FACTS, bandwidths=bandwidths), extensions=("qos",))
+    profile = JsonDocument({"allocation": {"group": "provider"}} if allocated else {})
+    port = evolve(samples.PORT, binding=evolve(samples.PORT.binding, profile=profile))
+    request = samples.request(port, able, segments=(samples.segment(provider),))
+    answer = OvsMechanismDriver().bind(evolve(request, qos_rules=(rule,)))
+    if reason:
+        assert isinstance(answer, Refused)
+        assert reason in answer.reason
+        assert str(RULE) in answer.reason
+    else:
+        assert isinstance(answer, Bound)
+
+
+@pytest.mark.parametrize("content", ["x", {"br-ex": 5}, {"br-ex": {"egress": "x"}}])
+def test_a_wrong_report_of_bandwidths_is_refused(content: object) -> None:
+    mapped = {"bridge_mappings": {"physnet1": "br-ex"}, "resource_provider_bandwidths": content}
+    answer = bind(evolve(agent(), configurations=JsonDocument(mapped)))
+    assert isinstance(answer, Refused)
+    assert "resource_provider_bandwidths is" in answer.reason
