@@ -11,7 +11,8 @@ from netfw.plan import Stage
 
 
 class DeviceTrafficMirror:
-    """The queueing disciplines of devices, read once, after own changes, and by audits.
+    """The queueing disciplines of devices, read once, after own changes, and when all is compared:
+    a switch that starts removes them.
 
     The devices must be in the namespace of the agent.
     """

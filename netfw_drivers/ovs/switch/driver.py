@@ -203,7 +203,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             state=self._state,
             members=self._members,
             links=self._links.read(self._settings.physical_ends),
-            traffic=self._read_traffic(snapshot, audit=scope is None),
+            traffic=self._read_traffic(snapshot, audit=scope is None or scope.complete),
             guarantees=self._guarantees,
             flows=flows,
             flush=self._flush,

@@ -25,6 +25,7 @@ GUARANTEED = 2400
 GUARANTEED_PAUSE, GREEDY_PAUSE = 0.005, 0.0005
 """Of datagrams with 1,000 octets: 1.7 Mbit/s at most, and many times the device."""
 HTB = "htb 6e66:"
+AUDITED = "audit_interval = 2"
 
 
 def guarantee(kbps: int) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def whole(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gu
     with Lab(hosts=2, bridges=["br-int"], provider=[PHYSNET]) as lab:
         site = Site(lab, tmp_path_factory.mktemp("guarantee"), flavour, agents=2)
         site.topology.policies = {"policy": []}
-        site["host1"].configure(agent="audit_interval = 2")
+        site["host1"].configure(agent=AUDITED)
         site.start()
         yield GuaranteeSite(site, request.param)
         assert site["host1"].stop() == 0
@@ -173,6 +174,16 @@ def test_a_guarantee_that_went_while_there_was_no_agent_is_removed(made: Guarant
     assert HTB not in made.qdisc()
 
 
+@pytest.fixture
+def without_audits(made: GuaranteeSite) -> Iterator[None]:
+    made.host.configure(agent="audit_interval = 3600")
+    made.host.restart()
+    yield
+    made.host.configure(agent=AUDITED)
+    made.host.restart()
+
+
+@pytest.mark.usefixtures("without_audits")
 def test_guarantees_return_with_the_switch(made: GuaranteeSite) -> None:
     made.set_rules(guarantee(GUARANTEED))
     made.host.host.ovs.kill_switch()

@@ -110,7 +110,7 @@ def test_what_tc_shows_is_read() -> None:
         ('[{"kind":"tbf","handle":"1:","root":true}]', DeviceTraffic(kind="tbf", handle=1)),
     ],
 )
-def test_defaults_of_the_kernel_differ_from_those_of_operators(
+def test_defaults_of_the_kernel_differ_from_what_operators_make(
     shown: str, found: DeviceTraffic
 ) -> None:
     assert parse_traffic(shown, "", "") == found
