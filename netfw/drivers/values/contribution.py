@@ -5,11 +5,13 @@ from __future__ import annotations
 import enum
 
 from attrs import field, frozen
-from attrs.validators import optional
+from attrs.validators import matches_re, optional
 
 from netfw.model.qos import QosRule
 from netfw.model.values.address import IpAddress, IpInterface, no_scope
 from netfw.model.values.ids import FloatingIpId, PortId
+
+_SUBCHAIN = r"[a-z0-9-]{0,64}"
 
 
 class RuleTable(enum.StrEnum):
@@ -51,6 +53,11 @@ class RouterRule:
     local: bool = False
     """The rule is wanted at the local part of a distributed router, too, where the gateway is the
     link to the agent gateway (``LocalRouter.gateway_port``)."""
+    subchain: str = field(default="", validator=matches_re(_SUBCHAIN))
+    """A chain of the extension below that of ``chain``, which has the rule.  It is entered by rules
+    that name it in `enter`; ``RETURN`` and its end go back to these."""
+    enter: str = field(default="", validator=matches_re(_SUBCHAIN))
+    """The subchain that matched packets enter; `words` has matches alone."""
 
     @words.validator
     def _check(self, _: object, words: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from netfw.drivers.values.contribution import RouterRule
 from netfw.model.values.ids import PortId
+from netfw_drivers.linux_router.plan.names import extension_chain, extension_subchain
 
 PortDevices = Mapping[PortId, str]
 """Devices of the interfaces and of the gateway of a part of a router, by port."""
@@ -25,6 +26,18 @@ def render_contributed(rule: RouterRule, devices: PortDevices) -> str | None:
             options += [option, devices[port]]
     at = _count_address_words(rule.words)
     return " ".join((*rule.words[:at], *options, *rule.words[at:]))
+
+
+def chain_of(rule: RouterRule, owner: str) -> str:
+    """Return the name of the chain that has a rule of the extension *owner*."""
+    if rule.subchain:
+        return extension_subchain(owner, rule.chain, rule.subchain)
+    return extension_chain(owner, rule.chain)
+
+
+def entered_chain(rule: RouterRule, owner: str) -> str | None:
+    """Return the name of the chain that a rule enters; ``None``: its words have a target."""
+    return extension_subchain(owner, rule.chain, rule.enter) if rule.enter else None
 
 
 def _count_address_words(words: tuple[str, ...]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from uuid import UUID
@@ -34,12 +35,19 @@ EXTENSION_SUFFIXES: Mapping[RuleChain, str] = MappingProxyType(
     }
 )
 """Ends of the names of the chains of extensions; the driver's own are in lower case."""
+_DIGITS = 16
 LONGEST_SUFFIX = max(EXTENSION_SUFFIXES.values(), key=len)
 
 
 def extension_chain(owner: str, chain: RuleChain) -> str:
     """Return the name of the chain of an extension that is entered from *chain*."""
     return f"{owner}{EXTENSION_SUFFIXES[chain]}"
+
+
+def extension_subchain(owner: str, chain: RuleChain, name: str) -> str:
+    """Return the name of a chain of an extension below that of *chain*; its length is fixed."""
+    digest = sha256(f"{owner} {chain} {name}".encode()).hexdigest()
+    return f"EXT-{digest[:_DIGITS]}"
 
 
 @frozen

@@ -11,8 +11,11 @@ from netfw.drivers.values.router_values import RouterState
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.values.ids import FloatingIpId
-from netfw_drivers.linux_router.plan.contributed_rules import PortDevices, render_contributed
-from netfw_drivers.linux_router.plan.names import extension_chain
+from netfw_drivers.linux_router.plan.contributed_rules import (
+    PortDevices,
+    chain_of,
+    render_contributed,
+)
 from netfw_drivers.linux_router.plan.observed import FoundRouter
 
 
@@ -39,7 +42,7 @@ def without_refused_rules(
 
 def _is_in_force(rule: RouterRule, owner: str, found: FoundRouter, devices: PortDevices) -> bool:
     family, table = Family(rule.ip_version), rule.table.value
-    key = ChainKey(family=family, table=table, name=extension_chain(owner, rule.chain))
+    key = ChainKey(family=family, table=table, name=chain_of(rule, owner))
     line = render_contributed(rule, devices)
     if line is None:
         return False

@@ -55,7 +55,12 @@ from netfw_drivers.linux_router.plan.address_limits import (
     AddressLimits,
     limited_addresses,
 )
-from netfw_drivers.linux_router.plan.contributed_rules import PortDevices, render_contributed
+from netfw_drivers.linux_router.plan.contributed_rules import (
+    PortDevices,
+    chain_of,
+    entered_chain,
+    render_contributed,
+)
 from netfw_drivers.linux_router.plan.marks import (
     EXTERNAL,
     METADATA,
@@ -65,7 +70,7 @@ from netfw_drivers.linux_router.plan.marks import (
     scope_comment,
     scope_text,
 )
-from netfw_drivers.linux_router.plan.names import HA, INTERFACE, extension_chain
+from netfw_drivers.linux_router.plan.names import HA, INTERFACE
 
 METADATA_ADDRESSES: Mapping[Family, IpAddress] = {
     Family.IPV4: ip_address("169.254.169.254"),
@@ -152,10 +157,10 @@ class RouterRules:
             (RuleTable.NAT, RuleChain.PREROUTING): [*self._redirect()],
         }
         chains: dict[tuple[RuleTable, str], list[Rule]] = {}
-        for (table, chain, owner), rules in self._extensions().items():
-            name = extension_chain(owner, chain)
+        for (table, name, entry), rules in self._extensions().items():
             chains[table, name] = rules
-            hooked.setdefault((table, chain), []).append(self._rule(target=Jump(name)))
+            if entry is not None:
+                hooked.setdefault((table, entry), []).append(self._rule(target=Jump(name)))
         for chain, jump, limited in self._limits():
             chains[RuleTable.MANGLE, jump.chain] = limited
             is_in = chain is RuleChain.PREROUTING
@@ -343,20 +348,28 @@ class RouterRules:
             yield RuleChain.PREROUTING, Jump(LIMIT_IN), [*limits.incoming()]
             yield RuleChain.POSTROUTING, Jump(LIMIT_OUT), [*limits.outgoing()]
 
-    def _extensions(self) -> dict[tuple[RuleTable, RuleChain, str], list[Rule]]:
-        found: dict[tuple[RuleTable, RuleChain, str], list[Rule]] = {}
+    def _extensions(self) -> dict[tuple[RuleTable, str, RuleChain | None], list[Rule]]:
+        """Return the rules of extensions by table, chain, and what the chain is entered from."""
+        found: dict[tuple[RuleTable, str, RuleChain | None], list[Rule]] = {}
         for contribution in self.contributions:
             for rule in contribution.rules:
                 text = render_contributed(rule, self.devices)
                 if rule.ip_version == self.family and text is not None:
-                    key = rule.table, rule.chain, contribution.owner
-                    found.setdefault(key, []).append(self._contributed(rule, text))
+                    entry = None if rule.subchain else rule.chain
+                    key = rule.table, chain_of(rule, contribution.owner), entry
+                    entered = entered_chain(rule, contribution.owner)
+                    if entered is not None:
+                        found.setdefault((rule.table, entered, None), [])
+                    found.setdefault(key, []).append(self._contributed(rule, text, entered))
         return found
 
-    def _contributed(self, rule: RouterRule, text: str) -> Rule:
+    def _contributed(self, rule: RouterRule, text: str, entered: str | None) -> Rule:
         own = rule.floating_ip
         owner = self.key if own is None else FloatingIpKey(own)
-        return Rule(target=Target("extension", text), owner=owner)
+        if entered is None:
+            return Rule(target=Target("extension", text), owner=owner)
+        matches = (Match("extension", text),) if text else ()
+        return Rule(matches=matches, target=Jump(entered), owner=owner)
 
 
 def parse_snat_addresses(chains: Mapping[ChainKey, tuple[str, ...]]) -> frozenset[IpAddress]:

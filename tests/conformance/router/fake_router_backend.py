@@ -245,8 +245,20 @@ class FakeRouterBackend:
 
     def is_dropped(self, router: RouterId, inward: PortId, out: PortId) -> bool:
         """Return whether a rule drops packets between these ports."""
-        rules = (rule for each in self.routers[router].contributions for rule in each.rules)
-        return any("DROP" in rule.words and self.matches(rule, inward, out) for rule in rules)
+        owned = (each.rules for each in self.routers[router].contributions)
+        return any(self.chain_drops(rules, "", inward, out) for rules in owned)
+
+    def chain_drops(self, rules: tuple[RouterRule, ...], chain: str, *ports: PortId) -> bool:
+        """Return whether the rules of *chain* drop packets, with those that it enters."""
+        for rule in (each for each in rules if each.subchain == chain):
+            if self.matches(rule, *ports):
+                if "RETURN" in rule.words:
+                    return False
+                if rule.enter and self.chain_drops(rules, rule.enter, *ports):
+                    return True
+                if "DROP" in rule.words:
+                    return True
+        return False
 
     def matches(self, rule: RouterRule, inward: PortId, out: PortId) -> bool:
         return rule.in_port in (None, inward) and rule.out_port in (None, out)

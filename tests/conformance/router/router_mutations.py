@@ -145,6 +145,15 @@ def ignore_the_ports_of_rules(driver, original, backend):
 
 
 @MUTATIONS.override("__init__", breaks(RouterDriver, 3))
+def ignore_subchains(driver, original, backend):
+    """Apply the rules of subchains to all packets."""
+    original(backend)
+    backend.chain_drops = lambda rules, chain, *ports: any(
+        "DROP" in rule.words and backend.matches(rule, *ports) for rule in rules
+    )
+
+
+@MUTATIONS.override("__init__", breaks(RouterDriver, 3))
 def ignore_the_port_by_which_packets_leave(driver, original, backend):
     """Apply rules by the port alone by which packets come in."""
     original(backend)

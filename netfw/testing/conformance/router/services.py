@@ -295,6 +295,27 @@ class RouterServicesConformance(RouterSuite):
         self.assert_unreachable(three, addresses[1])
 
     @proves(RouterDriver, 3)
+    def test_rules_of_a_subchain_concern_what_enters_it(self, driver: RouterDriver) -> None:
+        driver.grant(GrantRequest(owner=EXTENSION))
+        site = make_site(make_net(1), make_net(2), make_net(3))
+        first, second, third = (each.id for each in site.full.interfaces)
+        spared = evolve(drop(second), words=("-j", "RETURN"), subchain="one")
+        rules = (
+            *(evolve(drop(port), words=(), enter="one") for port in (first, second)),
+            evolve(drop(third), words=(), enter="two"),
+            spared,
+            evolve(drop(None), subchain="one"),
+        )
+        self.bring(driver, site.with_state(contributions=(of_families(*rules),)))
+        one, two, three = (self.instance(site, net) for net in range(3))
+        addresses = [net.address(20) for net in site.nets]
+        assert self.arrives(two, addresses[2]).at == three.name
+        assert self.arrives(three, addresses[1]).at == two.name
+        self.assert_unreachable(one, addresses[2])
+        self.bring(driver, site)
+        assert self.arrives(one, addresses[2]).at == three.name
+
+    @proves(RouterDriver, 3)
     @pytest.mark.parametrize(
         "word", ["COMMIT", "*filter", "#", ";reboot", "$(id)", "-j", "--", "%s"]
     )

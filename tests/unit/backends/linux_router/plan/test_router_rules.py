@@ -11,7 +11,7 @@ from netfw.drivers.values.contribution import RouterContribution, RouterRule, Ru
 from netfw.drivers.values.router_values import RouterState
 from netfw.linux.iptables.chain import full_name
 from netfw.linux.iptables.rule import Family
-from netfw_drivers.linux_router.plan.names import CHAIN_OWNER
+from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, extension_subchain
 from tests.unit.backends.linux_router.samples import (
     CONTEXT,
     FIPS,
@@ -157,6 +157,22 @@ def test_ports_that_rules_name_are_devices_behind_addresses() -> None:
         f"-o {QG} -j DROP",
         "-j DROP",
     ]
+
+
+def test_subchains_are_entered_by_rules_alone() -> None:
+    rules = (
+        forward_rule("-p", "tcp", in_port=INSIDE.id, enter="one"),
+        forward_rule(enter="absent"),
+        forward_rule("-j", "DROP", subchain="one"),
+    )
+    made = chains(evolve(STATE, contributions=(RouterContribution(owner="own", rules=rules),)))
+    names = [extension_subchain("own", RuleChain.FORWARD, name) for name in ("one", "absent")]
+    assert made["4 filter own-FWD"] == [
+        f"-i {QR} -p tcp -j router-{names[0]}",
+        f"-j router-{names[1]}",
+    ]
+    assert [made[f"4 filter {name}"] for name in names] == [["-j DROP"], []]
+    assert made["4 filter forward"] == ["-j router-own-FWD"]
 
 
 def test_names_of_the_longest_extensions_fit() -> None:
