@@ -9,6 +9,7 @@ from ipaddress import IPv4Network
 from attrs import field, frozen
 
 from netfw.model.port import FixedIp
+from netfw.model.router_firewall import FirewallGroup
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.common_fields import Named, Status
 from netfw.model.values.ids import FlavorId, NetworkId, QosPolicyId, RouterId
@@ -69,12 +70,19 @@ class Router(Named):
         default=(), converter=tuple[str, ...], validator=each(check_host)
     )
     flavor_id: FlavorId | None = None
+    firewall_groups: tuple[FirewallGroup, ...] = field(
+        default=(), converter=tuple[FirewallGroup, ...]
+    )
+    """Firewall groups of its interfaces, without order; only servers and agents exchange them."""
 
     def _problems(self) -> Iterator[Problem]:
         for at in repeated(self.routes):
             yield f"routes[{at}]", "is there twice"
         if self.vrid is not None and self.vrid not in VRIDS:
             yield "vrid", outside(self.vrid, VRIDS)
+        ports = tuple(port for group in self.firewall_groups for port in group.ports)
+        if any(repeated(ports)):
+            yield "firewall_groups", "a port is in two groups"
 
 
 def find_ha_overlap(cidr: IpNetwork, ha_prefixes: Iterable[IpNetwork]) -> IpNetwork | None:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
 from netfw.model.router import ExternalGateway, Router
+from netfw.model.router_firewall import (
+    MAX_FIREWALL_PORTS,
+    MAX_FIREWALL_RULES,
+    FirewallAction,
+    FirewallGroup,
+    FirewallRule,
+)
 from netfw.model.wire.codec import Listed, Nullable
 from netfw.model.wire.common import (
     ADMIN_STATE,
@@ -20,15 +27,40 @@ from netfw.model.wire.object_codec import Attribute, ObjectCodec
 from netfw.model.wire.scalars import (
     ADDRESS,
     BOOLEAN,
+    CIDR,
     DNS_NAME,
     HOST,
     ID,
     PORT_RANGE,
+    PROTOCOL,
     SINGLE_PORT,
     VRID,
     choice,
+    integer,
 )
 
+FIREWALL_RULE = ObjectCodec(
+    FirewallRule,
+    (
+        IDENTITY,
+        Attribute("action", choice(FirewallAction)),
+        Attribute("ip_version", integer(4, 6)),
+        Attribute("protocol", PROTOCOL),
+        Attribute("source", Nullable(CIDR, silent=True)),
+        Attribute("destination", Nullable(CIDR, silent=True)),
+        Attribute("source_ports", Nullable(PORT_RANGE, silent=True)),
+        Attribute("destination_ports", Nullable(PORT_RANGE, silent=True)),
+    ),
+)
+FIREWALL_GROUP = ObjectCodec(
+    FirewallGroup,
+    (
+        IDENTITY,
+        Attribute("ports", Listed(ID, limit=MAX_FIREWALL_PORTS)),
+        Attribute("ingress", Listed(FIREWALL_RULE, limit=MAX_FIREWALL_RULES)),
+        Attribute("egress", Listed(FIREWALL_RULE, limit=MAX_FIREWALL_RULES)),
+    ),
+)
 GATEWAY = ObjectCodec(
     ExternalGateway,
     (
@@ -53,6 +85,7 @@ ROUTER = ObjectCodec(
         Attribute("availability_zone_hints", ZONES),
         Attribute("availability_zones", ZONES),
         Attribute("flavor_id", Nullable(ID)),
+        Attribute("firewall_groups", Listed(FIREWALL_GROUP, silent=True)),
     ),
 )
 FLOATING_IP = ObjectCodec(

@@ -58,6 +58,7 @@ from netfw.testing.strategies.basic import (
     texts,
     tokens,
 )
+from netfw.testing.strategies.firewalls import firewall_groups
 from netfw.testing.strategies.networks import fixed_ips
 
 _RATES = st.integers(0, 2**31 - 1)
@@ -93,6 +94,7 @@ def routers() -> SearchStrategy[Router]:
         availability_zone_hints=several(hosts()),
         availability_zones=several(hosts()),
         flavor_id=maybe(ids),
+        firewall_groups=firewall_groups(),
     )
 
 
