@@ -33,6 +33,7 @@ PLUGINS = (
             "network_ip_availability",
             "network_segment_range",
             "metering",
+            "firewall",
         ],
         help="Plugins that implement further resources, in the order in which they are called.",
     ),

@@ -62,6 +62,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
         "port_forwarding.external_port_range",
     ),
     ("floatingip-pools", "Subnets that floating IPs can be taken from", "floatingip_pool"),
+    ("fwaas_v2", "Router firewalls", "firewall_group"),
     ("ip-substring-filtering", "Ports by a part of their address", "port.fixed_ips"),
     ("l3-ha", "Routers on several hosts", "router.ha"),
     ("l3-flavors", "Flavors of routers", "flavor"),

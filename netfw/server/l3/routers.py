@@ -112,6 +112,8 @@ class RouterHandler(StoredResourceHandler[Router]):
     def decorate(
         self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
+        for body in bodies:
+            body.pop("firewall_groups", None)  # what the API has of them are firewall groups
         add_zones(reader, L3_AGENT, bodies)
         add_status_reasons(reader, self.kind, bodies)
 

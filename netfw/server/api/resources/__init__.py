@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netfw.server.api.resources.agents import AGENT_RESOURCES
+from netfw.server.api.resources.firewalls import FIREWALL_RESOURCES
 from netfw.server.api.resources.flavors import FLAVOR_RESOURCES
 from netfw.server.api.resources.floating_ip_pools import FLOATING_IP_POOL
 from netfw.server.api.resources.ip_availability import IP_AVAILABILITY
@@ -38,5 +39,6 @@ RESOURCES: tuple[ApiResource, ...] = (
     IP_AVAILABILITY,
     *FLAVOR_RESOURCES,
     *METERING_RESOURCES,
+    *FIREWALL_RESOURCES,
 )
 """All resources but the quotas, which are derived from the others."""

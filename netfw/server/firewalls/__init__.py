@@ -1,0 +1,1 @@
+"""Firewall groups, policies and rules, and the firewall of each router."""

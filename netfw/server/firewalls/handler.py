@@ -1,0 +1,38 @@
+"""FirewallDocumentHandler: documents with an attribute that the API does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netfw.drivers.server.query import Body, Query, RequestContext
+from netfw.server.core.documents import DocumentHandler
+from netfw.server.core.resource_handler import Reader
+from netfw.server.core.unit_of_work import UnitOfWork
+
+
+class FirewallDocumentHandler(DocumentHandler):
+    """Documents that have a quota, and that other projects see if they are shared."""
+
+    def __init__(self, name: str, hidden: str | None = None) -> None:
+        """*hidden*: an attribute for the server alone, which may name what others own."""
+        super().__init__(name, counted=True, shareable=True)
+        self._hidden = hidden
+
+    def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        return tuple(map(self._visible, self.do_create(unit, bodies)))
+
+    def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
+        return self._visible(super().update(unit, id, body, revision))
+
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        return tuple(map(self._visible, super().find(reader, requester, query)))
+
+    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
+        return self._visible(super().show(reader, requester, id))
+
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        """Create the documents; subclasses check them, and return them whole."""
+        return super().create(unit, bodies)
+
+    def _visible(self, body: Body) -> Body:
+        return {name: value for name, value in body.items() if name != self._hidden}

@@ -1,0 +1,1 @@
+"""Router firewalls in the API."""
