@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0027"
-down_revision = "0021"
+down_revision = "0025"
 branch_labels = None
 depends_on = None
 
