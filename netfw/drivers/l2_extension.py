@@ -9,6 +9,7 @@ from attrs import frozen
 from netfw.drivers.agent_extension import AgentExtension
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import SwitchDevice
+from netfw.model.local_ip import LocalIpAssociation
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Resource
@@ -26,6 +27,9 @@ class ExtendedPort:
     """Resources that the port or its network refers to: QoS policy, subnets, groups,
     the distributed DHCP port; with packet logs of the port also these, and the rules of its groups.
     """
+    local_ips: tuple[LocalIpAssociation, ...] = ()
+    """The local IPs that lead to this port on this host; one that leads to several ports here is
+    that of the port with the lowest id."""
 
 
 class L2Extension(AgentExtension[PortId, ExtendedPort, SwitchContribution]):

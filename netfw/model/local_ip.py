@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from netfw.model.values.address import IpAddress, as_address
+from netfw.model.values.address import IpAddress, Mac, as_address
 from netfw.model.values.ids import LocalIpId
 from netfw.model.values.validation import Problem, Validated
 
@@ -34,6 +34,8 @@ class LocalIpAssociation(Validated):
 
     local_ip_id: LocalIpId
     address: IpAddress = field(converter=as_address)
+    mac: Mac = field(converter=Mac)
+    """The MAC of the port that has the address: neighbours have it whether associated or not."""
     fixed_ip: IpAddress = field(converter=as_address)
     mode: LocalIpMode = LocalIpMode.TRANSLATE
 

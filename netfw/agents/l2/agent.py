@@ -33,6 +33,7 @@ from netfw.agents.l2.hybrid_ports import (
 from netfw.agents.l2.operator_warnings import (
     collect_warnings,
     hybrid_plug_warnings,
+    local_ip_warnings,
     logging_warnings,
 )
 from netfw.agents.l2.resource_index import L2ResourceIndex
@@ -285,6 +286,7 @@ class L2Agent(HostAgent[L2Key]):
             collect_warnings(desired, firewall)
             | hybrid_plug_warnings(desired, _info(self._hybrid_firewall))
             | logging_warnings(desired, self.resources, extensions)
+            | local_ip_warnings(self.resources, extensions)
             | self._retired.warnings()
         )
 

@@ -183,8 +183,9 @@ class DesiredSwitch:
         network = self._index.network(port.network_id)
         if network is None or decision.wiring.admission is Admission.DEAD:
             return None
+        related, local_ips = self._index.related(port), self._index.local_ips(port)
         return ExtendedPort(
-            port=port, network=network, device=device, related=self._index.related(port)
+            port=port, network=network, device=device, related=related, local_ips=local_ips
         )
 
     def take_changed(self) -> frozenset[SwitchKey]:
@@ -234,7 +235,7 @@ class DesiredSwitch:
     def _concerned(self, resource: Resource, ports: set[PortId], networks: set[NetworkId]) -> None:
         match resource:
             case Port():
-                ports.add(resource.id)
+                ports |= {resource.id, *self._index.local_ip_rivals(resource)}
                 if is_distributed_dhcp(resource.device_owner, resource.device_id):
                     networks.add(resource.network_id)  # each of its ports refers to this one
             case Network():

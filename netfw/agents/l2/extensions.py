@@ -15,4 +15,6 @@ class PortExtensions(ExtensionCalls[PortId, ExtendedPort, SwitchContribution]):
     NOUN = "port"
 
     def validate(self, owner: str, contribution: SwitchContribution) -> None:
-        validate_contribution(owner, contribution, SwitchContribution, {"flows": Flow})
+        validate_contribution(
+            owner, contribution, SwitchContribution, {"flows": Flow, "network_flows": Flow}
+        )

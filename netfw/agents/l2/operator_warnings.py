@@ -10,6 +10,7 @@ from netfw.agents.l2.hybrid_ports import has_hybrid_plug
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import FirewallCapability
+from netfw.model.local_ip import EXTENSION as LOCAL_IP_EXTENSION
 from netfw.model.packet_log import EXTENSION
 from netfw.model.values.address import IpAddress
 from netfw.model.values.text_validation import render_names
@@ -77,6 +78,19 @@ def logging_warnings(
         return {}
     text = f"packets of {_ports(count)} should be logged: set extensions = {EXTENSION} of [agent]"
     return {"packet logs": text}
+
+
+def local_ip_warnings(index: L2ResourceIndex, extensions: Collection[str]) -> dict[str, str]:
+    """Return a warning of ports that local IPs should lead to and do not."""
+    unserved = index.ports_without_local_ip(served=LOCAL_IP_EXTENSION in extensions)
+    if not unserved:
+        return {}
+    if LOCAL_IP_EXTENSION in extensions:
+        remedy = "another port of this host has the same one: delete one port_association"
+    else:
+        remedy = f"set extensions = {LOCAL_IP_EXTENSION} of [agent]"
+    names = _named(map(str, unserved), len(unserved))
+    return {"local IPs": f"not all local IPs lead to their ports {names}: {remedy}"}
 
 
 def _texts(addresses: Iterable[IpAddress]) -> str:

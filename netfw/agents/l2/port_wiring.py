@@ -11,6 +11,7 @@ from netfw.agents.l2.host_context import L2HostContext
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.switch_values import Admission, Subport, Wiring
 from netfw.model.binding import VifType
+from netfw.model.local_ip import LocalIpMode
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.segment import Segment
@@ -168,14 +169,20 @@ def has_other_macs(port: Port) -> bool:
 
 
 def sources(port: Port) -> frozenset[AllowedSource]:
-    """Return the allowed sources: addresses, allowed pairs, link-local of each MAC."""
+    """Return the allowed sources: addresses, allowed pairs, link-local of each MAC, and the local
+    IPs whose packets it receives unchanged."""
     own = {AllowedSource(port.mac, host_prefix(fixed.address)) for fixed in port.fixed_ips}
     pairs = {
         AllowedSource(pair.mac or port.mac, pair.prefix) for pair in port.allowed_address_pairs
     }
+    passed = {
+        AllowedSource(port.mac, host_prefix(each.address))
+        for each in port.local_ips
+        if each.mode is LocalIpMode.PASSTHROUGH
+    }
     macs = {port.mac, *(source.mac for source in pairs)}
     return frozenset(
-        own | pairs | {AllowedSource(mac, host_prefix(link_local(mac))) for mac in macs}
+        own | pairs | passed | {AllowedSource(mac, host_prefix(link_local(mac))) for mac in macs}
     )
 
 

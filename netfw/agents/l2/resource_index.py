@@ -8,6 +8,7 @@ from typing import cast
 from netfw.agents.common.resource_index import ResourceIndex
 from netfw.agents.l2.distributed_routers import is_interface
 from netfw.agents.l2.host_context import segments_of
+from netfw.model.local_ip import LocalIpAssociation
 from netfw.model.network import Network
 from netfw.model.packet_log import PacketLog
 from netfw.model.port import Port
@@ -46,6 +47,9 @@ class L2ResourceIndex(ResourceIndex):
         )
         self._logs = self.declare(PacketLog, _logged)
         self._sub_ports = self.declare(Port, _parents_of)
+        self._local_ips = self.declare(
+            Port, lambda port: _local_ip_keys(port) if port.binding.is_on(host) else ()
+        )
         self._rules = self.declare(SecurityGroupRule, lambda rule: (rule.security_group_id,))
 
     def home_port(self, id: PortId) -> Port | None:
@@ -122,6 +126,29 @@ class L2ResourceIndex(ResourceIndex):
             }
         )
 
+    def local_ips(self, port: Port) -> tuple[LocalIpAssociation, ...]:
+        """Return the local IPs that lead to *port* here: of several ports, to the lowest id."""
+        if not port.local_ips or not port.binding.is_on(self._host):
+            return ()
+        keys = dict(zip(_local_ip_keys(port), port.local_ips, strict=True))
+        chosen = {key: min(ref.id for ref in self._local_ips.refs(key)) for key in keys}
+        return tuple(each for key, each in keys.items() if chosen[key] == port.id)
+
+    def local_ip_rivals(self, port: Port) -> frozenset[PortId]:
+        """Return the ports of this host that the local IPs of *port* may lead to instead."""
+        keys = _local_ip_keys(port)
+        return frozenset(PortId(ref.id) for key in keys for ref in self._local_ips.refs(key))
+
+    def ports_without_local_ip(self, *, served: bool) -> frozenset[PortId]:
+        """Return the ports of this host that not all of their local IPs lead to.
+
+        *served*: this host leads local IPs to ports, of several ports to one.
+        """
+        refs = (
+            sorted(self._local_ips.refs(key), key=lambda ref: ref.id) for key in self._local_ips
+        )
+        return frozenset(PortId(ref.id) for some in refs for ref in some[1 if served else 0 :])
+
     def is_logging(self) -> bool:
         """Return whether there is a packet log that may be for ports of this host."""
         return any(True for _ in self._logs)
@@ -142,6 +169,11 @@ class L2ResourceIndex(ResourceIndex):
 
 def _is_dhcp_port(port: Port) -> bool:
     return is_distributed_dhcp(port.device_owner, port.device_id)
+
+
+def _local_ip_keys(port: Port) -> tuple[Hashable, ...]:
+    """Return what only one port of a host serves, for each of the local IPs of *port*."""
+    return tuple((port.network_id, each.address) for each in port.local_ips)
 
 
 def _logged(log: PacketLog) -> tuple[Hashable, ...]:

@@ -19,3 +19,8 @@ class SwitchContribution:
     guaranteed_kbps: int = 0
     """Kilobits a second that frames of the port keep where they leave the host by its physical
     network, however much other ports send; 0: none."""
+    network_flows: tuple[Flow, ...] = ()
+    """Flows for packets of the port's network only, whichever port has sent them: the switch
+    driver adds the match of the network, whose number in the switch an extension does not know.
+    Two ports of one network cannot have the same.
+    """

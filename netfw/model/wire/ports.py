@@ -93,6 +93,7 @@ LOCAL_IP_ASSOCIATION = ObjectCodec(
     (
         Attribute("local_ip_id", ID),
         Attribute("local_ip_address", ADDRESS, "address"),
+        Attribute("local_mac_address", MAC, "mac"),
         Attribute("fixed_ip", ADDRESS),
         Attribute("ip_mode", choice(LocalIpMode), "mode"),
     ),

@@ -29,6 +29,7 @@ from netfw.errors.requests import BadRequest
 from netfw.model.local_ip import MAX_PER_PORT, LocalIpAssociation, LocalIpMode
 from netfw.model.port import Port
 from netfw.model.resource import Kind
+from netfw.model.values.address import Mac
 from netfw.model.values.device_owner import DeviceOwner
 from netfw.model.values.ids import LocalIpId, NetworkId
 from netfw.server.core.context import ServerContext, server_context
@@ -96,8 +97,7 @@ class LocalIpHandler(DocumentHandler):
         rows = unit.tx.statuses.get_for_update(Kind.PORT, [UUID(found[LOCAL_PORT])])
         for row in rows.values():
             port = cast(Port, row.resource())
-            is_used = VendorResources(unit.tx.connection, NAME).find({"parent_id": [str(port.id)]})
-            if port.device_owner == DeviceOwner.LOCAL_IP and not is_used:
+            if port.device_owner == DeviceOwner.LOCAL_IP and not _local_ips_of(unit, port):
                 _ports(unit).discard(unit, port)
 
 
@@ -124,6 +124,7 @@ class LocalIpAssociationHandler(ResourceHandler):
         made = LocalIpAssociation(
             local_ip_id=LocalIpId(UUID(local_ip["id"])),
             address=local_ip["local_ip_address"],
+            mac=_local_mac(unit, local_ip),
             fixed_ip=choose_address(port, "fixed_ip", requested),
             mode=LocalIpMode(local_ip["ip_mode"]),
         )
@@ -181,6 +182,8 @@ class LocalIpPlugin(HandlerPlugin, ServicePlugin):
 def check_port_change(unit: UnitOfWork, change: Change) -> None:
     """Keep the addresses of local IPs; end associations with addresses that a port lost.
 
+    Associations follow the MAC of the port that has the address.
+
     A :data:`~netfw.server.core.context.PrecommitHook`.
 
     :raises ServicePortInUse: the port would lose the address of a local IP.
@@ -189,11 +192,13 @@ def check_port_change(unit: UnitOfWork, change: Change) -> None:
     if not isinstance(before, Port):
         return
     now = cast("Port | None", after)
+    if now is not None and now.mac != before.mac:
+        _follow_mac(unit, now)
     left = {fixed.address for fixed in now.fixed_ips} if now is not None else set()
     if all(fixed.address in left for fixed in before.fixed_ips) and now is not None:
         return
     lost = {str(fixed.address) for fixed in before.fixed_ips if fixed.address not in left}
-    for user in VendorResources(unit.tx.connection, NAME).find({"parent_id": [str(before.id)]}):
+    for user in _local_ips_of(unit, before):
         if user["local_ip_address"] in lost:
             raise ServicePortInUse(
                 f"port {before.id} has the address {user['local_ip_address']} of local IP "
@@ -202,6 +207,31 @@ def check_port_change(unit: UnitOfWork, change: Change) -> None:
     if now is not None and any(each.fixed_ip not in left for each in now.local_ips):
         kept = [each for each in now.local_ips if each.fixed_ip in left]
         unit.update(now, evolve(now, local_ips=kept))
+
+
+def _follow_mac(unit: UnitOfWork, local_port: Port) -> None:
+    for local_ip in _local_ips_of(unit, local_port):
+        ids = [port.id for port in find_associated(unit.tx, local_ip["id"])]
+        for row in unit.tx.statuses.get_for_update(Kind.PORT, ids).values():
+            unit.extras[row.ref] = dict(row.extra)
+            port = cast(Port, row.resource())
+            changed = tuple(
+                evolve(each, mac=local_port.mac)
+                if str(each.local_ip_id) == local_ip["id"]
+                else each
+                for each in port.local_ips
+            )
+            unit.update(port, evolve(port, local_ips=changed))
+
+
+def _local_ips_of(unit: UnitOfWork, local_port: Port) -> list[dict[str, Any]]:
+    """Return the local IPs whose address *local_port* has."""
+    return VendorResources(unit.tx.connection, NAME).find({"parent_id": [str(local_port.id)]})
+
+
+def _local_mac(unit: UnitOfWork, local_ip: Mapping[str, Any]) -> Mac:
+    row = unit.tx.resources.get(Kind.PORT, UUID(local_ip[LOCAL_PORT]))
+    return cast(Port, row.resource()).mac
 
 
 def find_associated(reader: Reader, local_ip: str) -> list[Port]:

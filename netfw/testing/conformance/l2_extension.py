@@ -102,14 +102,14 @@ class L2ExtensionConformance(RequiresHooks):
         for _, contribution in self.contributions():
             assert contribution.owner == owner, f"{contribution.owner!r} is not {owner!r}"
             assert isinstance(contribution.flows, tuple), f"{contribution.flows!r} is no tuple"
-            assert all(isinstance(each, of.Flow) for each in contribution.flows), "no flows"
+            assert all(isinstance(each, of.Flow) for each in _flows(contribution)), "no flows"
 
     @proves(AgentExtension, 3)
     def test_flows_are_in_granted_tables_and_have_the_granted_cookie(self) -> None:
         grant = make_grant(self.make_extension().grant_request())
         tables = {table.number for table in grant.tables.values()}
         for _, contribution in self.contributions():
-            for flow in contribution.flows:
+            for flow in _flows(contribution):
                 assert flow.table in tables, f"table {flow.table} is not granted: {flow}"
                 assert flow.cookie & grant.cookie_mask == grant.cookie, f"a foreign cookie: {flow}"
 
@@ -120,7 +120,7 @@ class L2ExtensionConformance(RequiresHooks):
         for table in grant.tables.values():
             onward |= {table.number} | (set() if table.then is None else {table.then})
         for _, contribution in self.contributions():
-            for flow in contribution.flows:
+            for flow in _flows(contribution):
                 for number in _next_tables(flow):
                     assert number in onward, f"table {number} is not granted: {flow}"
 
@@ -131,7 +131,7 @@ class L2ExtensionConformance(RequiresHooks):
             number = view.device.ofport or 0
             own = {first + number for first in grant.meters}
             limits: dict[int, of.RateLimit] = {}
-            for flow in contribution.flows:
+            for flow in _flows(contribution):
                 for meter, limit in _meters(flow):
                     assert meter in own, f"meter {meter} is not one of {sorted(own)}: {flow}"
                     assert limit is not None, f"meter {meter} has no limit: {flow}"
@@ -143,7 +143,15 @@ class L2ExtensionConformance(RequiresHooks):
             shared = {flow.identity for flow in first.flows} & {
                 flow.identity for flow in second.flows
             }
+            if one.port.network_id == two.port.network_id:
+                shared |= {flow.identity for flow in first.network_flows} & {
+                    flow.identity for flow in second.network_flows
+                }
             assert not shared, f"{one.port.id} and {two.port.id} have one flow: {shared}"
+
+
+def _flows(contribution: SwitchContribution) -> tuple[of.Flow, ...]:
+    return (*contribution.flows, *contribution.network_flows)
 
 
 def make_grant(request: GrantRequest) -> Grant:

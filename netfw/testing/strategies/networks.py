@@ -290,6 +290,7 @@ def local_ips() -> SearchStrategy[LocalIpAssociation]:
         LocalIpAssociation,
         local_ip_id=ids,
         address=st.ip_addresses(v=4),
+        mac=macs(),
         fixed_ip=st.ip_addresses(v=4),
         mode=st.sampled_from(LocalIpMode),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Address
 from typing import NamedTuple
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from netfw import flows as of
 from netfw.drivers.values.allowed_source import AllowedSource
@@ -284,10 +284,14 @@ def _cookie(port: PlannedPort) -> int:
     return COOKIE | marks
 
 
-def contribution_flows(contributions: tuple[SwitchContribution, ...]) -> Iterator[of.Flow]:
+def contribution_flows(
+    contributions: tuple[SwitchContribution, ...], vlan: int
+) -> Iterator[of.Flow]:
     """Yield the flows of extensions for a port; they exist before the port is live."""
+    ours = NETWORK.is_(vlan)
     for contribution in contributions:
         yield from contribution.flows
+        yield from (evolve(flow, match=flow.match & ours) for flow in contribution.network_flows)
 
 
 def domain_flows(

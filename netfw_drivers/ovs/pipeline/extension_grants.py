@@ -216,7 +216,7 @@ def grant_violation(contribution: SwitchContribution, layout: ExtensionLayout) -
     grant = layout.grants.get(contribution.owner)
     if grant is None:
         return InvalidInput({contribution.owner: "it adds flows without a grant"})
-    for flow in contribution.flows:
+    for flow in (*contribution.flows, *contribution.network_flows):
         if problem := _problem(flow, grant) or encoding_problem(flow):
             return InvalidInput({contribution.owner: f"{problem}: {_shortened(flow)}"})
     return None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
 from netfw.model.local_ip import MAX_PER_PORT
+from netfw.model.port import Port
+from netfw.model.resource import Kind
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l2.local_ips import LocalIpPlugin
@@ -175,6 +178,21 @@ def test_a_port_keeps_the_address_of_a_local_ip(client: Client, site: Site) -> N
     assert refused(client.put(f"ports/{port['id']}", moved)) == (409, "ServicePortInUse")
     more = {"port": {"fixed_ips": [{"ip_address": each} for each in ("10.0.0.9", "10.0.0.10")]}}
     assert client.put(f"ports/{port['id']}", more).status == 200
+
+
+def test_associations_follow_the_mac_of_the_address(
+    plugins: list[HandlerPlugin], client: Client, site: Site
+) -> None:
+    owner, port = site.port("10.0.0.9"), site.port("10.0.0.8")
+    local_ip = client.make("local_ips", local_port_id=owner["id"])
+    assert site.associate(local_ip, port).status == 201
+    mac = "fa:16:3e:12:34:56"
+    changed = client.as_("root/admin").put(f"ports/{owner['id']}", {"port": {"mac_address": mac}})
+    assert changed.status == 200, changed.data
+    row = plugins[0].context.database.read(
+        lambda view: view.resources.get(Kind.PORT, UUID(port["id"]))
+    )
+    assert [each.mac for each in cast(Port, row.resource()).local_ips] == [mac]
 
 
 def test_associations_end_with_the_address_of_their_port(client: Client, site: Site) -> None:

@@ -124,9 +124,10 @@ class FlowGroupBuilder:
         bridge, groups = self._settings.integration, self.groups
         wiring = self._wanted.get(key, Wiring) if port is not None else None
         contributions = wiring.contributions if wiring is not None else ()
-        if contributions:
-            make = partial(br_int.contribution_flows, contributions)
-            groups.set(bridge, owner_of(key, ADDED), contributions, make)
+        if port is not None and contributions:
+            added = contributions, port.vlan
+            make = partial(br_int.contribution_flows, *added)
+            groups.set(bridge, owner_of(key, ADDED), added, make)
         else:
             groups.unset(bridge, owner_of(key, ADDED))
         if port is None or not port.live:

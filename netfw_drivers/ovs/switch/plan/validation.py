@@ -53,7 +53,7 @@ def _problem(
             )
         case LocalNetwork():
             problems = chain(
-                _network(value, settings), _contributions_errors(value.contributions, layout)
+                _network(value, settings), _portless_errors(value.contributions, layout)
             )
         case Tunnel() if isinstance(key, Endpoint):
             problems = _tunnel(key, settings)
@@ -137,9 +137,19 @@ def _contributions_errors(
             yield problem
 
 
+def _portless_errors(
+    contributions: Iterable[SwitchContribution], layout: ExtensionLayout
+) -> Iterator[NetfwError]:
+    for contribution in contributions:
+        if contribution.network_flows:
+            text = "it has network_flows, which only contributions to ports have"
+            yield InvalidInput({contribution.owner: text})
+    yield from _contributions_errors(contributions, layout)
+
+
 def _contribution_errors(
     key: ExtensionKey, value: SwitchContribution, layout: ExtensionLayout
 ) -> Iterator[NetfwError]:
     if value.owner != key.owner:
         yield InvalidInput({str(key): f"it is a contribution of {value.owner}"})
-    yield from _contributions_errors((value,), layout)
+    yield from _portless_errors((value,), layout)

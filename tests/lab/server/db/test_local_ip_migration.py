@@ -28,7 +28,10 @@ def test_ports_forget_their_local_ips_with_a_downgrade(
     migration.upgrade(database)
     network = Network(id=NetworkId(UUID(int=1)), project_id="p")
     local_ip = LocalIpAssociation(
-        local_ip_id=LocalIpId(UUID(int=9)), address="10.0.0.50", fixed_ip="10.0.0.2"
+        local_ip_id=LocalIpId(UUID(int=9)),
+        address="10.0.0.50",
+        mac="fa:16:3e:00:00:09",
+        fixed_ip="10.0.0.2",
     )
     port = Port(
         id=PortId(UUID(int=2)),

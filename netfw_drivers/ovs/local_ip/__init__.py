@@ -1,0 +1,1 @@
+"""Local IPs on a switch."""

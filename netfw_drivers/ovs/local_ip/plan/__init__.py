@@ -1,0 +1,1 @@
+"""Decisions of the extension for local IPs.  Pure."""
