@@ -7,13 +7,14 @@ revision, by which the hosts that use it get it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
 from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query, RequestContext
-from netfw.errors import InvalidInput
+from netfw.errors import InvalidInput, NotFound
 from netfw.errors.qos import QosRuleNotFound, QoSRuleParameterConflict, QoSRulesConflict
 from netfw.model.qos import (
     AnyDirection,
@@ -78,7 +79,17 @@ class QosRuleHandler(ResourceHandler):
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         policy, _, own = id.partition("/")
-        return _render(self._rule(self._read(reader, requester, policy), own))
+        return _render(self.find_rule(reader, requester, policy, own)[1])
+
+    def find_rule(
+        self, reader: Reader, requester: RequestContext, policy: str, id: str
+    ) -> tuple[QosPolicy, QosRule]:
+        """Return a rule with its policy.
+
+        :raises NotFound: it does not exist, or the policy is invisible to the requester.
+        """
+        found = self._read(reader, requester, policy)
+        return found, self._rule(found, id)
 
     def _read(self, reader: Reader, requester: RequestContext, id: str) -> QosPolicy:
         own = self._policies.identity(id)
@@ -92,7 +103,7 @@ class QosRuleHandler(ResourceHandler):
 
     def _rule(self, policy: QosPolicy, id: str) -> QosRule:
         for rule in self._of(policy):
-            if str(rule.id) == id:
+            if str(rule.id) == id.lower():
                 return rule
         raise QosRuleNotFound(f"QoS policy {policy.id} has no {self.name} {id[:80]!r}")
 
@@ -117,33 +128,34 @@ class AliasRuleHandler(ResourceHandler):
         self._rules = rules
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
-        self._rules.update(unit, self._full_id(unit.tx, id), body, revision)
+        self._rules.update(unit, self._full_id(unit.tx, unit.requester, id), body, revision)
         return self.show(unit.tx, unit.requester, id)
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
-        self._rules.delete(unit, self._full_id(unit.tx, id), revision)
+        self._rules.delete(unit, self._full_id(unit.tx, unit.requester, id), revision)
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         raise NotImplementedError("rules are listed with their policy")
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
-        full = self._full_id(reader, id)
-        policy = UUID(full.partition("/")[0])
-        row = reader.resources.get(Kind.QOS_POLICY, policy, project=requester.sees)
-        project = row.body["project_id"]
-        rule = self._rules.show(reader, requester, full)
-        return {**rule, "project_id": project, "tenant_id": project}
+        policy, rule = self._find(reader, requester, id)
+        project = policy.project_id
+        return {**_render(rule), "project_id": project, "tenant_id": project}
 
-    def _full_id(self, reader: Reader, id: str) -> str:
-        try:
+    def _full_id(self, reader: Reader, requester: RequestContext, id: str) -> str:
+        policy, rule = self._find(reader, requester, id)
+        return f"{policy.id}/{rule.id}"
+
+    def _find(
+        self, reader: Reader, requester: RequestContext, id: str
+    ) -> tuple[QosPolicy, QosRule]:
+        """Return the rule with its policy; a rule of an invisible policy is as good as none."""
+        with suppress(ValueError, NotFound):
             rule = UUID(id)
-        except ValueError:
-            policy = None
-        else:
             policy = QosPolicyRows(reader.connection).of_rule(rule, self._rules.type.value)
-        if policy is None:
-            raise QosRuleNotFound(f"there is no {self._rules.name} {id[:80]!r}")
-        return f"{policy}/{rule}"
+            if policy is not None:
+                return self._rules.find_rule(reader, requester, str(policy), str(rule))
+        raise QosRuleNotFound(f"there is no {self._rules.name} {id[:80]!r}")
 
 
 def check_conflicts(policy: QosPolicy, rule: QosRule) -> None:

@@ -139,6 +139,8 @@ def test_a_rule_by_its_own_id(admin: Client, type: str) -> None:
     first = next(iter(given))
     changed = admin.put(own, {name: {first: 8}})
     assert changed.json == {name: {"id": rule, **shown, **owner, first: 8}}
+    assert admin.get(own.replace(rule, rule.upper())).json == changed.json
+    assert admin.get(f"qos/policies/{id}/{type}_rules/{rule.upper()}").status == 200
     member = admin.as_("alice/member")
     assert member.get(own).status == 404
     assert member.delete(own).status == 403
@@ -146,6 +148,25 @@ def test_a_rule_by_its_own_id(admin: Client, type: str) -> None:
     missing = admin.get(own)
     assert (missing.status, missing.error["type"]) == (404, "QosRuleNotFound")
     assert admin.get(f"qos/alias-{type.replace('_', '-')}-rules").status == 405
+
+
+@pytest.mark.parametrize("type", [each for each in RULES if each != "packet_rate_limit"])
+def test_a_rule_of_an_invisible_policy_is_as_one_that_does_not_exist(
+    admin: Client, type: str
+) -> None:
+    given, _ = RULES[type]
+    rule = add(admin, policy(admin)["id"], type, **given).json[f"{type}_rule"]["id"]
+    other, missing = admin.as_("bob/manager"), str(uuid4())
+    collection, body = f"qos/alias-{type.replace('_', '-')}-rules", {f"alias_{type}_rule": given}
+    for request in (
+        lambda id: other.get(f"{collection}/{id}"),
+        lambda id: other.put(f"{collection}/{id}", body),
+        lambda id: other.delete(f"{collection}/{id}"),
+    ):
+        hidden, none = request(rule), request(missing)
+        assert none.status == 404
+        assert hidden.error["message"].replace(rule, missing) == none.error["message"]
+        assert hidden.error["type"] == none.error["type"] == "QosRuleNotFound"
 
 
 @pytest.mark.parametrize(
