@@ -9,6 +9,7 @@ from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, merge_invalid, nearest
 from netfw.errors.quotas import TenantQuotaNotFound
 from netfw.errors.requests import HTTPBadRequest
+from netfw.model.values.text_validation import check_text
 from netfw.server.core.resource_handler import Reader, ResourceHandler, apply_query
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.quotas import UNLIMITED, Usage
@@ -47,6 +48,7 @@ class QuotaHandler(ResourceHandler):
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         _check(unit.requester, id)
+        _check_length(id)
         limits: dict[str, Any] = {
             name: body[name] for name in body if name not in (*FLAGS, *IDENTITY)
         }
@@ -112,6 +114,14 @@ def _check(requester: RequestContext, project: str) -> None:
     """Hide the limits of a project from requesters of other projects."""
     if requester.sees not in (None, project):
         raise TenantQuotaNotFound(f"there is no quota of project {project[:80]!r}")
+
+
+def _check_length(project: str) -> None:
+    """Refuse what no project can be named: a database would, as if it did not work."""
+    try:
+        check_text(project)
+    except ValueError as exc:
+        raise InvalidInput({"project_id": str(exc)}) from exc
 
 
 def _check_use(limits: Mapping[str, Any], usages: Mapping[str, Usage]) -> None:

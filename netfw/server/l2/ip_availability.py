@@ -53,7 +53,7 @@ class IpAvailabilityHandler(ResourceHandler):
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         network = reader.resources.find(
-            Kind.NETWORK, Query(filters={"id": (id,)}), project=requester.sees
+            Kind.NETWORK, Query(filters={"id": (id.lower(),)}), project=requester.sees
         )
         if not network:
             raise NetworkNotFound(f"there is no network {id[:80]!r}")

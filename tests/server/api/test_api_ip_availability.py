@@ -35,6 +35,7 @@ def test_addresses_are_counted_by_network_and_subnet(client: Client) -> None:
     }  # fmt: skip
     assert by_subnet[v6]["total_ips"] == 2**64 - 1
     assert (reply["total_ips"], reply["used_ips"]) == (5 + 2**64 - 1, 4)
+    assert admin.get(f"{URL}/{network.upper()}").json[KEY] == reply
     assert client.delete(f"ports/{ports[0]}").status == 204
     assert admin.get(f"{URL}/{network}").json[KEY]["used_ips"] == 2
 

@@ -99,6 +99,13 @@ def test_what_is_no_limit_is_refused(plugin: HandlersOnly, body: Any, fault: str
     assert plugin.find(ADMIN, "quota", Query()) == ()
 
 
+@pytest.mark.spec("API-06")
+def test_a_project_that_cannot_be_stored_gets_no_limits(plugin: HandlersOnly) -> None:
+    with pytest.raises(InvalidInput, match="project_id: longer than 255"):
+        plugin.update(ADMIN, "quota", "p" * 256, {"port": 7})
+    assert plugin.update(ADMIN, "quota", "p" * 255, {"port": 7})["port"] == 7
+
+
 def test_options_name_the_limits() -> None:
     values = {"default_quota": -1, **{f"quota_{name}": at for at, name in enumerate(LIMITS)}}
     assert limits(values) == {name: at for at, name in enumerate(LIMITS)}
