@@ -46,7 +46,8 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
     3. The rules of one update of a router are in force together or not at all; a refused rule fails
        its own key (of an extension: ``RouterRule.floating_ip``), and the former rules of that key
        stay.  A rule that names ports concerns packets by these ports alone, and one of a subchain
-       those that enter it.
+       those that enter it.  A refused rule with a ``RouterRule.subject`` is left out, and the rest
+       is in force.
     4. Converging an unchanged state touches nothing: forwarding, translation and established
        connections survive a restart of the driver or the agent.
     5. Interfaces, addresses, routes and floating IPs change in place; unchanged ones lose no

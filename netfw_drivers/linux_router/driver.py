@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 from attrs import evolve
@@ -38,7 +38,7 @@ from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.linux.process import why_missing
 from netfw.linux.router_netns import RouterNetnsExecutor
 from netfw.linux.service_netns.steps import MakeNamespace
-from netfw.model.values.ids import FloatingIpId, PortId, RouterId
+from netfw.model.values.ids import PortId, RouterId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
 from netfw_drivers.linux_router.distributed.router_parts import nat_part, parts_in
@@ -54,6 +54,7 @@ from netfw_drivers.linux_router.plan.names import (
     HA,
     INTERFACE,
     CentralPart,
+    OptionalRuleKey,
     PartId,
     netns_key,
     parse_netns,
@@ -63,6 +64,7 @@ from netfw_drivers.linux_router.plan.names import (
 from netfw_drivers.linux_router.plan.observed import ObservedRouters
 from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate, left_out_routes
+from netfw_drivers.linux_router.plan.refused_rules import left_out_rules
 from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_errors
 from netfw_drivers.linux_router.runtime.awaited_gateways import AwaitedGateways
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
@@ -243,13 +245,14 @@ class LinuxRouterDriver(
     ) -> Outcome[RouterDriverKey]:
         former = self._observer.locate(key for key in update if isinstance(key, FloatingIpKey))
         outcome = super().converge(update)
-        refused = [key for key in outcome.failed if isinstance(key, FloatingIpKey)]
+        refused = [k for k in outcome.failed if isinstance(k, FloatingIpKey | OptionalRuleKey)]
         self._remove(key for key in refused if key in update.put and key not in former)
-        failed = {**outcome.failed, **left_out_daemons(outcome.failed, update.put)}
+        failed = left_out_rules(outcome.failed, update.put)
+        failed |= left_out_daemons(failed, update.put)
         lost = {key: self._conflicts.get(key, error) for key, error in failed.items()}
         partly = (key for key, error in lost.items() if isinstance(error, PartlyInvalid))
         in_force = outcome.done | {*partly}
-        self._record(update, in_force, [key.floating_ip for key in refused])
+        self._record(update, in_force, refused)
         kept = in_force & update.put.keys()
         lost |= dict(self._supervise(part for part in concerned if part_key(part) in kept))
         lost |= {k: e for k, e in self._unapplied(update, concerned) if _is_in_force(lost.get(k))}
@@ -287,7 +290,7 @@ class LinuxRouterDriver(
         self,
         update: RouterUpdate,
         in_force: Container[RouterDriverKey],
-        refused: Collection[FloatingIpId],
+        refused: Collection[Hashable],
     ) -> None:
         for key in update:
             if isinstance(key, RouterKey) and key in in_force:
@@ -327,10 +330,8 @@ class LinuxRouterDriver(
     def _refused_routes(
         self, update: RouterUpdate, lost: Mapping[RouterDriverKey, NetfwError]
     ) -> Iterator[tuple[RouterDriverKey, NetfwError]]:
-        """Yield the highly available routers without a route of keepalived.
-
-        The kernel refused it, or keepalived has not read it yet.
-        """
+        """Yield the highly available routers without a route of keepalived: the kernel refused it,
+        or keepalived has not read it yet."""
         keys = (key for key in update.put if isinstance(key, RouterKey))
         for part, state in (item for key in keys for item in parts_in(key, update).items()):
             key = part_key(part)

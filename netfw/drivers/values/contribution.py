@@ -58,6 +58,10 @@ class RouterRule:
     that name it in `enter`; ``RETURN`` and its end go back to these."""
     enter: str = field(default="", validator=matches_re(_SUBCHAIN))
     """The subchain that matched packets enter; `words` has matches alone."""
+    subject: str = ""
+    """What the rule is for, as text for operators: if the rule is refused, it is left out, and the
+    router, which is in force otherwise, fails with ``PartlyInvalid``, which names it.  Empty: the
+    rule is not left out."""
 
     @words.validator
     def _check(self, _: object, words: tuple[str, ...]) -> None:

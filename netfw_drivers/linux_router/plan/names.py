@@ -60,6 +60,14 @@ class CentralPart:
         return f"{CENTRAL_NAMESPACE}{self.router}"
 
 
+@frozen
+class OptionalRuleKey:
+    """Owner of a contributed rule of a router that is left out if it is refused."""
+
+    router: RouterId
+    subject: str
+
+
 PartId = RouterId | CentralPart
 """Identity of what has a namespace of its own.  The id of a router stands for the full router, or
 for the local part of a distributed one: a host has one of them, in the same namespace."""

@@ -272,9 +272,9 @@ class _RouterPlanner:
     def _whole(
         self, router: PartId, state: RouterState, floating_ips: Translations, found: FoundRouter
     ) -> list[Stage]:
-        kept = {key.floating_ip for key in self.update.keep if isinstance(key, FloatingIpKey)}
         devices = self.context.desired(router, state).port_devices()
-        state = without_refused_rules(state, kept, found, devices)
+        id, keep = part_key(router).router, self.update.keep
+        state = without_refused_rules(id, state, keep, found, devices)
         desired = self.context.desired(router, state)
         families = desired.gateway_families() if state.local is None else _link_families(found)
         served = self._served(floating_ips, families, state)

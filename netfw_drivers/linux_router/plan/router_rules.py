@@ -27,7 +27,7 @@ agent gateway, and nowhere else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from ipaddress import ip_address
 
 from attrs import field, frozen
@@ -70,7 +70,7 @@ from netfw_drivers.linux_router.plan.marks import (
     scope_comment,
     scope_text,
 )
-from netfw_drivers.linux_router.plan.names import HA, INTERFACE
+from netfw_drivers.linux_router.plan.names import HA, INTERFACE, OptionalRuleKey
 
 METADATA_ADDRESSES: Mapping[Family, IpAddress] = {
     Family.IPV4: ip_address("169.254.169.254"),
@@ -365,7 +365,9 @@ class RouterRules:
 
     def _contributed(self, rule: RouterRule, text: str, entered: str | None) -> Rule:
         own = rule.floating_ip
-        owner = self.key if own is None else FloatingIpKey(own)
+        owner: Hashable = self.key if own is None else FloatingIpKey(own)
+        if rule.subject:
+            owner = OptionalRuleKey(self.key.router, rule.subject)
         if entered is None:
             return Rule(target=Target("extension", text), owner=owner)
         matches = (Match("extension", text),) if text else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 
 from attrs import evolve, field, frozen
@@ -216,15 +216,16 @@ class RouterObserver:
         return self._with_link(router, evolve(found, netns=netns), _Scope(mirrored=True))
 
     def record(
-        self, router: PartId, state: RouterState | None, refused: Collection[FloatingIpId] = ()
+        self, router: PartId, state: RouterState | None, refused: Collection[Hashable] = ()
     ) -> None:
         """Remember the state that a part has, for observations of everything.
 
-        Rules of *refused* floating IPs are not part of it, unless they were in force before.
+        Contributed rules of *refused* keys are not part of it, unless they were in force before.
         """
         if state is not None and refused:
+            own, found = part_key(router).router, self._mirrored(router)
             devices = self._context.desired(router, state).port_devices()
-            state = without_refused_rules(state, refused, self._mirrored(router), devices)
+            state = without_refused_rules(own, state, refused, found, devices)
         with self._lock:
             if state is None:
                 self._states.pop(router, None)

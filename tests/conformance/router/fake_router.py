@@ -145,9 +145,12 @@ class FakeRouterDriver(
         partly = {
             key: PartlyInvalid({str(each): "cannot be" for each in left_out})
             for key, value in routers.items()
-            if (left_out := self.impossible_routes(value))
+            if (left_out := [*self.impossible_routes(value), *self.refused_subjects(value)])
         }
-        routers = {key: self.without_routes(value) for key, value in routers.items()}
+        routers = {
+            key: self.without_subjects(self.without_routes(value), self.refused_subjects(value))
+            for key, value in routers.items()
+        }
         nat = {
             key: value
             for key, value in update.put.items()
@@ -193,6 +196,19 @@ class FakeRouterDriver(
                     if FloatingIpKey(rule.floating_ip) not in keep or rule in in_force
                 ),
             )
+            for each in state.contributions
+        )
+        return evolve(state, contributions=contributions)
+
+    def refused_subjects(self, state) -> list[str]:
+        """Return the subjects of the rules of *state* that the host refuses."""
+        refused = {f"{address}/32" for address in self.backend.refused}
+        rules = (rule for each in state.contributions for rule in each.rules)
+        return [rule.subject for rule in rules if rule.subject and refused & {*rule.words}]
+
+    def without_subjects(self, state, subjects) -> RouterState:
+        contributions = tuple(
+            evolve(each, rules=tuple(rule for rule in each.rules if rule.subject not in subjects))
             for each in state.contributions
         )
         return evolve(state, contributions=contributions)

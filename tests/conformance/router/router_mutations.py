@@ -108,6 +108,12 @@ def fail_the_router_for_one_floating_ip(driver, original, update):
     return outcome
 
 
+@MUTATIONS.override("refused_subjects", breaks(RouterDriver, 3))
+def fail_the_router_for_a_rule_with_a_subject(driver, original, state):
+    """Fail the router when a rule is refused that can be left out."""
+    return []
+
+
 @MUTATIONS.override("check_rules", breaks(RouterDriver, 3))
 def fail_the_router_for_a_rule_of_an_extension(driver, original, operation, router, state):
     """Fail the router when a rule of one of its floating IPs is refused."""

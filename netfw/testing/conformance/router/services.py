@@ -16,7 +16,7 @@ from netfw.drivers.values.contribution import RouterContribution, RouterRule, Ru
 from netfw.drivers.values.events import Event, ProcessDied
 from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest
 from netfw.drivers.values.router_values import METADATA_PORT
-from netfw.errors import ConfigError, NotSupported
+from netfw.errors import ConfigError, NotSupported, PartlyInvalid
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import AddressScopeId, FloatingIpId, PortId
@@ -314,6 +314,29 @@ class RouterServicesConformance(RouterSuite):
         self.assert_unreachable(one, addresses[2])
         self.bring(driver, site)
         assert self.arrives(one, addresses[2]).at == three.name
+
+    @proves(RouterDriver, 3)
+    def test_a_refused_rule_with_a_subject_is_left_out_alone(self, driver: RouterDriver) -> None:
+        driver.grant(GrantRequest(owner=EXTENSION))
+        site = make_site()
+        inside = site.nets[0].address(20)
+        good, bad = site.external.address(60), site.external.address(61)
+        one, other = (forward(each, TCP, "2222", f"{inside}:80") for each in (good, bad))
+        optional = tuple(evolve(rule, subject="the second port") for rule in other.rules)
+        addresses = (*one.addresses, *other.addresses)
+        both = evolve(one, rules=(*one.rules, *optional), addresses=addresses)
+        forwarding = site.with_state(contributions=(both,))
+        self.bring(driver, site)
+        with self.environment.refuse_rules(bad):
+            outcome = driver.converge(Update(put={site.key: forwarding.state}))
+            error = outcome.failed.get(site.key)
+            assert isinstance(error, PartlyInvalid), str(outcome)
+            assert error.problems.keys() == {"the second port"}, str(outcome)
+        instance, outside = self.instance(site), self.outside(site)
+        assert self.arrives(outside, good, TCP, 2222).at == instance.name
+        self.assert_unreachable(outside, bad, TCP, 2222)
+        self.bring(driver, forwarding)
+        assert self.arrives(outside, bad, TCP, 2222).at == instance.name
 
     @proves(RouterDriver, 3)
     @pytest.mark.parametrize(
