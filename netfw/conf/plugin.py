@@ -22,6 +22,7 @@ PLUGINS = (
             "security_groups",
             "router",
             "port_forwarding",
+            "conntrack_helper",
             "subnet_pools",
             "auto_allocate",
             "rbac",
@@ -102,6 +103,25 @@ PLUGINS = (
         default=30,
         min=0,
         help="How many routes a router may have beside those that follow from its interfaces.",
+    ),
+    cfg.ListOpt(
+        "allowed_conntrack_helpers",
+        default=[
+            "amanda:udp",
+            "ftp:tcp",
+            "h323:tcp",
+            "h323:udp",
+            "irc:tcp",
+            "netbios-ns:udp",
+            "pptp:tcp",
+            "sane:tcp",
+            "sip:tcp",
+            "sip:udp",
+            "snmp:udp",
+            "tftp:udp",
+        ],
+        help="Conntrack helpers that routers may have, each with the protocol of its connections, "
+        "tcp or udp.  The kernels of the hosts of routers need the module of each.",
     ),
     cfg.BoolOpt(
         "l3_ha",

@@ -1,4 +1,4 @@
-"""Refusals of routers, floating IPs and port forwardings."""
+"""Refusals of routers, floating IPs, port forwardings and conntrack helpers."""
 
 from __future__ import annotations
 
@@ -75,3 +75,17 @@ class PortHasPortForwarding(InvalidInput):
 
 class PortHasBindingFloatingIP(InUse):
     """A floating IP stands for the address."""
+
+
+class ConntrackHelperNotFound(NotFound):
+    """The router has no such conntrack helper."""
+
+    resource = "conntrack_helper"
+
+
+class ConntrackHelperNotAllowed(InvalidInput):
+    """The configuration does not allow the conntrack helper."""
+
+
+class InvalidProtocolForHelper(InvalidInput):
+    """The conntrack helper does not read connections of the protocol."""

@@ -12,10 +12,16 @@ from netfw.model.port import FixedIp
 from netfw.model.router_firewall import FirewallGroup
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.common_fields import Named, Status
-from netfw.model.values.ids import FlavorId, NetworkId, QosPolicyId, RouterId
+from netfw.model.values.ids import (
+    ConntrackHelperId,
+    FlavorId,
+    NetworkId,
+    QosPolicyId,
+    RouterId,
+)
 from netfw.model.values.route import Route
-from netfw.model.values.text_validation import check_host
-from netfw.model.values.validation import Problem, Validated, each, outside, repeated
+from netfw.model.values.text_validation import check_host, check_token
+from netfw.model.values.validation import Problem, Validated, checked_by, each, outside, repeated
 
 VRIDS = range(1, 256)
 """Virtual router ids of VRRP: unique among the routers of one HA network."""
@@ -23,6 +29,7 @@ HA_MARKERS = IPv4Network("169.254.0.0/24")
 """Addresses that mark the active instances of highly available routers, one for each of `VRIDS`."""
 MAX_ROUTER_INTERFACES = 256
 """Most interfaces of distributed routers that a switch takes on one network."""
+PORT_NUMBERS = range(1, 65536)
 
 
 class HaRole(enum.StrEnum):
@@ -50,6 +57,37 @@ class ExternalGateway(Validated):
             yield f"fixed_ips[{at}]", "is there twice"
 
 
+class HelperProtocol(enum.StrEnum):
+    """The protocols whose connections can have a conntrack helper."""
+
+    TCP = "tcp"
+    UDP = "udp"
+
+
+@frozen(kw_only=True)
+class ConntrackHelper(Validated):
+    """A module of connection tracking that reads the connections to a port.
+
+    It translates addresses in their contents, and lets related connections pass.
+    """
+
+    id: ConntrackHelperId
+    protocol: HelperProtocol
+    port: int
+    helper: str = field(validator=checked_by(check_token))
+
+    def _problems(self) -> Iterator[Problem]:
+        if self.port not in PORT_NUMBERS:
+            yield "port", outside(self.port, PORT_NUMBERS)
+        if not self.helper:
+            yield "helper", "is empty"
+
+    @property
+    def values(self) -> tuple[HelperProtocol, int, str]:
+        """What it does, without its id."""
+        return self.protocol, self.port, self.helper
+
+
 @frozen(kw_only=True)
 class Router(Named):
     """A router; its interfaces are ports with its id as their device."""
@@ -74,10 +112,15 @@ class Router(Named):
         default=(), converter=tuple[FirewallGroup, ...]
     )
     """Firewall groups of its interfaces, without order; only servers and agents exchange them."""
+    conntrack_helpers: tuple[ConntrackHelper, ...] = field(
+        default=(), converter=tuple[ConntrackHelper, ...]
+    )
 
     def _problems(self) -> Iterator[Problem]:
         for at in repeated(self.routes):
             yield f"routes[{at}]", "is there twice"
+        for at in repeated(tuple(helper.values for helper in self.conntrack_helpers)):
+            yield f"conntrack_helpers[{at}]", "is there twice"
         if self.vrid is not None and self.vrid not in VRIDS:
             yield "vrid", outside(self.vrid, VRIDS)
         ports = tuple(port for group in self.firewall_groups for port in group.ports)

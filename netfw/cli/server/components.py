@@ -40,6 +40,7 @@ from netfw.server.db import migration
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.factory import journal_retention, make_database
 from netfw.server.db.outbox import Backlog, OutboxRows
+from netfw.server.l3.conntrack_helpers import parse_allowed
 from netfw.server.ml2.builder import Core, Drivers, build_core, publish
 from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.server.state_source.database_source import DatabaseSource
@@ -100,6 +101,7 @@ def settings_of(conf: ConfigOpts) -> Settings:
     ha_type = values.pop("l3_ha_network_type") or None
     _check_ha_network(values["l3_ha_net_cidr"], ha_type, values["l3_ha_network_physical_name"])
     _check_base_macs(values["base_mac"], values["dvr_base_mac"])
+    _check_conntrack_helpers(values["allowed_conntrack_helpers"])
     plain = {name: _plain(value) for name, value in values.items() if name in known}
     return Settings(
         tenant_network_types=types,
@@ -116,6 +118,13 @@ def _network_type(option: str, name: str) -> NetworkType:
         raise ConfigError(
             f"{option}: {name!r} is not a type of network{nearest(name, NetworkType)}"
         ) from None
+
+
+def _check_conntrack_helpers(words: Sequence[str]) -> None:
+    try:
+        parse_allowed(words)
+    except ValueError as exc:
+        raise ConfigError(f"allowed_conntrack_helpers: {exc}") from None
 
 
 def _check_base_macs(ports: str, hosts: str) -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 AddressGroupId = NewType("AddressGroupId", UUID)
 AddressScopeId = NewType("AddressScopeId", UUID)
 AgentId = NewType("AgentId", UUID)
+ConntrackHelperId = NewType("ConntrackHelperId", UUID)
 DefaultSecurityGroupRuleId = NewType("DefaultSecurityGroupRuleId", UUID)
 FirewallGroupId = NewType("FirewallGroupId", UUID)
 FirewallRuleId = NewType("FirewallRuleId", UUID)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
-from netfw.model.router import ExternalGateway, Router
+from netfw.model.router import ConntrackHelper, ExternalGateway, HelperProtocol, Router
 from netfw.model.router_firewall import (
     MAX_FIREWALL_PORTS,
     MAX_FIREWALL_RULES,
@@ -31,9 +31,11 @@ from netfw.model.wire.scalars import (
     DNS_NAME,
     HOST,
     ID,
+    PORT_NUMBER,
     PORT_RANGE,
     PROTOCOL,
     SINGLE_PORT,
+    TOKEN,
     VRID,
     choice,
     integer,
@@ -70,6 +72,15 @@ GATEWAY = ObjectCodec(
         QOS_POLICY_ID,
     ),
 )
+CONNTRACK_HELPER = ObjectCodec(
+    ConntrackHelper,
+    (
+        IDENTITY,
+        Attribute("protocol", choice(HelperProtocol, fold=True)),
+        Attribute("port", PORT_NUMBER),
+        Attribute("helper", TOKEN),
+    ),
+)
 ROUTER = ObjectCodec(
     Router,
     (
@@ -86,6 +97,7 @@ ROUTER = ObjectCodec(
         Attribute("availability_zones", ZONES),
         Attribute("flavor_id", Nullable(ID)),
         Attribute("firewall_groups", Listed(FIREWALL_GROUP, silent=True)),
+        Attribute("conntrack_helpers", Listed(CONNTRACK_HELPER, silent=True)),
     ),
 )
 FLOATING_IP = ObjectCodec(

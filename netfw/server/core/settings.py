@@ -58,6 +58,21 @@ class Settings:
     """Prefix of the MAC addresses of hosts: its first three octets."""
     max_routes: int = 30
     """Maximum per router, beside the routes that follow from its interfaces."""
+    allowed_conntrack_helpers: tuple[str, ...] = (
+        "amanda:udp",
+        "ftp:tcp",
+        "h323:tcp",
+        "h323:udp",
+        "irc:tcp",
+        "netbios-ns:udp",
+        "pptp:tcp",
+        "sane:tcp",
+        "sip:tcp",
+        "sip:udp",
+        "snmp:udp",
+        "tftp:udp",
+    )
+    """Helpers that routers may have, each with a protocol."""
     reschedule_interval: float = 30.0
     outbox_workers: int = 4
     outbox_poll: float = 1.0

@@ -27,6 +27,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.flavors.flavors import FlavorHandler
 from netfw.server.flavors.providers import RouterKind
 from netfw.server.l3 import central_ports, floating_ip_hosts, prefix_delegation, router_roles
+from netfw.server.l3.conntrack_helpers import show_helpers
 from netfw.server.l3.floating_ip_pools import FloatingIpPoolHandler
 from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.ha_network_checks import check_ha_network_change
@@ -116,6 +117,8 @@ class RouterHandler(StoredResourceHandler[Router]):
             body.pop("firewall_groups", None)  # what the API has of them are firewall groups
         add_zones(reader, L3_AGENT, bodies)
         add_status_reasons(reader, self.kind, bodies)
+        for body in bodies:
+            body["conntrack_helpers"] = show_helpers(body.get("conntrack_helpers", ()))
 
     def actions(self) -> Mapping[str, Act[Any]]:
         return {

@@ -37,7 +37,7 @@ from netfw.model import (
     Status,
 )
 from netfw.model.qos import DSCP_MARKS
-from netfw.model.router import VRIDS
+from netfw.model.router import VRIDS, ConntrackHelper, HelperProtocol
 from netfw.model.security_group import PARENT
 from netfw.model.values.protocol import ICMP, ICMPV6, NAMES, PORTED
 from netfw.testing.strategies.basic import (
@@ -95,6 +95,21 @@ def routers() -> SearchStrategy[Router]:
         availability_zones=several(hosts()),
         flavor_id=maybe(ids),
         firewall_groups=firewall_groups(),
+        conntrack_helpers=st.lists(
+            conntrack_helpers(), max_size=3, unique_by=lambda helper: helper.values
+        ),
+    )
+
+
+@cache
+def conntrack_helpers() -> SearchStrategy[ConntrackHelper]:
+    """Draw conntrack helpers."""
+    return instances(
+        ConntrackHelper,
+        id=ids,
+        protocol=st.sampled_from(HelperProtocol),
+        port=st.integers(1, 65535),
+        helper=st.sampled_from(["ftp", "netbios-ns", "sip", "tftp"]),
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from netfw.errors.requests import BadRequest
-from netfw.errors.routers import InvalidRoutes
+from netfw.errors.routers import InvalidProtocolForHelper, InvalidRoutes
 from netfw.model.floating_ip import ForwardedProtocol
+from netfw.model.router import HelperProtocol
 from netfw.model.wire.codec import Json, Listed, Nullable, Scalar, or_null
 from netfw.model.wire.scalars import (
     ADDRESS,
@@ -108,6 +109,7 @@ ROUTER = ApiResource(
             update=False,
             note="Decides whether the router is highly available and distributed.",
         ),
+        read_only("conntrack_helpers", Listed(DOCUMENT)),
     ),
     actions=(
         ApiAction(
@@ -174,13 +176,14 @@ FLOATING_IP = ApiResource(
     ),
 )
 
+_PARENT_MEMBER = f"{ADMIN} or (role:member and rule:ext_parent_owner)"
 PORT_FORWARDING = ApiResource(
     name="port_forwarding",
     policy_name="floatingip_port_forwarding",
     collection="port_forwardings",
     parent="floatingip",
     parent_attribute="floatingip_id",
-    checks={**OWN, Verb.CREATE: f"{ADMIN} or (role:member and rule:ext_parent_owner)"},
+    checks={**OWN, Verb.CREATE: _PARENT_MEMBER},
     parents={"floatingip": "floatingip_id"},
     quota="port_forwarding",
     attributes=(
@@ -220,4 +223,37 @@ PORT_FORWARDING = ApiResource(
     ),
 )
 
-ROUTER_RESOURCES = (ROUTER, FLOATING_IP, PORT_FORWARDING)
+CONNTRACK_HELPER = ApiResource(
+    name="conntrack_helper",
+    policy_name="router_conntrack_helper",
+    collection="conntrack_helpers",
+    parent="router",
+    parent_attribute="router_id",
+    checks={
+        Verb.CREATE: _PARENT_MEMBER,
+        Verb.UPDATE: _PARENT_MEMBER,
+        Verb.DELETE: _PARENT_MEMBER,
+        Verb.SHOW: f"{ADMIN} or (role:reader and rule:ext_parent_owner)",
+    },
+    parents={"router": "router_id"},
+    attributes=(
+        IDENTITY,
+        ApiAttribute(
+            name="protocol",
+            codec=choice(HelperProtocol, fold=True),
+            error=InvalidProtocolForHelper,
+            required=True,
+            sortable=True,
+        ),
+        ApiAttribute(name="port", codec=PORT_NUMBER, required=True, sortable=True),
+        ApiAttribute(
+            name="helper",
+            codec=TEXT,
+            required=True,
+            sortable=True,
+            note="One of allowed_conntrack_helpers of the configuration.",
+        ),
+    ),
+)
+
+ROUTER_RESOURCES = (ROUTER, FLOATING_IP, PORT_FORWARDING, CONNTRACK_HELPER)

@@ -15,6 +15,7 @@ from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.quotas import QuotaHandler
 from netfw.server.core.settings import Settings
 from netfw.server.db import Database
+from netfw.server.l3.conntrack_helpers import ConntrackHelperPlugin
 from netfw.server.l3.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.routers import RouterPlugin
 from netfw.server.ml2.builder import Drivers, build_core
@@ -138,6 +139,7 @@ def start_cloud(tables: Path, folder: Path) -> Iterator[Cloud]:
         SecurityGroupsPlugin(core.context),
         RouterPlugin(core.context),
         PortForwardingPlugin(core.context),
+        ConntrackHelperPlugin(core.context),
     ]
     core.context.start()
     declared = ExtensionDrivers(extensions).declared()

@@ -247,3 +247,31 @@ def floating_ip_of_a_forwarded_address(cloud: Cloud) -> Reply:
     inside = Inside(cloud)
     assert inside.forward(inside.floating).status == 201
     return cloud.change("floatingips", inside.floating_ip(), port_id=inside.port)
+
+
+def helper_of(cloud: Cloud, **attributes: Any) -> Reply:
+    """Request two conntrack helpers of a router; return the second answer."""
+    path = f"routers/{cloud.router()}/conntrack_helpers"
+    body = {"protocol": "tcp", "port": 21, "helper": "ftp"}
+    assert cloud.alice.post(path, {"conntrack_helper": body}).status == 201
+    return cloud.alice.post(path, {"conntrack_helper": {**body, **attributes}})
+
+
+@situation("ConntrackHelperNotFound", 404)
+def absent_conntrack_helper(cloud: Cloud) -> Reply:
+    return cloud.alice.get(f"routers/{cloud.router()}/conntrack_helpers/{NOWHERE}")
+
+
+@situation("ConntrackHelperNotAllowed", 400)
+def conntrack_helper_that_the_configuration_does_not_name(cloud: Cloud) -> Reply:
+    return helper_of(cloud, helper="quake")
+
+
+@situation("InvalidProtocolForHelper", 400)
+def conntrack_helper_for_another_protocol(cloud: Cloud) -> Reply:
+    return helper_of(cloud, protocol="udp")
+
+
+@situation("BadRequest", 400)
+def conntrack_helper_that_the_router_has(cloud: Cloud) -> Reply:
+    return helper_of(cloud)
