@@ -42,7 +42,7 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
        gateway, external networks, with NAT as ``Gateway.snat`` and the address scopes require.
     2. A floating IP works in both directions, and is announced to neighbours once its rules are in
        force; so is an address of the gateway, or of a contribution.  When one is moved or removed,
-       the connections over it end.
+       the connections over it end.  The gateway answers for ``RouterContribution.proxied``, too.
     3. The rules of one update of a router are in force together or not at all; a refused rule fails
        its own key (of an extension: ``RouterRule.floating_ip``), and the former rules of that key
        stay.  A rule that names ports concerns packets by these ports alone, and one of a subchain

@@ -350,4 +350,5 @@ def _join(
         rules=base.rules + own.rules,
         addresses=base.addresses + own.addresses,
         qos=base.qos + own.qos,
+        proxied=base.proxied + own.proxied,
     )

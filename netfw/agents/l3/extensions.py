@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import IPv6Address
 
 from netfw.agents.common.extension_calls import (
     ExtensionCallKey,
@@ -34,5 +35,10 @@ class RouterExtensions(ExtensionCalls[RouterId, ExtendedRouter, RouterContributi
         return super().update(id, view)
 
     def validate(self, owner: str, contribution: RouterContribution) -> None:
-        fields = {"rules": RouterRule, "addresses": IpInterface, "qos": AddressQos}
+        fields = {
+            "rules": RouterRule,
+            "addresses": IpInterface,
+            "qos": AddressQos,
+            "proxied": IPv6Address,
+        }
         validate_contribution(owner, contribution, RouterContribution, fields)

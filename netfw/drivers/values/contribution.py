@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from ipaddress import IPv6Address
 
 from attrs import field, frozen
 from attrs.validators import matches_re, optional
@@ -85,9 +86,12 @@ class AddressQos:
 
 @frozen(kw_only=True)
 class RouterContribution:
-    """Rules, addresses of the gateway's device, and QoS rules of addresses."""
+    """Rules, addresses of the gateway's device, proxied addresses, and QoS rules of addresses."""
 
     owner: str
     rules: tuple[RouterRule, ...] = ()
     addresses: tuple[IpInterface, ...] = field(default=(), validator=no_scope)
     qos: tuple[AddressQos, ...] = ()
+    proxied: tuple[IPv6Address, ...] = field(default=(), validator=no_scope)
+    """IPv6 addresses behind the router for which the gateway answers its neighbours; they reach the
+    router then, which forwards to them.  Of a distributed router, the central part answers."""

@@ -181,6 +181,18 @@ class NetlinkClient:
 
         return tuple(self._read("ip neighbour show", read))
 
+    def proxies(self) -> tuple[Neighbour, ...]:
+        """Return the addresses that are answered for others."""
+
+        def read(netlink: Netlink) -> list[Neighbour]:
+            return _kept(
+                netlink.dump(netlink_encode.read_neighbours(True)),
+                netlink_decode.neighbour,
+                netlink,
+            )
+
+        return tuple(self._read("ip neighbour show proxy", read))
+
     def _read(self, what: str, read: Callable[[Netlink], T]) -> T:
         try:
             return self._worker.run(read, self._netlink)

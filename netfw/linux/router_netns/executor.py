@@ -99,6 +99,7 @@ class RouterNetnsExecutor(NetnsExecutor):
                         addresses=network.addresses(),
                         routes=network.static_routes(),
                         policy_rules=network.rules(),
+                        proxies=network.proxies(),
                         sysctls=sysctl.read_many(_parameters(wanted)),
                         rules=rules,
                         spelling=spelling,

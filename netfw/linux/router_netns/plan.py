@@ -26,13 +26,14 @@ from netfw.linux.ip.operations import (
     SetUp,
     needs_ipv6,
 )
-from netfw.linux.ip.plan import by_hand, plan_routes, plan_rules, plan_sysctl
+from netfw.linux.ip.plan import by_hand, plan_neighbours, plan_routes, plan_rules, plan_sysctl
 from netfw.linux.ip.values import (
     DEFAULT_TABLE,
     LOCAL_TABLE,
     MAIN_TABLE,
     PROTOCOL_KERNEL,
     PROTOCOL_RA,
+    Neighbour,
     NextHop,
     Route,
     Rule,
@@ -171,6 +172,7 @@ def _steps(wanted: RouterNetns, found: ObservedNetns, chain_owner: str) -> Itera
     yield from _in(wanted, changes.new)
     again = {each.device for each in made} | changes.devices
     yield from _in(wanted, _routing(wanted, found, changes, again))
+    yield from _in(wanted, _proxies(wanted, found, {each.device for each in made}))
 
 
 def _make(device: NetnsDevice, wanted: RouterNetns, found: ObservedNetns) -> Iterator[Step]:
@@ -236,6 +238,21 @@ def _devices(
             yield SetUp(port.device)
         if lacks_link_local(port, settings, found):
             yield from renew_link_local(port.device)
+
+
+def _proxies(
+    wanted: RouterNetns, found: ObservedNetns, made: Container[str]
+) -> Iterator[NetworkOperation]:
+    """Plan the addresses that devices answer for; those *made* now have none yet."""
+    named = {each.device for each in wanted.devices}
+    entries = [
+        Neighbour(device=each.device, address=address, proxy=True)
+        for each in wanted.devices
+        if why_without_ipv6(each, found) is None
+        for address in sorted(each.proxied)
+    ]
+    present = (each for each in found.proxies if each.device in named and each.device not in made)
+    yield from plan_neighbours(entries, present)
 
 
 def _routing(

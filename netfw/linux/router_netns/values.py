@@ -29,6 +29,8 @@ class NetnsDevice:
     settings: Mapping[str, str] = field(factory=dict)
     """Kernel parameters of the device by family and name: ``{"ipv6/accept_ra": "0"}``; those of
     its neighbour table: ``{"ipv4/neigh/proxy_delay": "0"}``."""
+    proxied: frozenset[IpAddress] = field(default=frozenset(), validator=no_scope)
+    """Addresses behind the router for which the device answers."""
     owners: Mapping[IpInterface, Hashable] = field(factory=dict)
     """Keys that fail when their address is refused; others fail the router."""
 
@@ -83,8 +85,8 @@ class RouterNetns:
     3. addresses with a lifetime, of DHCP and prefix delegation clients, and the link-local address
        that the kernel makes;
     4. chains that no built-in chain jumps to: no packet enters them;
-    5. what is not read: neighbours, tables of nft itself and of the other iptables backend, tc, XDP
-       and xfrm.
+    5. what is not read: neighbours but for proxies, tables of nft itself and of the other iptables
+       backend, tc, XDP and xfrm.
 
     :raises ValueError: a name or MTU that cannot be, or two ports with one device.
     """

@@ -8,7 +8,7 @@ from typing import Protocol
 from attrs import field, frozen
 
 from netfw.drivers.interface import Attachment
-from netfw.linux.ip.values import FoundAddress, Link, Route, Rule
+from netfw.linux.ip.values import FoundAddress, Link, Neighbour, Route, Rule
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.plan import Spelling
 from netfw.model.values.address import IpAddress, IpInterface, Mac, no_scope
@@ -87,6 +87,8 @@ class ObservedNetns:
     """Routes of the main table; of a router, the static ones of all tables."""
     policy_rules: tuple[Rule, ...] = ()
     """Rules of the policy routing database; of a router only."""
+    proxies: tuple[Neighbour, ...] = ()
+    """Addresses that are answered for others; of a router only."""
     sysctls: Mapping[str, str] = field(factory=dict)
     """Kernel parameters that matter here and exist."""
     rules: Mirror | None = None

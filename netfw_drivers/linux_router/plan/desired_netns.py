@@ -73,6 +73,8 @@ _NO_LINK_LOCAL = {"ipv6/addr_gen_mode": "1"}
 """Parameter of the devices of a highly available router: only the active instance has addresses."""
 _FROM_RA = {"ipv6/accept_ra": "2", "ipv6/autoconf": "0"}
 """Parameters of a gateway that takes its default route, and no address, from advertisements."""
+_PROXY = {"ipv6/proxy_ndp": "1", "ipv6/neigh/proxy_delay": "0"}
+"""Parameters of a gateway that answers for addresses behind the router, at once."""
 SYSCTLS: Mapping[str, str] = MappingProxyType(
     {
         "net.ipv4.ip_forward": "1",
@@ -301,9 +303,18 @@ class DesiredRouter:
             yield _netns_port(port, name, (*port.addresses, *own), settings)
         gateway, device = self.full.gateway, self.gateway_device
         if gateway is not None and device is not None:
-            settings = {**DEVICE_SYSCTLS, **(_FROM_RA if gateway.ipv6_from_ra else {})}
+            proxied = self._proxied()
+            settings = {
+                **DEVICE_SYSCTLS,
+                **(_FROM_RA if gateway.ipv6_from_ra else {}),
+                **(_PROXY if proxied else {}),
+            }
             bare = _netns_port(gateway.port, device, self.gateway_addresses(), settings)
-            yield add_floating_ips(bare, translations)
+            yield add_floating_ips(evolve(bare, proxied=proxied), translations)
+
+    def _proxied(self) -> frozenset[IpAddress]:
+        """Return the addresses for which the gateway answers."""
+        return frozenset(each for part in self.state.contributions for each in part.proxied)
 
     def routes(self) -> RouterRoutes:
         """Return the routes, and those that are left out."""

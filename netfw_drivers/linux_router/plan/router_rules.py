@@ -225,10 +225,14 @@ class RouterRules:
             yield Rule(destination=address, in_device=Not(f"{HA}+"), target=DROP, owner=self.key)
 
     def _silence(self) -> Iterator[Rule]:
-        """Drop what the kernel sends without an address: multicast listener reports of a standby
-        instance would have switches send frames for the shared MAC address to it."""
+        """Drop what the kernel sends without an address, or with that of the loopback: multicast
+        listener reports of a standby instance would have switches send frames for the shared MAC
+        address to it, and answers for proxied addresses would have neighbours do so."""
         if self.is_ha and self.family is Family.IPV6:
             yield Rule(source=as_network("::/128"), target=DROP, owner=self.key)
+            if any(each.proxied for each in self.contributions):
+                loopback, elsewhere = as_network("::1/128"), Not("lo")
+                yield Rule(source=loopback, out_device=elsewhere, target=DROP, owner=self.key)
 
     def _marks(self) -> Iterator[Rule]:
         if self.gateway is not None:

@@ -383,3 +383,5 @@ def _addresses(port: NetnsPort) -> Iterator[AnnouncedAddress]:
     for interface in port.addresses:
         if not interface.is_link_local:
             yield AnnouncedAddress(port.device, port.mac, interface.ip)
+    for address in port.proxied:
+        yield AnnouncedAddress(port.device, port.mac, address)

@@ -123,6 +123,11 @@ class FakeRouterBackend:
         for each in self.routers[router].contributions:
             yield from (address.ip for address in each.addresses)
 
+    def proxied(self, router: RouterId) -> Iterator[object]:
+        """Yield the addresses for which the gateway answers."""
+        for each in self.routers[router].contributions:
+            yield from each.proxied
+
     def probe(self) -> None:
         """Send one packet of all running traffic, as each moment of a change may meet one."""
         for host in self.fabric.hosts:
@@ -191,7 +196,7 @@ class FakeRouterBackend:
             for port in self.ports(router):
                 outside = port is self.gateway_port(router)
                 own = [each.ip for each in port.addresses]
-                own += list(self.outside_addresses(router)) if outside else []
+                own += [*self.outside_addresses(router), *self.proxied(router)] if outside else []
                 if port.network == network and address in own:
                     return router, port
         return None

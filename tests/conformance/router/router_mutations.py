@@ -108,6 +108,13 @@ def fail_the_router_for_one_floating_ip(driver, original, update):
     return outcome
 
 
+@MUTATIONS.override("write_router", breaks(RouterDriver, 2))
+def answer_for_no_proxied_address(driver, original, router, state):
+    """Leave proxied addresses to others."""
+    original(router, state)
+    driver.backend.proxied = lambda router: ()
+
+
 @MUTATIONS.override("refused_subjects", breaks(RouterDriver, 3))
 def fail_the_router_for_a_rule_with_a_subject(driver, original, state):
     """Fail the router when a rule is refused that can be left out."""

@@ -39,7 +39,7 @@ class TestRouterMutations(MutationChecks):
         DISTRIBUTED_MUTATIONS,
         PREFIX_MUTATIONS,
     )
-    LEAST = 109
+    LEAST = 110
     INHERITED = False
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:

@@ -3,7 +3,7 @@ P-18."""
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_interface
+from ipaddress import IPv6Address, ip_address, ip_interface, ip_network
 from typing import Any
 from uuid import uuid4
 
@@ -24,7 +24,7 @@ from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.router.case import FAMILIES, RouterSuite
 from netfw.testing.conformance.router.environment import TCP, UDP, Machine
-from netfw.testing.conformance.router.factories import Site, make_net, make_site
+from netfw.testing.conformance.router.factories import Net, Site, make_net, make_site
 from netfw.testing.lab.wait import wait_until
 
 EXTENSION = "forwarder"
@@ -293,6 +293,30 @@ class RouterServicesConformance(RouterSuite):
         self.arrives(three, outside)
         self.assert_unreachable(one, outside)
         self.assert_unreachable(three, addresses[1])
+
+    @proves(RouterDriver, 2)
+    def test_the_gateway_answers_for_proxied_addresses_alone(self, driver: RouterDriver) -> None:
+        driver.grant(GrantRequest(owner=EXTENSION))
+        external = Net(blocks=(ip_network("203.0.113.0/24"), ip_network("fd00:ff::/64")))
+        site = make_site(external=external)
+        proxied, other = (site.nets[0].address(number, 6) for number in (20, 21))
+        one = self.instance(site)
+        self.instance(site, number=21)
+        self.bring(driver, site)
+        first, second = (self.neighbour(site, number) for number in (2, 3))
+        self.assert_unreachable(first, proxied)
+        made = RouterContribution(owner=EXTENSION, proxied=(IPv6Address(proxied),))
+        answering = site.with_state(contributions=(made,))
+        self.bring(driver, answering)
+        assert self.arrives(first, proxied).at == one.name
+        self.assert_unreachable(first, other)
+        self.bring(driver, site)
+        self.assert_unreachable(second, proxied)
+
+    def neighbour(self, site: Site, number: int) -> Machine:
+        """Return a machine outside for which all inside addresses are on its own link."""
+        address = site.external.address(number, 6)
+        return self.environment.machine(site.external.id, [ip_interface(f"{address}/16")], [])
 
     @proves(RouterDriver, 3)
     def test_rules_of_a_subchain_concern_what_enters_it(self, driver: RouterDriver) -> None:
