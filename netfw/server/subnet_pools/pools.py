@@ -106,7 +106,7 @@ class SubnetPoolHandler(StoredResourceHandler[SubnetPool]):
             if not unit.tx.prefixes.acquire(before.id, prefix):
                 text = f"subnets have prefixes of {prefix}; delete them first"
                 raise IllegalSubnetPoolPrefixUpdate({"prefixes": text})
-        return _prefixes(unit.update(before, unit.evolved(before, prefixes=left)))
+        return _prefixes(unit.update(before, _with_prefixes(unit, before, left)))
 
     def _onboard(self, unit: UnitOfWork, before: SubnetPool, body: Body) -> Body:
         network = unit.visible_network(NetworkId(UUID(str(body["network_id"]))))[0]
@@ -124,10 +124,7 @@ class SubnetPoolHandler(StoredResourceHandler[SubnetPool]):
     def _extend(
         self, unit: UnitOfWork, before: SubnetPool, prefixes: Iterable[IpNetwork]
     ) -> SubnetPool:
-        try:
-            after = unit.evolved(before, prefixes=(*before.prefixes, *prefixes))
-        except ValueError as exc:
-            raise InvalidInput({"prefixes": str(exc)}) from exc
+        after = _with_prefixes(unit, before, (*before.prefixes, *prefixes))
         return self._store(unit, before, after)
 
     def _store(self, unit: UnitOfWork, before: SubnetPool, after: SubnetPool) -> SubnetPool:
@@ -170,6 +167,17 @@ def _check_only_default(unit: UnitOfWork, pool: SubnetPool) -> None:
     for row in unit.tx.resources.find(Kind.SUBNET_POOL, query):
         text = f"subnet pool {row.body['id']} is the default of IPv{pool.ip_version} already"
         raise InvalidInput({"is_default": text})
+
+
+def _with_prefixes(unit: UnitOfWork, pool: SubnetPool, prefixes: Iterable[IpNetwork]) -> SubnetPool:
+    """Return *pool* with other prefixes.
+
+    :raises InvalidInput: they are too many: removing one can leave many.
+    """
+    try:
+        return unit.evolved(pool, prefixes=prefixes)
+    except ValueError as exc:
+        raise InvalidInput({"prefixes": str(exc)}) from exc
 
 
 def _requested(pool: SubnetPool, body: Body) -> tuple[IpNetwork, ...]:

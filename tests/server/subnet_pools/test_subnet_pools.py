@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from netfw.model.subnet_pool import MAX_PREFIXES
 from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.environment import Client, Reply
 from tests.server.core.core_client import statements
@@ -204,6 +205,18 @@ def test_prefixes_are_added_and_removed(alice: Client) -> None:
     assert refused(everything) == (400, "EmptySubnetPoolPrefixList")
     mixed = alice.put(f"{path}/add_prefixes", {"prefixes": ["fd00::/48"]})
     assert mixed.status == 400
+
+
+def test_removing_prefixes_leaves_no_more_than_a_pool_may_have(alice: Client) -> None:
+    pool = make_pool(alice, "::/0")
+    path = f"subnetpools/{pool['id']}"
+    singles = [f"{number:x}00::1/128" for number in range(1, 11)]
+    many = alice.put(f"{path}/remove_prefixes", {"prefixes": singles})
+    assert refused(many) == (400, "InvalidInput")
+    assert many.error["message"].endswith(f"and {MAX_PREFIXES} are allowed")
+    assert alice.get(path).json["subnetpool"]["prefixes"] == ["::/0"]
+    fewer = alice.put(f"{path}/remove_prefixes", {"prefixes": singles[:5]})
+    assert fewer.status == 200
 
 
 def test_existing_subnets_are_put_into_a_pool(alice: Client) -> None:
