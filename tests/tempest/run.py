@@ -171,8 +171,8 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
+    prepare()
     if not sandbox.inside():
-        prepare()
         sandbox.enter([sys.executable, "-m", "tests.tempest.run", *argv])
     pattern = EVERYTHING + f"({arguments.only})" if arguments.only else EVERYTHING
     if arguments.short:
