@@ -119,6 +119,8 @@ def plan_guarantees(
     *traffic* has the devices that were read; *is_removable* tells of the number of a class whether
     it may go if no guarantee has it.
     """
+    if not wanted and all(each.handle != HANDLE for each in traffic.values()):
+        return GuaranteePlan()
     puts: list[Operation] = []
     removals: list[Operation] = []
     refused: dict[PortKey, NetfwError] = {}
