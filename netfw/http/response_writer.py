@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 _PIECE = 256 * 1024
+STOP_CHECK = 0.2
+"""Seconds between checks of the time limit while the server stops."""
 _WAITS = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -151,7 +153,7 @@ class ResponseWriter:
         return bool(self._rests or self._new)
 
     def _step(self) -> None:
-        for key, _ in self._selector.select(0.2):
+        for key, _ in self._selector.select(None if self._deadline is None else STOP_CHECK):
             if key.fileobj is self._woken:
                 self._drain()
             elif key.fd in self._rests:

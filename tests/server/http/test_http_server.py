@@ -83,6 +83,20 @@ def ask(path: Path, method: str = "GET", body: bytes = b"") -> tuple[int, bytes]
     return answer.status, data
 
 
+def test_a_server_at_rest_does_not_wake_the_thread_for_slow_clients(serve: Any) -> None:
+    _, path = serve(lambda environ: b"")
+    (writer,) = (each for each in threading.enumerate() if each.name == "netfw-http-write")
+    status = Path(f"/proc/self/task/{writer.native_id}/status")
+
+    def wakeups() -> str:
+        return status.read_text().partition("voluntary_ctxt_switches:")[2]
+
+    ask(path)
+    before, end = wakeups(), time.monotonic() + 1.0
+    wait_until(lambda: time.monotonic() > end)
+    assert wakeups() == before
+
+
 def test_a_client_is_known_by_the_credentials_of_its_process(serve: Any) -> None:
     _, path = serve(lambda environ: repr(environ["netfw.peer_credentials"]).encode())
     assert ask(path) == (200, repr((os.getpid(), os.getuid(), os.getgid())).encode())
