@@ -50,7 +50,7 @@ class JsonDocument:
 
     def content(self) -> dict[str, Any]:
         """Return a copy of the content, which the caller may change."""
-        return cast(dict[str, Any], json.loads(self.text))
+        return cast(dict[str, Any], json.loads(self.text)) if self else {}
 
     def __bool__(self) -> bool:
         return self.text != "{}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
 
 Problem = tuple[str, str]
 """A field (``gateway``, ``pools[1]``) and a sentence about what is wrong with it."""
+
+REMEMBERED = 256
+"""Texts of one field that are known to be right."""
 
 
 class InvalidValue(ValueError):
@@ -36,11 +40,16 @@ class Validated:
 
 
 def checked_by(check: Callable[[str], object]) -> Callable[[object, Attribute[str], str], None]:
-    """Return an attrs validator that calls *check*, which raises ``ValueError``, on one field."""
+    """Return an attrs validator that calls *check*, which raises ``ValueError``, on one field.
+
+    Texts that it has found right are remembered: the fields of resources have a few common ones,
+    and a value that is changed several times is validated each time.
+    """
+    remembered = lru_cache(maxsize=REMEMBERED)(check)
 
     def validate(_: object, attribute: Attribute[str], value: str) -> None:
         try:
-            check(value)
+            remembered(value)
         except ValueError as exc:
             raise InvalidValue((attribute.name, str(exc))) from exc
 

@@ -96,11 +96,10 @@ class UnitOfWork:
             for each in self._prepared([(None, each) for each in new])
         ]
         extras: dict[UUID, Mapping[str, Any]] = {
-            each.id: self.extras[ref(each)] for each in stamped if ref(each) in self.extras
+            each.id: extra for each in stamped if (extra := self.extras.get(ref(each))) is not None
         }
         stored = self.tx.resources.insert(*stamped, extras=extras)
         for each in stored:
-            self._rewritten.discard(ref(each))
             self._changed(None, each)
         return stored
 
@@ -112,7 +111,6 @@ class UnitOfWork:
         (prepared,) = self._prepared([(before, after)])
         stamped = self._stamped(prepared, "updated_at")
         stored = self.tx.resources.update(before, stamped, self.extras.get(target))
-        self._rewritten.discard(target)
         self._changed(before, stored)
         return stored
 
@@ -304,6 +302,7 @@ class UnitOfWork:
 
     def _changed(self, before: Resource | None, after: Resource | None) -> None:
         target = ref(cast(Resource, before if after is None else after))
+        self._rewritten.discard(target)
         self._first.setdefault(target, before)
         self._last[target] = after
         newest = before if after is None else after

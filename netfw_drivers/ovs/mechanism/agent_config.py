@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from functools import lru_cache
+from typing import Any
 
 from attrs import frozen
 
 from netfw.model.values.device_names import check_device_name
 from netfw.model.values.json_document import JsonDocument
 from netfw.model.values.text_validation import check_socket_path, check_token
+
+KEPT = 256
+"""Parsed configurations in the cache, by their text: the hosts of one site have a few."""
 
 
 @frozen(kw_only=True)
@@ -27,33 +31,34 @@ class AgentReport:
     socket_dir: str
     hybrid_plug: bool
 
-    @classmethod
-    def of(cls, configurations: JsonDocument) -> Self:
-        """Parse *configurations*; a missing key counts as empty.
-
-        :raises ValueError: something there is not what agents write.
-        """
-        content = configurations.content()
-        mappings = content.get("bridge_mappings") or {}
-        if not isinstance(mappings, Mapping):
-            raise ValueError(f"bridge_mappings is {mappings!r}")
-        return cls(
-            physical_networks=frozenset(mappings),
-            egress_kbps=_egress(content, mappings),
-            tunnel_types=_words(content, "tunnel_types"),
-            interface_types=_words(content, "ovs_capabilities"),
-            extensions=_words(content, "extensions"),
-            bridge=_text(content, "integration_bridge", "br-int"),
-            datapath_type=_text(content, "datapath_type", "system"),
-            socket_dir=_text(content, "vhostuser_socket_dir", "").rstrip("/"),
-            hybrid_plug=content.get("ovs_hybrid_plug") is True,
-        )
-
     def __attrs_post_init__(self) -> None:
         check_device_name(self.bridge)
         check_token(self.datapath_type)
         if self.socket_dir:
             check_socket_path(f"{self.socket_dir}/vhu12345678-12")
+
+
+@lru_cache(maxsize=KEPT)
+def parse_report(configurations: JsonDocument) -> AgentReport:
+    """Parse *configurations*; a missing key counts as empty.
+
+    :raises ValueError: something there is not what agents write.
+    """
+    content = configurations.content()
+    mappings = content.get("bridge_mappings") or {}
+    if not isinstance(mappings, Mapping):
+        raise ValueError(f"bridge_mappings is {mappings!r}")
+    return AgentReport(
+        physical_networks=frozenset(mappings),
+        egress_kbps=_egress(content, mappings),
+        tunnel_types=_words(content, "tunnel_types"),
+        interface_types=_words(content, "ovs_capabilities"),
+        extensions=_words(content, "extensions"),
+        bridge=_text(content, "integration_bridge", "br-int"),
+        datapath_type=_text(content, "datapath_type", "system"),
+        socket_dir=_text(content, "vhostuser_socket_dir", "").rstrip("/"),
+        hybrid_plug=content.get("ovs_hybrid_plug") is True,
+    )
 
 
 def _egress(content: Mapping[str, Any], mappings: Mapping[str, Any]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from netfw.model.binding import VhostUserMode, VifDetails, VifType, VnicType
 from netfw.model.qos import AnyDirection, QosRuleType
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.values.ids import PortId, SegmentId
-from netfw_drivers.ovs.mechanism.agent_config import AgentReport
+from netfw_drivers.ovs.mechanism.agent_config import AgentReport, parse_report
 from netfw_drivers.ovs.mechanism.guarantees import guarantee_obstacle
 
 AGENT_TYPE = "Open vSwitch agent"
@@ -68,7 +68,7 @@ class OvsMechanismDriver(MechanismDriver):
         if isinstance(agent, Refused):
             return agent
         try:
-            report = AgentReport.of(agent.configurations)
+            report = parse_report(agent.configurations)
         except ValueError as exc:
             return Refused(f"the report of the {AGENT_TYPE} on {request.host} is wrong: {exc}")
         policy = effective_policy(request.port, request.network)

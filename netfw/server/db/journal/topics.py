@@ -110,11 +110,16 @@ def _followed(itself: Ref | None, found: Sequence[Edge]) -> Iterator[Edge]:
 
     A node that is no topic of its own (a bound port, a rule) is bypassed by direct edges.
     """
-    for before, node in found:
-        if node.ref == itself and node.role in DELIVERED:
+    own = [node.ref == itself for _, node in found]
+    into: dict[ResourceRole, list[Source]] = {}
+    for (before, node), is_own in zip(found, own, strict=True):
+        if is_own:
+            into.setdefault(node, []).append(before)
+    for (before, node), is_own in zip(found, own, strict=True):
+        if is_own and node.role in DELIVERED:
             continue  # it is recorded under the topic of *before* instead
         if isinstance(before, ResourceRole) and before.ref == itself and not _is_topic(before):
-            yield from ((earlier, node) for earlier, target in found if target == before)
+            yield from ((earlier, node) for earlier in into.get(before, ()))
         else:
             yield before, node
 
