@@ -94,11 +94,11 @@ class Directory:
         return [each for each in self.kinds["roles"].values() if each["name"] in names]
 
 
-def named(directory: Directory, kind: str, said: dict) -> dict:
+def named(directory: Directory, kind: str, body: dict) -> dict:
     """What a request names by id, or by name."""
-    if "id" in said:
-        return directory.one(kind, said["id"])
-    found = directory.find(kind, {"name": said.get("name", "")})
+    if "id" in body:
+        return directory.one(kind, body["id"])
+    found = directory.find(kind, {"name": body.get("name", "")})
     if not found:
         raise Refused(401, "wrong user, project or password")
     return found[0]
@@ -172,7 +172,7 @@ class Handler(BaseHTTPRequestHandler):
         self.query = dict(parse_qsl(url.query))
         length = int(self.headers.get("Content-Length") or 0)
         try:
-            self.said = json.loads(self.rfile.read(length) or b"{}")
+            self.body = json.loads(self.rfile.read(length) or b"{}")
             with self.server.directory.lock:
                 status, body, headers = self.route(url.path.rstrip("/") or "/")
         except Refused as refusal:
@@ -217,7 +217,7 @@ class Handler(BaseHTTPRequestHandler):
         return 200, {"version": self.server.version()}, {}
 
     def issue(self) -> tuple[int, object, dict]:
-        key, token = issue(self.server.directory, self.said, self.server.catalog())
+        key, token = issue(self.server.directory, self.body, self.server.catalog())
         return 201, token, {"X-Subject-Token": key}
 
     def validate(self) -> tuple[int, object, dict]:
@@ -238,14 +238,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def create(self, kind: str) -> tuple[int, object, dict]:
         key = SINGULAR[kind]
-        return 201, {key: self.server.directory.make(kind, self.said[key])}, {}
+        return 201, {key: self.server.directory.make(kind, self.body[key])}, {}
 
     def show(self, kind: str, id: str) -> tuple[int, object, dict]:
         return 200, {SINGULAR[kind]: self.server.directory.one(kind, id)}, {}
 
     def update(self, kind: str, id: str) -> tuple[int, object, dict]:
         found = self.server.directory.one(kind, id)
-        found.update(self.said[SINGULAR[kind]])
+        found.update(self.body[SINGULAR[kind]])
         return 200, {SINGULAR[kind]: found}, {}
 
     def delete(self, kind: str, id: str) -> tuple[int, object, dict]:

@@ -31,11 +31,11 @@ class Lines(StreamResult):
             return
         texts = self.texts.pop(test_id, {})
         wanted = ("traceback", "reason")
-        told = [texts[key] for key in sorted(texts) if key.startswith(wanted)]
+        output = [texts[key] for key in sorted(texts) if key.startswith(wanted)]
         line = {
             "test": re.sub(r"\[.*\]$", "", test_id),
             "status": test_status,
-            "told": b"\n".join(told).decode(errors="replace")[-6000:],
+            "told": b"\n".join(output).decode(errors="replace")[-6000:],
         }
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()

@@ -270,8 +270,8 @@ class FakeDhcpDriver(DhcpDriver):
         return self.with_options(plain, self.options(port, network, 4))
 
     def name_servers(self, subnet: Subnet, ours: tuple[IpAddress, ...]) -> tuple[IpAddress, ...]:
-        told = subnet.dns_nameservers or ours
-        return () if told == (IPv4Address(0),) else told
+        servers = subnet.dns_nameservers or ours
+        return () if servers == (IPv4Address(0),) else servers
 
     def routes(self, network: DhcpNetwork, subnet: Subnet, own: IpAddress) -> Iterator[Route]:
         others = (other for other in network.subnets if other.id != subnet.id)

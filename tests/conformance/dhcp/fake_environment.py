@@ -90,15 +90,15 @@ class FakeDhcpClient(DhcpClientVm):
     def lease6(self, *, stateless=False, expected=True):
         for backend in self.backends:
             for serving, entry in backend.entries(self.network, self.mac):
-                told = entry.lease6
-                if told is None:
+                lease = entry.lease6
+                if lease is None:
                     continue
                 if stateless:
-                    return evolve(told, addresses=())
-                if told.addresses and serving.leases.get(told.addresses[0], self.mac) == self.mac:
-                    serving.leases[told.addresses[0]] = self.mac
-                    self.has6 = told
-                    return told
+                    return evolve(lease, addresses=())
+                if lease.addresses and serving.leases.get(lease.addresses[0], self.mac) == self.mac:
+                    serving.leases[lease.addresses[0]] = self.mac
+                    self.has6 = lease
+                    return lease
         return None
 
     def renew6(self):

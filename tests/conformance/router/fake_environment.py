@@ -68,7 +68,7 @@ class FakeMachine(Machine):
         self.addresses, self.gateways, self.mtu = tuple(addresses), tuple(gateways), mtu
         self.mac = next_mac()
         self.watched = None
-        self.told = None, None
+        self.announcement = None, None
 
     def own(self, version):
         return next(face.ip for face in self.addresses if face.version == version)
@@ -115,15 +115,15 @@ class FakeMachine(Machine):
         return None
 
     def announced(self, address, stale, action: Callable[[], None]):
-        self.watched, self.told = address, (None, None)
+        self.watched, self.announcement = address, (None, None)
         action()
         self.watched = None
-        return self.told
+        return self.announcement
 
     def take_announcement(self, address, mac) -> None:
         if address == self.watched:
             self.watched = None
-            self.told = mac, self.reach(address)
+            self.announcement = mac, self.reach(address)
 
     def advertisement(self):
         found = [

@@ -127,9 +127,11 @@ def test_translations_are_seen_and_streams_end_with_them(router) -> None:
     assert arrival(one, site.external.address(1)).source == site.outside_address
     router.nat("-I", "PREROUTING", "-d", floating, "-j", "DNAT", "--to", inside)
     router.nat("-I", "POSTROUTING", "-s", inside, "-o", gateway, "-j", "SNAT", "--to", floating)
-    told = outside.announced(address, Mac("fa:16:3e:de:ad:01"), lambda: announce(router, floating))
-    assert told[0] == site.gateway.port.mac
-    assert told[1] is not None
+    announcement = outside.announced(
+        address, Mac("fa:16:3e:de:ad:01"), lambda: announce(router, floating)
+    )
+    assert announcement[0] == site.gateway.port.mac
+    assert announcement[1] is not None
     assert arrival(outside, address).at == one.name
     traffic, stream = (
         outside.traffic(address),

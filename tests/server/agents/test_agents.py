@@ -96,25 +96,25 @@ def test_agent_up_hooks_run_when_an_agent_is_usable(
     handler: HeartbeatHandler,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told: list[str] = []
-    context.agent_up_hooks.append(lambda unit, agent: told.append(f"{agent.host} {agent.alive}"))
+    hooked: list[str] = []
+    context.agent_up_hooks.append(lambda unit, agent: hooked.append(f"{agent.host} {agent.alive}"))
     caplog.set_level(logging.INFO)
     handler([beat()])
     handler([beat()])
-    assert told == ["a True"]
+    assert hooked == ["a True"]
     grow_old(context, "a", 80)
     handler([beat()])
     handler([beat()])
-    assert told == ["a True"] * 2
+    assert hooked == ["a True"] * 2
     assert "after 80 s of silence" in caplog.text
     handler([beat(start=True)])
     handler([beat(tunnel_types=["vxlan"])])
-    assert told == ["a True"] * 4
+    assert hooked == ["a True"] * 4
     id = listed(plugin)[0]["id"]
     plugin.update(ADMIN, "agent", id, {"admin_state_up": False})
-    assert told == ["a True"] * 4
+    assert hooked == ["a True"] * 4
     plugin.update(ADMIN, "agent", id, {"admin_state_up": True})
-    assert told == ["a True"] * 5
+    assert hooked == ["a True"] * 5
 
 
 @pytest.mark.spec("RPC-03", "DHCP-08", "L2-45")

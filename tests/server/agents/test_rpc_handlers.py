@@ -174,10 +174,10 @@ def test_a_dhcp_port_derives_its_address_where_hosts_do(env: Agents) -> None:
     four = env.subnet(network)
     other = env.dhcp(network, four, host="h2")
     assert [each.subnet_id for each in other.fixed_ips] == [four, six], "as every port there"
-    with statements(env.context.database) as said:
+    with statements(env.context.database) as recorded:
         assert env.dhcp(network, four, host="h2") == other
-    assert not [each for each in said if each.startswith(("INSERT", "UPDATE", "DELETE"))]
-    assert len(said) <= 3, said
+    assert not [each for each in recorded if each.startswith(("INSERT", "UPDATE", "DELETE"))]
+    assert len(recorded) <= 3, recorded
 
 
 @pytest.mark.spec("DHCP-21")

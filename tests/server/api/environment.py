@@ -32,10 +32,10 @@ ROLES: dict[str, set[str]] = {
 
 def identify(environ: Mapping[str, Any]) -> RequestContext:
     """Whom the test says: ``project/role``."""
-    said = environ.get("HTTP_X_TEST_WHO", "")
-    if not said:
+    identity = environ.get("HTTP_X_TEST_WHO", "")
+    if not identity:
         raise Unauthorized("say who you are in X-Test-Who")
-    project, role = said.split("/")
+    project, role = identity.split("/")
     return RequestContext(
         project_id=project,
         user=project,

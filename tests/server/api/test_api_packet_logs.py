@@ -45,8 +45,8 @@ def refused(client: Client, **attributes: Any) -> str:
 
 def report(plugins: list[HandlerPlugin], host: str, **configurations: Any) -> None:
     """Report a live L2 agent."""
-    said = {"bridge_mappings": {}, **configurations}
-    HeartbeatHandler(plugins[0].context)([beat(host, **said)])
+    reported = {"bridge_mappings": {}, **configurations}
+    HeartbeatHandler(plugins[0].context)([beat(host, **reported)])
 
 
 def test_the_life_of_a_log(alice: Client, admin: Client) -> None:

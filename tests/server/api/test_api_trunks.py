@@ -101,14 +101,14 @@ def test_ports_show_the_details_of_their_trunk(client: Client, site: Site) -> No
 
 @contextmanager
 def statements(client: Client, plugins: list[HandlerPlugin]) -> Iterator[list[str]]:
-    said: list[str] = []
+    recorded: list[str] = []
 
     def note(_: Any, __: Any, statement: str, *___: Any) -> None:
-        said.append(statement)
+        recorded.append(statement)
 
     engine = plugins[0].context.database.reading
     event.listen(engine, "before_cursor_execute", note)
-    yield said
+    yield recorded
     event.remove(engine, "before_cursor_execute", note)
 
 

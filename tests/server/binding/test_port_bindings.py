@@ -296,10 +296,10 @@ def test_a_driver_that_breaks_its_contract_is_passed_over(
     )
     wanted = request(env, network)
     found = bind(drivers, wanted, lambda want: wanted.segments[0])
-    said = found.vif_details.other.content()[FAILURE]
-    assert said[0] == "raising: RuntimeError: out of order"
-    assert said[1] == "silent: it answered with a NoneType, which is no binding"
-    assert said[2].endswith("which was not on offer")
+    failures = found.vif_details.other.content()[FAILURE]
+    assert failures[0] == "raising: RuntimeError: out of order"
+    assert failures[1] == "silent: it answered with a NoneType, which is no binding"
+    assert failures[2].endswith("which was not on offer")
     assert bind((*drivers, binding("ok")), wanted, lambda want: wanted.segments[0]).vif_type == "ok"
     none = bind((), wanted, lambda want: wanted.segments[0])
     assert none.vif_details.other == JsonDocument({FAILURE: ["no mechanism driver is loaded"]})
@@ -328,8 +328,8 @@ def test_a_binding_that_cannot_be_is_a_refusal(
 
     env = PortsEnvironment(context, drivers=(Answering("rubbish", rubbish),))
     port = env.create(env.network(), ADMIN, binding__host_id="h1")
-    (said,) = reasons(port)
-    assert said.startswith("rubbish: it answered with ")
+    (failures,) = reasons(port)
+    assert failures.startswith("rubbish: it answered with ")
 
 
 def test_a_partial_binding_without_a_segment_is_a_refusal(context: ServerContext) -> None:

@@ -40,9 +40,9 @@ def tunnel_address(host: str) -> str:
 
 
 def beat(
-    host: str = "a", kind: str = "Open vSwitch agent", *, start: bool = False, **said: Any
+    host: str = "a", kind: str = "Open vSwitch agent", *, start: bool = False, **reported: Any
 ) -> Heartbeat:
-    counts = said.pop("counts", {"devices": 0})
+    counts = reported.pop("counts", {"devices": 0})
     has_tunnels = AGENT_TYPES.get(kind, Service.L2) is Service.L2
     tunnel = {"tunneling_ip": tunnel_address(host)} if has_tunnels else {}
     agent = Agent(
@@ -50,8 +50,8 @@ def beat(
         agent_type=kind,
         binary="netfw-agent",
         host=host,
-        availability_zone=said.pop("zone", None),
-        configurations=JsonDocument({**tunnel, **counts, **said}),
+        availability_zone=reported.pop("zone", None),
+        configurations=JsonDocument({**tunnel, **counts, **reported}),
     )
     return Heartbeat(agent=agent, counts=counts, start=start)
 

@@ -228,8 +228,8 @@ def test_pipelined_requests_are_separated(
     socket_path: Path, data: bytes, answers: list[str], no_faults: None
 ) -> None:
     got = say(socket_path, data).decode().split(";")
-    told = [line.rpartition("\r\n\r\n")[2] for line in got]
-    assert [each for each in told if each] == answers
+    bodies = [line.rpartition("\r\n\r\n")[2] for line in got]
+    assert [each for each in bodies if each] == answers
 
 
 @pytest.mark.spec("API-04")
@@ -246,8 +246,8 @@ def test_head_is_answered_without_a_body(socket_path: Path) -> None:
 
 
 def test_what_follows_a_body_that_was_not_read_is_no_request(socket_path: Path) -> None:
-    said = say(socket_path, POST + b"Content-Length: %d\r\n\r\n" % (BODY + 1) + AGAIN)
-    assert said.count(b"HTTP/1.1") == 1
+    answered = say(socket_path, POST + b"Content-Length: %d\r\n\r\n" % (BODY + 1) + AGAIN)
+    assert answered.count(b"HTTP/1.1") == 1
 
 
 def test_a_client_is_asked_for_its_body_only_when_it_will_be_read(socket_path: Path) -> None:

@@ -262,7 +262,7 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 
 @pytest.mark.spec("API-13")
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("head", "message"),
     [
         (CHUNKED + b"3\r\nabc\r\n0\r\n\r\n", b"200 OK 3"),
         (CHUNKED + b"3 ;more=1\r\nabc\r\n00\r\n\r\n", b"200 OK 3"),
@@ -276,7 +276,7 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
     ],
 )
 def test_no_client_makes_the_server_hold_more_than_a_body_may_have(
-    serve: Any, said: bytes, message: bytes, caplog: pytest.LogCaptureFixture
+    serve: Any, head: bytes, message: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     def count(environ: dict[str, Any]) -> bytes:
         given = environ["wsgi.input"]
@@ -285,9 +285,9 @@ def test_no_client_makes_the_server_hold_more_than_a_body_may_have(
     _, path = serve(count, body=100)
     connection = Unix(path)
     connection.connect()
-    connection.sock.sendall(b"POST / HTTP/1.1\r\nHost: a\r\n" + said)
+    connection.sock.sendall(b"POST / HTTP/1.1\r\nHost: a\r\n" + head)
     sent, answer = 0, b""
-    whole = said.endswith(b"\r\n\r\n") and CHUNKED in said
+    whole = head.endswith(b"\r\n\r\n") and CHUNKED in head
     while not answer and sent < 50_000_000:  # until it answers, whatever is still to come
         if select.select([connection.sock], [], [], 0.01)[0]:
             with contextlib.suppress(ConnectionResetError):

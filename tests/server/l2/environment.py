@@ -112,13 +112,13 @@ class PortsEnvironment:
 
     def host(self, name: str, *, alive: bool = True, **configurations: Any) -> AgentId:
         """A host with an Open vSwitch agent."""
-        said = {"tunnel_types": ["vxlan"], "bridge_mappings": {}, **configurations}
+        reported = {"tunnel_types": ["vxlan"], "bridge_mappings": {}, **configurations}
         agent = Agent(
             id=AgentId(uuid4()),
             agent_type="Open vSwitch agent",
             binary="netfw-ovs-agent",
             host=name,
-            configurations=JsonDocument(said),
+            configurations=JsonDocument(reported),
         )
 
         def work(tx: Transaction) -> None:

@@ -47,7 +47,7 @@ def network(env: PortsEnvironment) -> NetworkId:
 
 
 def report(port: Any, status: Status = Status.ACTIVE, **other: Any) -> StatusReport:
-    said = {
+    reported = {
         "ref": Ref(Kind.PORT, UUID(port["id"])),
         "revision": port["revision_number"],
         "host": "h1",
@@ -55,7 +55,7 @@ def report(port: Any, status: Status = Status.ACTIVE, **other: Any) -> StatusRep
         "status": status,
         **other,
     }
-    return StatusReport(**said)
+    return StatusReport(**reported)
 
 
 def known(env: PortsEnvironment, port: Any) -> Any:

@@ -74,9 +74,9 @@ def test_a_port_is_made_on_a_network_that_one_sees_and_on_no_other(env: PortsEnv
     for seen in (shared, external):
         assert env.create(seen, OTHER)["project_id"] == "q"
     taken = env.create(own)["mac_address"]
-    for said in ({}, {"mac_address": taken}):
+    for given in ({}, {"mac_address": taken}):
         with pytest.raises(NotFound, match=str(own)):
-            env.create(own, OTHER, **said)
+            env.create(own, OTHER, **given)
     with pytest.raises(NotFound):
         env.create(NetworkId(uuid4()))
     assert env.create(own, ADMIN, project_id="q")["project_id"] == "q"
@@ -122,8 +122,8 @@ def test_generated_macs_have_a_prefix_of_four_octets_if_configured(
 def test_a_made_mac_that_is_taken_is_made_again(
     env: PortsEnvironment, network: NetworkId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = iter([1, 1, 1, 2])
-    monkeypatch.setattr("netfw.server.l2.port_macs.random.getrandbits", lambda bits: next(said))
+    given = iter([1, 1, 1, 2])
+    monkeypatch.setattr("netfw.server.l2.port_macs.random.getrandbits", lambda bits: next(given))
     first, second = env.create(network), env.create(network)
     assert first["mac_address"] == "fa:16:3e:00:00:01"
     assert second["mac_address"] == "fa:16:3e:00:00:02"

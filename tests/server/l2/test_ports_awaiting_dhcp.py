@@ -199,7 +199,7 @@ def test_reconciling_a_consistent_state_costs_few_statements(cloud: Waiting) -> 
     cloud.agents(DHCP, "d1")
     networks = [cloud.network() for _ in range(20)]
     port = cloud.wired(networks[0])
-    with statements(cloud.database) as said:
+    with statements(cloud.database) as recorded:
         assert cloud.rescheduler.reconcile() == 0
-    assert len(said) <= 26, said
+    assert len(recorded) <= 26, recorded
     assert cloud.status(port) == "DOWN"

@@ -44,8 +44,8 @@ class Painter(ExtensionDriver):
 
     VERSION: ClassVar[int] = 2
 
-    def __init__(self, told: list[str] | None = None) -> None:
-        self.told = told if told is not None else []
+    def __init__(self, called: list[str] | None = None) -> None:
+        self.called = called if called is not None else []
         self.away = False
         self.rubbish: Any = None
 
@@ -62,14 +62,14 @@ class Painter(ExtensionDriver):
         return {Kind.NETWORK: (colour, shade), Kind.PORT: (colour, shade)}
 
     def apply_fields(self, change: Change, requested: Body) -> Resource:
-        self.told.append("shape")
+        self.called.append("shape")
         after = change.resource
         if isinstance(after, Network) and requested.get(COLOUR) == "long":
             return evolve(after, description="x" * 300)
         return after
 
     def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
-        self.told.append("keep")
+        self.called.append("keep")
         if requested.get(COLOUR) == "black":
             raise Conflict("black is no colour")
         if COLOUR in requested:
@@ -88,63 +88,63 @@ class Painter(ExtensionDriver):
 class Observed(VlanTypeDriver):
     """Says when a segment is taken."""
 
-    told: list[str]
+    called: list[str]
 
     def allocate(self, store: Any) -> Any:
-        self.told.append("segment")
+        self.called.append("segment")
         return super().allocate(store)
 
 
 class Checking(LoggerMechanismDriver):
     """Says when it is asked."""
 
-    told: list[str]
+    called: list[str]
 
     def validate(self, change: Change) -> None:
-        self.told.append(f"check {change.ref.kind}")
+        self.called.append(f"check {change.ref.kind}")
 
 
 class Guard(DocumentsPlugin, ServicePlugin):
     """A service plugin that refuses some names."""
 
     VERSION: ClassVar[int] = 2
-    told: list[str]
+    called: list[str]
 
     def validate(self, change: Change) -> None:
-        self.told.append("service")
+        self.called.append("service")
         if getattr(change.resource, "name", "") == "refused":
             raise Conflict("not by me")
 
 
 @pytest.mark.spec("ML2-02")
 def test_a_request_passes_all_precommit_hooks_in_order(database: Database) -> None:
-    told: list[str] = []
+    called: list[str] = []
     vlans, mechanism = Observed({"physnet1": [(1, 9)]}), Checking()
-    vlans.told = mechanism.told = told
+    vlans.called = mechanism.called = called
     drivers = Drivers(
         ipam=InternalIpamDriver(),
         types=[each for each in type_drivers() if not isinstance(each, VlanTypeDriver)] + [vlans],
         mechanisms=(mechanism,),
-        extensions=(Painter(told),),
+        extensions=(Painter(called),),
     )
     core = build_core(database, drivers, core_settings())
     guard = Guard(core.context, ())
-    guard.told = told
+    guard.called = called
     core.add_service_plugins([guard])
     calls = Calls(Ml2Plugin(core.context, core.handlers()))
     core.context.start()
     network = calls.network()
-    assert told[:4] == ["shape", "keep", "segment", "check network"]
-    assert told[-1] == "service"
-    told.clear()
+    assert called[:4] == ["shape", "keep", "segment", "check network"]
+    assert called[-1] == "service"
+    called.clear()
     with pytest.raises(Conflict, match="not by me"):
         calls.change("network", network["id"], name="refused")
-    assert told == ["shape", "keep", "check network", "service"]
-    told.clear()
+    assert called == ["shape", "keep", "check network", "service"]
+    called.clear()
     calls.subnet(network, "10.0.0.0/24")
     calls.make("port", network_id=network["id"])
-    port = told.index("check port")
-    assert told.index("shape") < told.index("keep") < port < told.index("service", port)
+    port = called.index("check port")
+    assert called.index("shape") < called.index("keep") < port < called.index("service", port)
 
 
 def core_settings() -> Any:

@@ -45,7 +45,7 @@ class Recorder(MechanismDriver):
         self, name: str = "recorder", does: Callable[[Change], None] | None = None
     ) -> None:
         self._name, self.does = name, does
-        self.told: list[Change] = []
+        self.changes: list[Change] = []
         self._lock = threading.Lock()
 
     @classmethod
@@ -62,11 +62,11 @@ class Recorder(MechanismDriver):
         if self.does is not None:
             self.does(change)
         with self._lock:
-            self.told.append(change)
+            self.changes.append(change)
 
     def lines(self) -> list[str]:
         """What it was told: ``port None>1``."""
-        return [line(change) for change in self.told]
+        return [line(change) for change in self.changes]
 
 
 class RecordingNotifier(Notifier):

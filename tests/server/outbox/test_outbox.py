@@ -45,8 +45,8 @@ def test_a_driver_receives_only_the_newest_state_in_order(context: ServerContext
     env.touch(Kind.PORT, port)
     env.delivery.drain()
     assert driver.lines() == ["network None>2", "port None>3"]
-    assert driver.told[1].network is not None
-    assert driver.told[1].network.id == network
+    assert driver.changes[1].network is not None
+    assert driver.changes[1].network.id == network
     env.touch(Kind.NETWORK, network)
     env.touch(Kind.PORT, port)
     env.delete(Kind.PORT, port)
@@ -57,7 +57,7 @@ def test_a_driver_receives_only_the_newest_state_in_order(context: ServerContext
     short = env.network()
     env.delete(Kind.NETWORK, short)
     env.delivery.drain()
-    assert len(driver.told) == 4, "what came and went unnoticed is not told"
+    assert len(driver.changes) == 4, "what came and went unnoticed is not told"
 
 
 @pytest.mark.spec("ML2-03")
@@ -89,7 +89,7 @@ def test_a_rolled_back_change_is_not_delivered(context: ServerContext) -> None:
     with pytest.raises(Conflict):
         env.network()
     env.delivery.drain()
-    assert driver.told == []
+    assert driver.changes == []
 
 
 @pytest.mark.spec("ML2-03")
@@ -101,8 +101,8 @@ def test_a_failed_delivery_is_retried_with_its_lane(context: ServerContext) -> N
     first = env.network()
     env.port(first)
     env.delivery.drain()
-    assert driver.told == []
-    assert len(calm.told) == 2, "others are not held up"
+    assert driver.changes == []
+    assert len(calm.changes) == 2, "others are not held up"
     (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert (fault.error, fault.attempts, fault.lane.name) == ("the switch is off", 1, str(first))
     other = env.network()
@@ -110,13 +110,15 @@ def test_a_failed_delivery_is_retried_with_its_lane(context: ServerContext) -> N
     (left,) = env.end_pauses()
     assert 600 < left <= 1000
     env.delivery.drain()
-    assert driver.told == [], "each lane has failed once more"
+    assert driver.changes == [], "each lane has failed once more"
     shorter, longer = env.end_pauses()
     assert 600 < shorter <= 1000 < longer <= 1500
     env.delivery.drain()
-    by_network = [line(each) for each in driver.told if each.network and each.network.id == first]
+    by_network = [
+        line(each) for each in driver.changes if each.network and each.network.id == first
+    ]
     assert by_network == ["network None>1", "port None>1"], "in order, however often it failed"
-    assert other in {each.network.id for each in driver.told if each.network}
+    assert other in {each.network.id for each in driver.changes if each.network}
     assert env.waiting() == 0
     assert context.database.transaction(lambda tx: tx.outbox.failures()) == ()
 
@@ -135,7 +137,7 @@ def test_a_refused_change_is_kept_and_shown_and_delays_no_other(
     env.delivery.drain()
     good = env.port(network)
     env.delivery.drain()
-    assert [each.ref.id for each in driver.told] == [network, good]
+    assert [each.ref.id for each in driver.changes] == [network, good]
     (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert fault.ref is not None
     assert (fault.ref.id, fault.revision) == (bad, 1)
@@ -153,7 +155,7 @@ def test_a_person_has_it_tried_again_or_forgotten(context: ServerContext) -> Non
     env = OutboxEnvironment(context, driver)
     env.network()
     env.delivery.drain()
-    assert driver.told == []
+    assert driver.changes == []
     assert context.database.transaction(lambda tx: tx.outbox.retry("mechanism/recorder")) == 1
     env.delivery.drain()
     assert driver.lines() == ["network None>1"]
@@ -162,7 +164,7 @@ def test_a_person_has_it_tried_again_or_forgotten(context: ServerContext) -> Non
         context.database.transaction(lambda tx: tx.outbox.delete_driver("mechanism/recorder")) == 1
     )
     env.delivery.drain()
-    assert len(driver.told) == 1
+    assert len(driver.changes) == 1
 
 
 @pytest.mark.spec("ML2-03")
@@ -181,7 +183,7 @@ def test_what_needs_what_came_later_is_delivered_after_it(context: ServerContext
     second = env.port(network)
     env.touch(Kind.PORT, first)
     env.delivery.drain()
-    assert [each.ref.id for each in driver.told] == [network, second, first]
+    assert [each.ref.id for each in driver.changes] == [network, second, first]
     assert env.waiting() == 0
 
 
@@ -208,7 +210,7 @@ def test_what_was_perhaps_delivered_is_taken_back_though_it_came_and_went(
     other = OutboxEnvironment(ServerContext(database=context.database, ipam=context.ipam), driver)
     driver.does = None
     other.delivery.drain()
-    assert driver.told == [], "the lane is the dead one's until its lease is over"
+    assert driver.changes == [], "the lane is the dead one's until its lease is over"
     with context.database.writing.begin() as connection:
         connection.exec_driver_sql("UPDATE outbox_lanes SET until = 1")
     other.delivery.drain()
@@ -249,7 +251,7 @@ def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(context: Serve
     assert env.waiting() == 0
     assert most[0] > 1
     for network in networks:
-        mine = [each for each in driver.told if each.network and each.network.id == network]
+        mine = [each for each in driver.changes if each.network and each.network.id == network]
         assert mine[0].ref.kind is Kind.NETWORK
         assert len(mine) == 6
 
@@ -288,14 +290,14 @@ def test_a_driver_that_hangs_delays_neither_others_nor_the_end_of_the_server(
         networks = [env.network() for _ in range(4)]
         ports = [env.port(network) for network in networks]
         deadline = time.monotonic() + 60
-        while len(working.told) < 8 or sum(map(len, notifier.batches)) < len(ports):
+        while len(working.changes) < 8 or sum(map(len, notifier.batches)) < len(ports):
             assert time.monotonic() < deadline, (working.lines(), notifier.batches)
             time.sleep(0.01)
         began = time.monotonic()
         env.delivery.close(0.2)
         assert time.monotonic() - began < 2
         assert "delivery to mechanism/hanging does not end" in caplog.text
-        assert not hanging.told
+        assert not hanging.changes
     finally:
         waiting.set()
 

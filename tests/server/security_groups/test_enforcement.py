@@ -34,10 +34,10 @@ class Cloud:
 
     def report(self, *hosts: str, firewall: list[str] | None) -> None:
         """Report a firewall; ``None``: an agent that does not say what it can do."""
-        said: dict[str, Any] = {"bridge_mappings": {}}
+        configurations: dict[str, Any] = {"bridge_mappings": {}}
         if firewall is not None:
-            said["firewall_capabilities"] = firewall
-        self._heartbeats([beat(host, **said) for host in hosts])
+            configurations["firewall_capabilities"] = firewall
+        self._heartbeats([beat(host, **configurations) for host in hosts])
 
 
 @pytest.fixture

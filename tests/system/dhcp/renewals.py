@@ -96,11 +96,11 @@ class Renewals:
         if requested is None:
             return
         kind = packet[packet.index(bytes([_TYPE, 1]), 240) + 2]
-        told = IPv4Address(packet[16:20])
+        offered = IPv4Address(packet[16:20])
         if kind == _NAK:
             self.refusals += 1
-        elif kind == _ACK and told != self._address:
-            self.foreign.add(told)
+        elif kind == _ACK and offered != self._address:
+            self.foreign.add(offered)
         elif kind == _ACK:
             self.answers.append(requested)
 

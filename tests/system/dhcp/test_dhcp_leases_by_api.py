@@ -128,11 +128,11 @@ def test_an_instance_on_an_isolated_network_gets_its_own_metadata(net: DhcpNet) 
     for headers in ({}, forged, {"x_instance_id": "vm-other", "X-Forwarded-for": "6.6.6.6"}):
         assert fetch(client.instance, headers) == f"vm-mine {address(port)}\n"
     for requested in serving.service.requests()[before:]:
-        said = requested["headers"]
-        assert said["x-instance-id"] == "vm-mine"
-        assert said["x-forwarded-for"] == address(port)
-        assert said["x-tenant-id"] == (port.project_id or "")
-        assert "vm-other" not in str(said)
+        sent = requested["headers"]
+        assert sent["x-instance-id"] == "vm-mine"
+        assert sent["x-forwarded-for"] == address(port)
+        assert sent["x-tenant-id"] == (port.project_id or "")
+        assert "vm-other" not in str(sent)
 
 
 @pytest.mark.spec("DHCP-60", "MD-01", "MD-05", "MD-10")
@@ -140,10 +140,10 @@ def test_metadata_by_ipv6_needs_no_leased_address(net: DhcpNet) -> None:
     port = net.port(1, device_id="vm-six")
     instance = net.plug(port)
     wait_until(lambda: net.cloud.network.get_port(port.id).status == "ACTIVE")
-    told = wait_until(lambda: fetch6(instance), "the service answers")
-    assert told.split()[0] == "vm-six"
+    answer = wait_until(lambda: fetch6(instance), "the service answers")
+    assert answer.split()[0] == "vm-six"
     forged = {"X-Forwarded-For": "fe80::1", "X-Instance-ID": "vm-other"}
-    assert fetch6(instance, forged) == told
+    assert fetch6(instance, forged) == answer
 
 
 @pytest.mark.spec("DHCP-60", "MD-10")

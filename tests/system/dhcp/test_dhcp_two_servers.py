@@ -53,13 +53,13 @@ def test_removing_one_of_two_servers_keeps_leases_renewed(pair: DhcpNet) -> None
 def test_metadata_by_ipv6_outlives_either_of_two_servers(pair: DhcpNet) -> None:
     """Both have the same link-local address, and each answers for it."""
     instance = pair.plug(pair.port(0, device_id="vm-six"))
-    told = wait_until(lambda: fetch6(instance), "it is there")
-    assert told.split()[0] == "vm-six"
+    answer = wait_until(lambda: fetch6(instance), "it is there")
+    assert answer.split()[0] == "vm-six"
     for host in pair.cloud.hosts:
         agent = dhcp_agent(pair.cloud, host)
         pair.cloud.network.remove_dhcp_agent_from_network(agent, pair.network.id)
         wait_until(lambda host=host: host not in pair.serving_hosts(), "it serves no longer")
         instance.run(["ip", "-6", "neighbour", "flush", "dev", str(instance.device)])
-        assert wait_until(lambda: fetch6(instance), "the other is found") == told
+        assert wait_until(lambda: fetch6(instance), "the other is found") == answer
         pair.cloud.network.add_dhcp_agent_to_network(agent, pair.network.id)
         wait_until(lambda host=host: pair.server_pid(host), "it serves again")

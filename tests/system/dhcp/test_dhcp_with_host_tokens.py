@@ -77,8 +77,8 @@ def test_agents_serve_with_tokens_of_their_host_and_service(cloud: Cloud) -> Non
         subnet = net.subnet(4)
         for host in (0, 1):
             _, client, _ = net.boot(host, device_id=f"vm-{host}")
-            told = wait_until(lambda at=client.instance: fetch6(at), "the service answers")
-            assert told.split()[0] == f"vm-{host}"
+            answer = wait_until(lambda at=client.instance: fetch6(at), "the service answers")
+            assert answer.split()[0] == f"vm-{host}"
         router = cloud.network.create_router(name="tokens")
         cloud.network.add_interface_to_router(router.id, subnet=subnet.id)
         wait_until(lambda: cloud.network.get_router(router.id).status == "ACTIVE")

@@ -90,7 +90,7 @@ class AgentHost:
         return self.conf
 
     def _text(
-        self, said: str, switch: str = "", agent: str = "", firewall: str | None = None
+        self, status: str, switch: str = "", agent: str = "", firewall: str | None = None
     ) -> str:
         flavour = self.flavour
         return f"""
@@ -122,7 +122,7 @@ ovsdb_timeout = 5
 path = {self.packets}
 [file]
 path = {self.topology.path}
-status_path = {self.directory}/{said}
+status_path = {self.directory}/{status}
 poll = 0.05
 settle = 0
 """
@@ -174,8 +174,8 @@ settle = 0
         return found
 
     def last_words(self) -> str:
-        said = (self.directory / "stderr").read_text()[-2000:]
-        return said + (self.log.read_text()[-6000:] if self.log.exists() else "")
+        errors = (self.directory / "stderr").read_text()[-2000:]
+        return errors + (self.log.read_text()[-6000:] if self.log.exists() else "")
 
     def reported(self, port: Port) -> dict[str, Any]:
         """What it reported of a port, as the source wrote it down."""

@@ -64,8 +64,8 @@ def test_a_rule_follows_the_addresses_of_its_group(site: Site) -> None:
         host = site["host2"]
         files = ["--config-file", str(host.conf)]
         question = [ports[1].id, "ingress", ports[0].v4, "tcp", str(number)]
-        told = host.host.attempt([str(BIN / "netfw"), "explain", *files, *question])
-        return told.status, told.output
+        result = host.host.attempt([str(BIN / "netfw"), "explain", *files, *question])
+        return result.status, result.output
 
     with streaming(client, server, ports[1].v4, STEADY_UDP) as stream:
         stream.await_passing()

@@ -40,10 +40,10 @@ def test_an_impossible_configuration_is_refused(
         host.conf.write_text(running)
     done = host.host.attempt([str(BIN / PROGRAM), "--config-file", str(conf)], timeout=30)
     assert done.status == 2, done
-    said = done.error.strip()
-    assert sentence in said
-    assert "Traceback" not in said
-    assert len(said.splitlines()) <= 2, said
+    message = done.error.strip()
+    assert sentence in message
+    assert "Traceback" not in message
+    assert len(message.splitlines()) <= 2, message
     assert (host.flows().keys(), host.rows()) == (flows.keys(), rows)
     assert host.status()["ready"]
 

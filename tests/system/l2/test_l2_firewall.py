@@ -246,15 +246,15 @@ def test_a_dry_run_shows_what_the_firewall_would_do(pair: Pair):
     host = pair.site["host2"]
     host.kill()
     plan = [str(BIN / "netfw"), "plan", "--config-file", str(host.conf)]
-    told = host.host.attempt(plan)
-    assert (told.status, told.output.splitlines()) == (
+    planned = host.host.attempt(plan)
+    assert (planned.status, planned.output.splitlines()) == (
         0, ["switch: nothing to be done", "firewall: nothing to be done"],
     )  # fmt: skip
     host.ofctl("del-flows", "br-int", "table=82")
-    told = host.host.attempt(plan)
-    assert told.status == CHANGES
-    assert "firewall: nothing" not in told.output
-    assert "add cookie=0x6e66020000000000, table=82" in told.output
+    planned = host.host.attempt(plan)
+    assert planned.status == CHANGES
+    assert "firewall: nothing" not in planned.output
+    assert "add cookie=0x6e66020000000000, table=82" in planned.output
     host.start()
     host.await_settled()
 

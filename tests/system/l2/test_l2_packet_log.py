@@ -102,14 +102,14 @@ def test_accepted_and_dropped_packets_are_explained(site: Site, hosts: tuple[str
     pair = Pair(site, hosts, [{"name": "all", "target": "1", "resource_type": "security_group"}])
     port, peer = pair.ports[1], pair.ports[0]
     wait_until(lambda: pair.connects(80))
-    told = {"port": port.id, "direction": "ingress", "src": peer.v4, "dst": port.v4}
-    accepted = await_line(pair.hosts[1], action="ACCEPT", protocol="tcp", dst_port="80", **told)
+    logged = {"port": port.id, "direction": "ingress", "src": peer.v4, "dst": port.v4}
+    accepted = await_line(pair.hosts[1], action="ACCEPT", protocol="tcp", dst_port="80", **logged)
     assert re.fullmatch(r"allowed by rule \S+ of group \S+", reason(accepted))
     assert not pair.connects(81)
-    dropped = await_line(pair.hosts[1], action="DROP", protocol="tcp", dst_port="81", **told)
+    dropped = await_line(pair.hosts[1], action="DROP", protocol="tcp", dst_port="81", **logged)
     assert reason(dropped) == "no ingress rule of the port's groups allows it"
     send(pair.client, port.v4, 6000)
-    missed = await_line(pair.hosts[1], action="DROP", protocol="udp", dst_port="6000", **told)
+    missed = await_line(pair.hosts[1], action="DROP", protocol="udp", dst_port="6000", **logged)
     assert re.fullmatch(
         rf"no ingress rule of the port's groups allows it; rule \S+ of group \S+ would, "
         rf"if {re.escape(peer.v4)} were in security group \S+",
@@ -128,11 +128,11 @@ def test_one_event_of_a_group_is_logged(site: Site) -> None:
     wait_until(lambda: pair.connects(80))
     pair.client.namespaces.ip("addr add 10.0.99.99/16 dev eth0")
     send(pair.client, server.v4, 7000, source="10.0.99.99")
-    told = {"action": "DROP", "direction": "egress", "port": client.id}
-    dropped = await_line(pair.hosts[0], src="10.0.99.99", **told)
+    logged = {"action": "DROP", "direction": "egress", "port": client.id}
+    dropped = await_line(pair.hosts[0], src="10.0.99.99", **logged)
     assert reason(dropped).startswith("its source MAC or IP address is not that of the port")
     send(pair.client, server.v4, 68)
-    served = await_line(pair.hosts[0], dst_port="68", **told)
+    served = await_line(pair.hosts[0], dst_port="68", **logged)
     assert reason(served) == "only DHCP servers may send this"
     for host in pair.hosts:
         assert lines(host, action="ACCEPT", port=client.id) == []

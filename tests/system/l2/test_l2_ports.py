@@ -131,9 +131,9 @@ def test_unwirable_port_leaves_other_ports_alone(site: Site):
     site.plug(bad)
     good.await_reach()
     wait_until(lambda: site["host1"].reported(bad).get("status"))
-    said = site["host1"].reported(bad)
-    assert said["status"] == "DEGRADED", said
-    assert "map its physical network" in said["reason"], said
+    reported = site["host1"].reported(bad)
+    assert reported["status"] == "DEGRADED", reported
+    assert "map its physical network" in reported["reason"], reported
     assert site["host1"].tag(bad) == DEAD
 
 

@@ -53,8 +53,8 @@ def test_instances_reach_each_other_while_bridge_links_change_between_veth_and_p
     for couple in joined:
         couple.await_reach()
     two.configure(BY_VETH)
-    told = plan(two)
-    assert f"links: ip link add {ENDS[0]} type veth peer name {ENDS[1]}" in told
+    planned = plan(two)
+    assert f"links: ip link add {ENDS[0]} type veth peer name {ENDS[1]}" in planned
     assert devices(two) == []
     for switch, there in ((BY_VETH, list(ENDS)), ("", [])):
         two.configure(switch)

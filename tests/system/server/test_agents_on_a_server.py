@@ -53,8 +53,8 @@ class Spare:
         self.instance.run(["ip", "link", "set", "eth0", "address", port.mac_address])
         self.instance.configure([f"{address(port)}/24"])
         ids = {"iface-id": port.id, "attached-mac": port.mac_address}
-        said = [f'external_ids:{key}="{value}"' for key, value in ids.items()]
-        self.ovs.vsctl("set", "Interface", self.device, *said)
+        written = [f'external_ids:{key}="{value}"' for key, value in ids.items()]
+        self.ovs.vsctl("set", "Interface", self.device, *written)
         return self.instance
 
     def remove(self) -> None:
@@ -201,9 +201,9 @@ def test_a_host_without_an_agent_binds_nothing_and_says_why(net: Net) -> None:
     )
     assert port.binding_vif_type == "binding_failed"
     _, answer = cloud.server.request("GET", f"/v2.0/ports/{port.id}")
-    said = str(answer["port"])
-    assert "nowhere" in said
-    assert "agent" in said
+    written = str(answer["port"])
+    assert "nowhere" in written
+    assert "agent" in written
 
 
 @pytest.mark.spec("ML2-07", "RPC-03")

@@ -24,7 +24,7 @@ from tests.unit.model.wire_samples import ID_A, ID_B, A, B, C, port_problems, pr
 
 
 @pytest.mark.parametrize(
-    ("said", "number", "written"),
+    ("given", "number", "written"),
     [
         ("tcp", 6, "tcp"),
         ("TCP", 6, "tcp"),
@@ -37,9 +37,9 @@ from tests.unit.model.wire_samples import ID_A, ID_B, A, B, C, port_problems, pr
         (None, None, None),
     ],
 )
-def test_a_protocol_is_a_name_or_a_number(said: object, number: int | None, written: str) -> None:
+def test_a_protocol_is_a_name_or_a_number(given: object, number: int | None, written: str) -> None:
     body = {"id": A, "security_group_id": B, "direction": "ingress", "ethertype": "ipv6"}
-    read = parse(Kind.SECURITY_GROUP_RULE, body | {"protocol": said})
+    read = parse(Kind.SECURITY_GROUP_RULE, body | {"protocol": given})
     assert read == SecurityGroupRule(
         id=ID_A,
         security_group_id=ID_B,
@@ -50,10 +50,10 @@ def test_a_protocol_is_a_name_or_a_number(said: object, number: int | None, writ
     assert render(read)["protocol"] == written
 
 
-@pytest.mark.parametrize("said", ["tpc", "256", -1, 256, 6.0, True, "", "6\n", [], "t" * 99])
-def test_what_is_no_protocol_is_refused(said: object) -> None:
+@pytest.mark.parametrize("given", ["tpc", "256", -1, 256, 6.0, True, "", "6\n", [], "t" * 99])
+def test_what_is_no_protocol_is_refused(given: object) -> None:
     found = problems(
-        Kind.SECURITY_GROUP_RULE, id=A, security_group_id=B, direction="ingress", protocol=said
+        Kind.SECURITY_GROUP_RULE, id=A, security_group_id=B, direction="ingress", protocol=given
     )
     assert found.keys() == {"protocol"}
 
@@ -153,21 +153,21 @@ def problems_of(body: dict[Any, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("said", "written"),
+    ("given", "written"),
     [
         ("2030-01-31T12:00:00Z", "2030-01-31T12:00:00Z"),
         ("2030-01-31 12:00:00", "2030-01-31T12:00:00Z"),
         ("2030-01-31T12:00:00+02:00", "2030-01-31T10:00:00Z"),
     ],
 )
-def test_a_time_is_written_in_utc(said: str, written: str) -> None:
-    body = {"id": A, "created_at": said}
+def test_a_time_is_written_in_utc(given: str, written: str) -> None:
+    body = {"id": A, "created_at": given}
     assert render(parse(Kind.NETWORK, body))["created_at"] == written
 
 
-@pytest.mark.parametrize("said", ["now", "2030-13-01T00:00:00Z", "0001-01-01T00:00:00+10:00", 5])
-def test_what_is_no_time_is_refused(said: object) -> None:
-    assert problems(Kind.NETWORK, id=A, created_at=said).keys() == {"created_at"}
+@pytest.mark.parametrize("given", ["now", "2030-13-01T00:00:00Z", "0001-01-01T00:00:00+10:00", 5])
+def test_what_is_no_time_is_refused(given: object) -> None:
+    assert problems(Kind.NETWORK, id=A, created_at=given).keys() == {"created_at"}
 
 
 def test_sets_are_written_in_one_order() -> None:

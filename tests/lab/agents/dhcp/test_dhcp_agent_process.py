@@ -33,8 +33,8 @@ def test_an_instance_gets_its_lease_and_the_next_one_too(site):
     assert client.renew().ip == lease.ip
 
 
-def _ready(said):
-    return {each["id"] for each in said.get("resources", ()) if each["status"] == "ACTIVE"}
+def _ready(reported):
+    return {each["id"] for each in reported.get("resources", ()) if each["status"] == "ACTIVE"}
 
 
 @pytest.mark.spec("DHCP-10", "DHCP-09", "DHCP-44")
@@ -245,6 +245,6 @@ def test_one_that_is_to_become_ready_ends_in_time_though_no_server_is_there(tmp_
         check=False, capture_output=True, text=True, timeout=20,
     )  # fmt: skip
     assert done.returncode == 1
-    said = [line for line in done.stderr.splitlines() if line.startswith("netfw-dhcp-agent: ")]
-    assert "nobody.sock" in said[0], done.stderr
-    assert "No such file" in said[0]
+    reported = [line for line in done.stderr.splitlines() if line.startswith("netfw-dhcp-agent: ")]
+    assert "nobody.sock" in reported[0], done.stderr
+    assert "No such file" in reported[0]

@@ -286,9 +286,9 @@ def _files(place):
 
 def test_a_plan_refuses_misspelt_options_and_warns_of_groups(cloud, host):
     host.configure("locl_ip = 192.0.2.1")
-    told = host.plan()
-    assert "[openvswitch] locl_ip is not an option, did you mean 'local_ip'?" in told.error
-    assert told.status == 2
+    planned = host.plan()
+    assert "[openvswitch] locl_ip is not an option, did you mean 'local_ip'?" in planned.error
+    assert planned.status == 2
     host.configure(agents="l2_population = true")
     assert "[agents] is not a group, did you mean 'agent'?" in host.plan().error
 

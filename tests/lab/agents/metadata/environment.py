@@ -153,15 +153,15 @@ class Agent(PrivateDaemon):
         headers: Mapping[str, str] | None = None,
     ) -> Got:
         """Ask as a proxy would, for who has the address *of* on *network*."""
-        said = dict(headers or {})
+        sent = dict(headers or {})
         if of is not None:
-            said["X-Forwarded-For"] = of
+            sent["X-Forwarded-For"] = of
         if network is not None:
-            said["X-Neutron-Network-ID"] = str(network)
+            sent["X-Neutron-Network-ID"] = str(network)
         connection = http.client.HTTPConnection("169.254.169.254", timeout=30)
         connection.sock = self.dial()
         with closing(connection):
-            connection.request(method, target, body, said)
+            connection.request(method, target, body, sent)
             answer = connection.getresponse()
             return Got(
                 status=answer.status, body=answer.read(), headers=dict(answer.headers.items())

@@ -180,16 +180,16 @@ def test_no_guest_can_pass_for_the_probe(agent: Agent, service: RecordingService
 
 @pytest.mark.spec("MD-09")
 def test_the_state_of_the_agent_is_reported(agent: Agent, service: RecordingService) -> None:
-    said = Path(f"{agent.directory}/said.host1.metadata.json")
+    status_file = Path(f"{agent.directory}/said.host1.metadata.json")
     agent.ask()
 
     def reported() -> bool:
-        found = json.loads(said.read_text())["agents"].get("netfw-metadata-agent")
+        found = json.loads(status_file.read_text())["agents"].get("netfw-metadata-agent")
         return bool(found) and found["counts"]["requests"] >= 1
 
-    wait_until(said.exists)
+    wait_until(status_file.exists)
     wait_until(reported)
-    found = json.loads(said.read_text())["agents"]["netfw-metadata-agent"]
+    found = json.loads(status_file.read_text())["agents"]["netfw-metadata-agent"]
     assert found["agent_type"] == "Metadata agent"
     assert found["configurations"]["nova_metadata_port"] == service.port
 

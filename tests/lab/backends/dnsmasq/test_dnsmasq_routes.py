@@ -22,8 +22,8 @@ def test_all_routes_of_a_subnet_reach_the_client(host: DnsmasqHost, count: int) 
     lease = host.lease(tenant)
     assert lease is not None
     assert set(requested) <= lease.routes
-    told = {str(route.destination) for route in lease.routes}
-    assert {"169.254.169.254/32", "0.0.0.0/0"} <= told
+    destinations = {str(route.destination) for route in lease.routes}
+    assert {"169.254.169.254/32", "0.0.0.0/0"} <= destinations
     assert lease.dns
     assert host.driver.problems() == ()
 

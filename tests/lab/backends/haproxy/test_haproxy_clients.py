@@ -150,8 +150,8 @@ def test_headers_by_which_proxies_speak_for_guests_are_not_passed_on(env: Haprox
         b"X-Original-URL", b"X-HTTP-Method-Override",
     )  # fmt: skip
     env.ask(request(*(name + b": forged" for name in names)))
-    (said,) = env.agent.take()
-    assert "forged" not in str(said)
+    (received,) = env.agent.take()
+    assert "forged" not in str(received)
 
 
 @pytest.mark.parametrize(("tight", "wide"), [("base", "burst"), ("burst", "base")])

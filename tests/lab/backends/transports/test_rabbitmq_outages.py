@@ -258,13 +258,13 @@ def test_waiting_for_a_topic_uses_one_channel(over):
 
 @pytest.mark.spec("RPC-01")
 def test_waiting_for_a_topic_ends_on_close(over):
-    before, client, said = connections(), over(), []
+    before, client, errors = connections(), over(), []
 
     def ask() -> None:
         try:
             client.call(Message(topic="unserved", method="a"), 30)
         except BackendUnavailable as error:
-            said.append(str(error))
+            errors.append(str(error))
 
     asking = [threading.Thread(target=ask) for _ in range(4)]
     for thread in asking:
@@ -274,7 +274,7 @@ def test_waiting_for_a_topic_ends_on_close(over):
     client.close()
     for thread in asking:
         thread.join(10)
-    assert said == ["this transport was closed"] * 4
+    assert errors == ["this transport was closed"] * 4
     assert eventually(lambda: not callers())
     assert not [each for key, each in connections().items() if key not in before]
 
@@ -282,13 +282,13 @@ def test_waiting_for_a_topic_ends_on_close(over):
 @pytest.mark.spec("RPC-01")
 def test_requests_that_meet_a_close_say_so(over, caplog):
     """More requests than threads: some wait for an answer, some for a thread, some come late."""
-    client, said = over(), []
+    client, errors = over(), []
 
     def ask() -> None:
         try:
             client.call(Message(topic="unserved", method="a"), 30)
         except BackendUnavailable as error:
-            said.append(str(error))
+            errors.append(str(error))
 
     asking = [threading.Thread(target=ask) for _ in range(100)]
     for thread in asking[:60]:
@@ -300,8 +300,8 @@ def test_requests_that_meet_a_close_say_so(over, caplog):
         thread.start()
     for thread in (closing, *asking):
         thread.join(30)
-    assert set(said) == {"this transport was closed"}
-    assert len(said) == len(asking)
+    assert set(errors) == {"this transport was closed"}
+    assert len(errors) == len(asking)
     assert eventually(lambda: not callers())
     assert not caplog.records
 

@@ -57,9 +57,9 @@ def test_unix_peer_is_identified_by_its_credentials(here, transport, caplog):
     handler = Callers()
     where = f"unix:{here}/s"
     transport(listen=where, socket_mode="0666").serve("server", handler)
-    said = call_as_another_user(where)
-    assert "BackendUnavailable" in said
-    assert "user 54321 is not allowed" in said
+    output = call_as_another_user(where)
+    assert "BackendUnavailable" in output
+    assert "user 54321 is not allowed" in output
     assert "user 54321" in caplog.text
     transport(connect=where).call(request("friend"), 5)
     assert [(method, caller.name) for method, caller in handler.seen] == [("friend", "uid:0")]

@@ -223,10 +223,10 @@ def test_a_program_neither_ignores_nor_blocks_what_we_do(supervisor):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGUSR2})
         signal.signal(signal.SIGUSR1, before)
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    said = dict(line.split(":\t", 1) for line in lines)
+    status = dict(line.split(":\t", 1) for line in lines)
     ours = sum(1 << number - 1 for number in signal.valid_signals())  # the C library has two more
-    assert int(said["SigIgn"], 16) & ours == 0
-    assert int(said["SigBlk"], 16) & ours == 0
+    assert int(status["SigIgn"], 16) & ours == 0
+    assert int(status["SigBlk"], 16) & ours == 0
 
 
 def test_failing_event_sink_without_respawn_does_not_end_the_watch(make_supervisor, events):

@@ -15,9 +15,9 @@ def fragments(ovs: PrivateOvs) -> str:
     return ovs.ofctl("get-frags", ovs.management("br0")).strip()
 
 
-def until(ovs: PrivateOvs, said: str) -> None:
+def until(ovs: PrivateOvs, expected: str) -> None:
     deadline = time.monotonic() + 60
-    while fragments(ovs) != said:
+    while fragments(ovs) != expected:
         assert time.monotonic() < deadline, fragments(ovs)
         time.sleep(0.01)
 

@@ -133,8 +133,8 @@ def test_the_command_makes_checks_and_removes_the_tables(
 
     def run(*words: str, status: int = 0) -> str:
         assert main(["--config-file", str(conf), *words]) == status
-        told = capsys.readouterr()
-        return told.out + told.err
+        output = capsys.readouterr()
+        return output.out + output.err
 
     assert run("current").startswith("no tables")
     assert "netfw-db upgrade" in run("check", status=1)
@@ -143,13 +143,13 @@ def test_the_command_makes_checks_and_removes_the_tables(
     run("restored")
     run("downgrade", "base")
     conf.write_text("[database]\nconnection = postgresql://netfw:secret@/netfw?host=/nowhere\n")
-    told = run("current", status=1)
-    assert "does not answer" in told
-    assert "secret" not in told
+    output = run("current", status=1)
+    assert "does not answer" in output
+    assert "secret" not in output
     conf.write_text("[database]\nconnection = oracle://netfw:secret@db/netfw\n")
-    told = run("current", status=2)
-    assert "oracle is not known" in told
-    assert "secret" not in told
+    output = run("current", status=2)
+    assert "oracle is not known" in output
+    assert "secret" not in output
 
 
 def test_the_command_is_installed() -> None:

@@ -78,13 +78,13 @@ def test_tables_of_a_newer_release_are_refused_with_the_command_to_run(
     migration.upgrade(database)
     with database.writing.begin() as connection:
         connection.exec_driver_sql(f"UPDATE {migration.VERSION_TABLE} SET version_num = '7777'")
-    told = f"version 7777 .*netfw-db downgrade {migration.newest()}` with the newer release"
+    message = f"version 7777 .*netfw-db downgrade {migration.newest()}` with the newer release"
     for refused in (
         migration.upgrade,
         migration.require_newest,
         lambda database: migration.downgrade(database, "base"),
     ):
-        with pytest.raises(BackendBroken, match=told):
+        with pytest.raises(BackendBroken, match=message):
             refused(database)
 
 
@@ -253,8 +253,8 @@ def test_tunnel_addresses_are_filled_from_stored_agents(
     database = open_database(empty_database.url)
     migration.upgrade(database)
     scoped = (f"fe80::1%{'x' * 300}", "fe80::1%\u00e9", "::ffff:192.0.2.9")
-    said = ["192.0.2.1", "2001:db8:0::1", "192.0.2.1", None, "no address", *scoped]
-    agents = [agent_with_tunnel(number, address) for number, address in enumerate(said)]
+    addresses = ["192.0.2.1", "2001:db8:0::1", "192.0.2.1", None, "no address", *scoped]
+    agents = [agent_with_tunnel(number, address) for number, address in enumerate(addresses)]
     database.transaction(lambda tx: tx.resources.insert(*agents))
     known = upgraded_tunnel_hosts(database, "192.0.2.1", "2001:db8::1", "fe80::1", "192.0.2.9")
     assert known == ["host0", "host1", None, "host7"]

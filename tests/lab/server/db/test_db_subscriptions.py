@@ -224,8 +224,8 @@ def test_a_reader_finds_in_the_journal_what_concerned_it(database: Database) -> 
                 ]
             )
             assert entries == late
-            told = {entry.ref for entry in entries}
-            assert changed & (before[interest] | after) <= told
+            published = {entry.ref for entry in entries}
+            assert changed & (before[interest] | after) <= published
 
 
 def test_a_topic_begins_and_ends_with_the_commits_that_say_so(database: Database) -> None:

@@ -61,8 +61,8 @@ class Layer3:
         return next(each for each in self.plugins if name in each.resource_names)
 
     def create(self, name: str, who: RequestContext = ANNA, /, **body: Any) -> Json:
-        said = {"project_id": who.project_id, **body}
-        return dict(self.plugin(name).create(who, name, [said])[0])
+        attributes = {"project_id": who.project_id, **body}
+        return dict(self.plugin(name).create(who, name, [attributes])[0])
 
     def update(self, name: str, id: str, who: RequestContext = ANNA, /, **body: Any) -> Json:
         return dict(self.plugin(name).update(who, name, id, body))
@@ -85,8 +85,8 @@ class Layer3:
 
     def subnet(self, network: str, cidr: str, who: RequestContext = ANNA, **body: Any) -> str:
         version = 6 if ":" in cidr else 4
-        said = {"network_id": network, "cidr": cidr, "ip_version": version, **body}
-        return cast(str, self.create("subnet", who, **said)["id"])
+        attributes = {"network_id": network, "cidr": cidr, "ip_version": version, **body}
+        return cast(str, self.create("subnet", who, **attributes)["id"])
 
     def inside(self, cidr: str = "10.0.0.0/24", who: RequestContext = ANNA) -> tuple[str, str]:
         """A network of a project with a subnet."""

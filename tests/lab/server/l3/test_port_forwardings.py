@@ -40,7 +40,7 @@ class Site:
 
     def forward(self, external: int | str, internal: int | str | None = None, **body: Any) -> Json:
         inner = external if internal is None else internal
-        said: Json = {
+        attributes: Json = {
             "floatingip_id": self.floating,
             "protocol": "tcp",
             "internal_port_id": self.port["id"],
@@ -48,7 +48,9 @@ class Site:
             "internal_port" if isinstance(inner, int) else "internal_port_range": inner,
         }
         return dict(
-            self.core.plugin("port_forwarding").create(ANNA, "port_forwarding", [said | body])[0]
+            self.core.plugin("port_forwarding").create(
+                ANNA, "port_forwarding", [attributes | body]
+            )[0]
         )
 
     def own_id(self, made: Json) -> str:

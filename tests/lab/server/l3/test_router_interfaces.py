@@ -28,9 +28,9 @@ class TestAnInterfaceBySubnet:
     def test_takes_the_gateway_address(self, core: Layer3) -> None:
         network, subnet = core.inside()
         id = core.router()
-        told = core.connect(id, subnet_id=subnet)
+        answer = core.connect(id, subnet_id=subnet)
         (port,) = core.ports_of(id)
-        assert told == {
+        assert answer == {
             "id": id,
             "project_id": "anna",
             "tenant_id": "anna",
@@ -114,8 +114,8 @@ class TestAnInterfaceBySubnet:
         assert ports[0] != ports[1] == ports[2]
         shared = core.show("port", ports[1])
         assert {fixed["subnet_id"] for fixed in shared["fixed_ips"]} == {one, two}
-        told = core.disconnect(id, subnet_id=one)
-        assert (told["port_id"], told["subnet_ids"]) == (ports[1], [one])
+        answer = core.disconnect(id, subnet_id=one)
+        assert (answer["port_id"], answer["subnet_ids"]) == (ports[1], [one])
         left = core.show("port", ports[1])
         assert {fixed["subnet_id"] for fixed in left["fixed_ips"]} == {two}
         core.disconnect(id, subnet_id=two)
@@ -131,13 +131,13 @@ class TestAnInterfaceBySubnet:
         self, core: Layer3
     ) -> None:
         network, subnet = core.inside()
-        told = core.connect(core.router(), subnet_id=subnet)
+        answer = core.connect(core.router(), subnet_id=subnet)
         with pytest.raises(Conflict):
             core.delete("subnet", subnet)
         with pytest.raises(Conflict):
             core.delete("network", network)
         with pytest.raises(Conflict, match="router"):
-            core.delete("port", told["port_id"])
+            core.delete("port", answer["port_id"])
 
 
 class TestAnInterfaceByPort:
@@ -145,8 +145,8 @@ class TestAnInterfaceByPort:
         network, subnet = core.inside()
         port = core.port(network)
         id = core.router()
-        told = core.connect(id, port_id=port["id"])
-        assert (told["port_id"], told["subnet_ids"]) == (port["id"], [subnet])
+        answer = core.connect(id, port_id=port["id"])
+        assert (answer["port_id"], answer["subnet_ids"]) == (port["id"], [subnet])
         after = core.show("port", port["id"])
         assert (after["device_id"], after["device_owner"]) == (id, "network:router_interface")
         assert after["fixed_ips"] == port["fixed_ips"]
@@ -210,7 +210,7 @@ class TestDisconnecting:
         network, subnet = core.inside()
         _, other = core.inside("10.5.0.0/24")
         id = core.router()
-        told = core.connect(id, subnet_id=subnet)
+        answer = core.connect(id, subnet_id=subnet)
         with pytest.raises(InvalidInput, match="port_id"):
             core.disconnect(id)
         with pytest.raises(NotFound, match=other):
@@ -218,8 +218,8 @@ class TestDisconnecting:
         with pytest.raises(NotFound):
             core.disconnect(id, port_id=core.port(network)["id"])
         with pytest.raises(SubnetMismatchForPort, match="not on subnet"):
-            core.disconnect(id, port_id=told["port_id"], subnet_id=other)
-        core.disconnect(id, port_id=told["port_id"], subnet_id=subnet)
+            core.disconnect(id, port_id=answer["port_id"], subnet_id=other)
+        core.disconnect(id, port_id=answer["port_id"], subnet_id=subnet)
         assert core.ports_of(id) == []
 
     def test_frees_the_address(self, core: Layer3) -> None:

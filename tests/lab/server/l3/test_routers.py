@@ -90,9 +90,9 @@ class TestRouters:
         network, subnet = core.inside()
         outside, _ = core.outside()
         id = core.router()
-        told = core.connect(id, subnet_id=subnet)
+        answer = core.connect(id, subnet_id=subnet)
         core.lead_out(id, outside)
-        with pytest.raises(Conflict, match=told["port_id"]):
+        with pytest.raises(Conflict, match=answer["port_id"]):
             core.delete("router", id)
         core.disconnect(id, subnet_id=subnet)
         core.delete("router", id)

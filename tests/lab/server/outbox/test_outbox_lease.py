@@ -40,7 +40,7 @@ def test_a_slow_delivery_keeps_its_lane_and_a_stopped_process_gives_it_back(
         while time.monotonic() < deadline:
             second.delivery.drain()
             time.sleep(0.02)
-        assert other.told == [], "the lease is renewed while its process lives"
+        assert other.changes == [], "the lease is renewed while its process lives"
         first.touch(Kind.NETWORK, network)
     finally:
         stopping = threading.Thread(target=first.delivery.close)

@@ -38,14 +38,14 @@ class Sharing(Meeting):
         self.own, _ = self.core.inside("10.1.0.0/24", BERT)
 
     def share(self, target: str = "bert", **body: Any) -> str:
-        said = {
+        attributes = {
             "object_type": "network",
             "object_id": self.network,
             "action": SHARED,
             "target_tenant": target,
             **body,
         }
-        return str(self.core.create("rbac_policy", ANNA, **said)["id"])
+        return str(self.core.create("rbac_policy", ANNA, **attributes)["id"])
 
     def withdraw(self, policy: str) -> None:
         self.core.delete("rbac_policy", policy, ADMIN)

@@ -87,9 +87,11 @@ def test_a_lane_is_delivered_by_one_process_at_a_time_and_none_is_lost_when_one_
     lines = diary.read_text(encoding="utf-8").splitlines()
     _check_one_at_a_time(lines, dead="1")
     for network in networks:
-        told = [line.split() for line in lines if line.startswith("end") and str(network) in line]
-        assert told[0][3:] == ["network", "1"]
-        assert sum(each[3:] == ["port", "2"] for each in told) >= 4
+        finished = [
+            line.split() for line in lines if line.startswith("end") and str(network) in line
+        ]
+        assert finished[0][3:] == ["network", "1"]
+        assert sum(each[3:] == ["port", "2"] for each in finished) >= 4
     env.context.database.close()
 
 

@@ -145,17 +145,17 @@ def _head(database: Database) -> JournalHead:
 
 @pytest.mark.spec("RPC-02")
 def test_a_restored_database_concerns_all_readers(database: Database, watch: CommitWatcher) -> None:
-    told: list[frozenset[str] | None] = []
+    published: list[frozenset[str] | None] = []
     noticed = threading.Event()
 
     def hear(cursor: Cursor, concerned: frozenset[str] | None) -> None:
-        told.append(concerned)
+        published.append(concerned)
         noticed.set()
 
     watch.listen(hear)
     database.transaction(lambda tx: tx.journal.start_epoch())
     assert noticed.wait(DEADLINE)
-    assert told == [None]
+    assert published == [None]
 
 
 def test_a_listener_with_a_defect_does_not_end_the_watch(

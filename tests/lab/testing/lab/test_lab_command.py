@@ -322,10 +322,10 @@ def test_a_lab_survives_askers_that_say_nothing_and_switches_that_are_gone(
 ) -> None:
     lab_command("up", "--hosts", "1")
     path = lab_command.directory / "netfw-lab" / "lab.sock"
-    for said in (b"", b"nonsense", b"[1]", b"{}"):
+    for message in (b"", b"nonsense", b"[1]", b"{}"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asker:
             asker.connect(str(path))
-            if said:
-                asker.send(said)
+            if message:
+                asker.send(message)
     lab_command("exec", "host1", "sh", "-c", "kill -9 $(cat /run/openvswitch/*.pid)")
     assert lab_command("show").splitlines()[1].split()[-2:] == ["-", "-"]

@@ -45,11 +45,11 @@ def test_unfiltered_ports_are_logged_once_and_kept_in_status(firewall, caplog):
         env.switch.plug(each.id, quiet=True)
     assert env.turn().warnings == {}  # nobody would filter these anyway
     env.switch.plug(SECURED.id)
-    told = {
+    reported = {
         "no firewall_driver": "security groups of 1 port are not enforced; "
         "set firewall_driver of [agent]"
     }
-    assert env.turn().warnings == ({} if firewall else told)
+    assert env.turn().warnings == ({} if firewall else reported)
     assert env.status.ready
     env.source.put(evolve(OPEN, port_security=True, revision=2))
     assert ("of 2 ports" in str(env.turn().warnings)) == (firewall is None)
@@ -111,9 +111,9 @@ def test_topology_errors_are_errors_of_an_agent_that_stays_ready(tmp_path):
         assert loop.wait_for(lambda status: status.ready and not status.errors, 10)
         path.write_text(json.dumps({"network": []}))
         assert loop.wait_for(lambda status: bool(status.errors), 10)
-        (told,) = loop.status.errors.items()
-        assert told[0] == "the source"
-        assert "net.json:1: network: there is no such section" in told[1]
+        (reported,) = loop.status.errors.items()
+        assert reported[0] == "the source"
+        assert "net.json:1: network: there is no such section" in reported[1]
         assert loop.status.ready
         path.write_text(json.dumps(good))
         assert loop.wait_for(lambda status: not status.errors, 10)

@@ -304,9 +304,9 @@ def test_the_agent_says_what_operators_know():
     beat = env.agent.heartbeat(start=True)
     assert (beat.agent.agent_type, beat.agent.binary) == ("DHCP agent", "netfw-dhcp-agent")
     assert (beat.agent.topic, beat.agent.availability_zone) == ("dhcp_agent", "north")
-    said = beat.agent.configurations.content()
-    assert said["dhcp_driver"] == "fake"
-    assert said["dhcp_lease_duration"] == 86400
+    configurations = beat.agent.configurations.content()
+    assert configurations["dhcp_driver"] == "fake"
+    assert configurations["dhcp_lease_duration"] == 86400
     assert beat.counts == {"networks": 2, "subnets": 2, "ports": 3}
     assert env.agent.subscription == Subscription(HERE, {Service.DHCP})
 

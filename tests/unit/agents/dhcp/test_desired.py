@@ -244,18 +244,18 @@ steps = st.tuples(st.lists(resources, max_size=4), st.lists(resources.map(ref), 
 @given(st.lists(steps, max_size=12), st.sampled_from([ISOLATED, FORCED, META, MetadataPolicy()]))
 def test_a_history_ends_where_its_end_begins(history, rules):
     view = DhcpHostContext(host=HERE, metadata=rules)
-    lived, known, told = Desired(view, DhcpResourceIndex()), {}, {}
+    lived, known, applied = Desired(view, DhcpResourceIndex()), {}, {}
     for put, drop in [([NET, SUBNET, OTHER, OTHER_SUBNET], []), *history]:
         new = {ref(each): each for each in put}
         gone = [key for key in drop if key not in new]
         known = {**{key: each for key, each in known.items() if key not in gone}, **new}
         learn(lived, new.values(), gone)
         for key in lived.take_changed():
-            told[key] = _value(lived, key)
+            applied[key] = _value(lived, key)
     fresh = Desired(view, DhcpResourceIndex())
     learn(fresh, known.values())
     assert (lived.networks, lived.ports) == (fresh.networks, fresh.ports)
-    assert {key: value for key, value in told.items() if value} == {
+    assert {key: value for key, value in applied.items() if value} == {
         key: _value(fresh, key) for key in fresh.all_keys()
     }
 

@@ -115,10 +115,10 @@ def test_the_switch_knows_first_of_a_port_that_is_not_filtered_any_more():
 @pytest.mark.spec("FW-05")
 def test_port_on_hold_has_the_sources_of_its_filter_as_guard():
     env = make_environment(firewall())
-    told, converge = [], env.switch.converge
-    env.switch.converge = lambda update: told.append(update.put.get(PORT)) or converge(update)
+    updates, converge = [], env.switch.converge
+    env.switch.converge = lambda update: updates.append(update.put.get(PORT)) or converge(update)
     assert env.turn().ready
-    _, held, live = told  # the first update acquires the lock
+    _, held, live = updates  # the first update acquires the lock
     assert (held.admission, live.admission) == (Admission.HOLD, Admission.LIVE)
     assert held.guard == sources(GUARDED)
 

@@ -143,7 +143,7 @@ class DesiredStateEnvironment:
         self.desired = DesiredSwitch(view, self.index)
         self.filters = DesiredFirewall(self.index)
         self.resources, self.devices, self.host_mac = {}, {}, None
-        self.told, self.told_filters, self.shown = {}, {}, {}
+        self.applied, self.told_filters, self.shown = {}, {}, {}
 
     def play(self, step):
         kind, what = step
@@ -174,16 +174,16 @@ class DesiredStateEnvironment:
             self.shown[id] = self.desired.extended(id)
             port = self.shown[id].port if self.shown[id] else None
             self.filters.filter(id, port, self.desired.device(id))
-        _apply(self.told, self.desired.take_changed(), self.desired.values)
+        _apply(self.applied, self.desired.take_changed(), self.desired.values)
         _apply(self.told_filters, self.filters.take_changed(), self.filters.values)
 
 
-def _apply(told, changed, values):
+def _apply(applied, changed, values):
     for key in changed:
         if key in values:
-            told[key] = values[key]
+            applied[key] = values[key]
         else:
-            told.pop(key, None)  # it came and went within one step
+            applied.pop(key, None)  # it came and went within one step
 
 
 RULE = SecurityGroupRule(
@@ -221,7 +221,7 @@ def test_a_history_ends_where_its_end_begins(view, beginning, history):
     fresh.follow()
     assert lived.desired.values == fresh.desired.values
     assert lived.filters.values == fresh.filters.values
-    assert lived.told == fresh.desired.values
+    assert lived.applied == fresh.desired.values
     assert lived.told_filters == fresh.filters.values
     shown = {id: value for id, value in lived.shown.items() if value}
     assert shown == {id: value for id, value in fresh.shown.items() if value}

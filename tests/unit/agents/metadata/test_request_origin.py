@@ -206,6 +206,6 @@ def test_no_spelling_of_a_claim_passes(name: str, upper: list[bool], under: list
         "_" if letter == "-" and dashed else letter.upper() if shouted else letter
         for letter, shouted, dashed in zip(name, upper, under, strict=False)
     ]
-    said = request_headers({"".join(letters): "forged"}, ME, INSTANCE, "secret")
-    assert "forged" not in [value for _, value in said]
-    assert len(said) == 4
+    headers = request_headers({"".join(letters): "forged"}, ME, INSTANCE, "secret")
+    assert "forged" not in [value for _, value in headers]
+    assert len(headers) == 4

@@ -55,9 +55,9 @@ def test_two_macs_derive_two_addresses_of_the_block(number: int) -> None:
 
 @pytest.mark.parametrize("what", UNFIT)
 def test_each_fault_of_a_subnet_is_named_with_its_attribute(what: str) -> None:
-    ((attribute, said),) = subnet_problems(None, UNFIT[what])
+    ((attribute, problem),) = subnet_problems(None, UNFIT[what])
     assert attribute == ("gateway_ip" if "as gateway" in what else "allocation_pools[0]")
-    assert str(UNFIT[what].cidr) in said
+    assert str(UNFIT[what].cidr) in problem
 
 
 def test_a_gateway_outside_the_block_is_accepted() -> None:

@@ -91,8 +91,8 @@ def test_rules_that_are_no_limits_are_left_out(environment, caplog):
         extensions=extensions,
     )  # fmt: skip
     assert limits(found) == {}
-    said = [record.getMessage() for record in caplog.records if "has no effect" in record.msg]
-    assert {text.split(" ", 1)[0] for text in said} == {"floating", "router"}
+    logged = [record.getMessage() for record in caplog.records if "has no effect" in record.msg]
+    assert {text.split(" ", 1)[0] for text in logged} == {"floating", "router"}
 
 
 def test_floating_ips_of_a_distributed_router_are_limited_where_they_are():

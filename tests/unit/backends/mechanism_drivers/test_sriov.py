@@ -22,12 +22,12 @@ DEVICE = {"pci_slot": "0000:03:10.1", "pci_vendor_info": "8086:154c"}
 
 
 def nic_agent(mappings: Any = None, *, alive: bool = True) -> Agent:
-    said = {"device_mappings": {"physnet1": ["eth1", "eth2"]} if mappings is None else mappings}
+    message = {"device_mappings": {"physnet1": ["eth1", "eth2"]} if mappings is None else mappings}
     return evolve(
         samples.AGENT,
         agent_type="NIC Switch agent",
         alive=alive,
-        configurations=JsonDocument(said),
+        configurations=JsonDocument(message),
     )
 
 
@@ -94,12 +94,12 @@ def test_the_profile_chooses_the_physical_network() -> None:
     assert isinstance(answer, Bound)
     assert answer.segment == samples.segment(FLAT).id
     assert answer.vif_details.other == JsonDocument()
-    said = reason(segments=two, profile={"physical_network": "physnet3"}, agent_required=False)
-    assert "vlan on physnet1: the device is on physnet3" in said
+    message = reason(segments=two, profile={"physical_network": "physnet3"}, agent_required=False)
+    assert "vlan on physnet1: the device is on physnet3" in message
 
 
 @pytest.mark.parametrize(
-    ("agent", "segments", "said"),
+    ("agent", "segments", "message"),
     [
         (nic_agent(alive=False), (samples.VLAN,), "the NIC Switch agent on host-1 is dead"),
         (samples.AGENT, (samples.VLAN,), "has no NIC Switch agent"),
@@ -110,13 +110,13 @@ def test_the_profile_chooses_the_physical_network() -> None:
     ],
 )
 def test_a_refusal_says_what_is_missing(
-    agent: Agent, segments: tuple[Provider, ...], said: str
+    agent: Agent, segments: tuple[Provider, ...], message: str
 ) -> None:
-    assert said in reason(agent, segments=segments)
+    assert message in reason(agent, segments=segments)
 
 
 @pytest.mark.parametrize(
-    ("profile", "said"),
+    ("profile", "message"),
     [
         ({"pci_slot": "03:10.1"}, "the binding profile is wrong: pci_slot is '03:10.1'"),
         ({"pci_slot": 3}, "pci_slot is not text"),
@@ -126,8 +126,8 @@ def test_a_refusal_says_what_is_missing(
         ({"capabilities": ["switchdev"]}, "a port of the host's switch"),
     ],
 )
-def test_a_profile_that_cannot_be_is_refused(profile: dict[str, Any], said: str) -> None:
-    assert said in reason(nic_agent(), profile=profile)
+def test_a_profile_that_cannot_be_is_refused(profile: dict[str, Any], message: str) -> None:
+    assert message in reason(nic_agent(), profile=profile)
 
 
 def test_other_cards_are_left_to_other_drivers() -> None:

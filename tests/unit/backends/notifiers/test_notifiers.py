@@ -65,12 +65,12 @@ def test_a_webhook_posts_what_happened_with_id_and_revision(party: Party) -> Non
     assert path == "/hook?key=1"
     assert headers["Content-Type"] == "application/json"
     assert "X-Netfw-Signature" not in headers
-    told = party.bodies[0]["events"]
-    assert [each["event"] for each in told] == ["network.create", "port.update", "network.delete"]
-    assert [(each["id"], each["revision"]) for each in told][1] == (str(PORT.id), 7)
-    assert told[1]["request_id"] == "req-1"
-    assert (told[1]["before"]["status"], told[1]["after"]["status"]) == ("DOWN", "ACTIVE")
-    assert told[2]["after"] is None
+    posted = party.bodies[0]["events"]
+    assert [each["event"] for each in posted] == ["network.create", "port.update", "network.delete"]
+    assert [(each["id"], each["revision"]) for each in posted][1] == (str(PORT.id), 7)
+    assert posted[1]["request_id"] == "req-1"
+    assert (posted[1]["before"]["status"], posted[1]["after"]["status"]) == ("DOWN", "ACTIVE")
+    assert posted[2]["after"] is None
 
 
 @pytest.mark.spec("API-14")
@@ -79,11 +79,11 @@ def test_a_webhook_signs_what_it_posts_and_tells_all_addresses(party: Party) -> 
     made(WebhookNotifier, urls=urls, secret="s3cret").notify([PLUGGED])
     assert [path for path, _, _ in party.requests] == ["/one", "/two"]
     for _, headers, body in party.requests:
-        said = headers["X-Netfw-Signature"]
-        at = int(said.partition(",")[0].removeprefix("t="))
+        signed = headers["X-Netfw-Signature"]
+        at = int(signed.partition(",")[0].removeprefix("t="))
         assert abs(at - time.time()) < 60
-        assert said == signature("s3cret", at, body)
-        assert said != signature("other", at, body)
+        assert signed == signature("s3cret", at, body)
+        assert signed != signature("other", at, body)
 
 
 @pytest.mark.spec("API-14")

@@ -35,7 +35,7 @@ def test_the_ranges_of_a_tunnel_are_those_of_its_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "option", "text", "said"),
+    ("name", "option", "text", "messages"),
     [
         ("vxlan", "vni_ranges", "10:1", ["'10:1'", "1 comes before 10"]),
         ("vxlan", "vni_ranges", "0:5", ["0 is outside 1 to 16777215"]),
@@ -57,12 +57,12 @@ def test_the_ranges_of_a_tunnel_are_those_of_its_option() -> None:
     ],
 )
 def test_what_is_written_wrongly_is_said_with_the_way_to_write_it(
-    name: str, option: str, text: object, said: list[str]
+    name: str, option: str, text: object, messages: list[str]
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         driver(name, **{option: text})
     message = str(caught.value)
-    for part in said:
+    for part in messages:
         assert part in message
 
 

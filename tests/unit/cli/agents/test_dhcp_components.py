@@ -49,9 +49,12 @@ def test_drivers_are_chosen_by_name_and_bring_their_options(tmp_path):
         assert parts.timing().pauses == RetryBackoff(1.0, 3.0)
         assert parts.status_path() == tmp_path / "status" / "netfw-dhcp-agent.json"
         beat = parts.agent.heartbeat(start=True)
-        said = beat.agent.configurations.content()
-        assert (said["dhcp_driver"], said["dhcp_lease_duration"]) == ("dnsmasq", 600)
-        assert said["enable_isolated_metadata"] is True
+        configurations = beat.agent.configurations.content()
+        assert (configurations["dhcp_driver"], configurations["dhcp_lease_duration"]) == (
+            "dnsmasq",
+            600,
+        )
+        assert configurations["enable_isolated_metadata"] is True
         assert (beat.agent.host, beat.agent.availability_zone) == ("here", "north")
 
 

@@ -72,7 +72,7 @@ def test_a_driver_for_hybrid_plugs_is_made_beside_one_in_the_switch(tmp_path):
 
 @pytest.mark.spec("FW-13")
 @pytest.mark.parametrize(
-    ("firewall", "hybrid", "more", "said"),
+    ("firewall", "hybrid", "more", "message"),
     [
         ("openflow", "iptables", "", "'iptables' does not filter at hybrid plugs"),
         ("iptables_hybrid", "iptables_hybrid", "", "set firewall_driver = openflow"),
@@ -86,8 +86,8 @@ def test_a_driver_for_hybrid_plugs_is_made_beside_one_in_the_switch(tmp_path):
     ],
 )
 def test_a_driver_for_hybrid_plugs_that_makes_no_sense_is_refused(
-    tmp_path, firewall, hybrid, more, said
+    tmp_path, firewall, hybrid, more, message
 ):
     agent = f"firewall_driver = {firewall}\nhybrid_firewall_driver = {hybrid}\n{more}"
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         L2AgentComponents(conf_of(tmp_path, agent))

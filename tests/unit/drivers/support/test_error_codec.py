@@ -18,8 +18,8 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("kind", error_classes().values(), ids=lambda kind: kind.__name__)
 def test_every_error_arrives_as_the_same_class_with_the_same_text(kind):
-    said = {"name": "is wrong"} if issubclass(kind, errors.InvalidInput) else "what is wrong"
-    sent = EXAMPLES.get(kind) or kind(said)
+    problem = {"name": "is wrong"} if issubclass(kind, errors.InvalidInput) else "what is wrong"
+    sent = EXAMPLES.get(kind) or kind(problem)
     arrived = decode_error(encode_error(sent))
     assert type(arrived) is kind
     assert str(arrived) == str(sent)

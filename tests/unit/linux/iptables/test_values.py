@@ -261,7 +261,7 @@ def test_a_table_that_iptables_cannot_show_is_said():
 
 
 @pytest.mark.parametrize(
-    ("said", "errors"),
+    ("output", "errors"),
     [
         (
             'iptables-nft-restore v1.8.9 (nf_tables): unknown option "--foo"\n'
@@ -282,5 +282,5 @@ def test_a_table_that_iptables_cannot_show_is_said():
         ("iptables-restore: out of memory\n", [RestoreError(None, "out of memory")]),
     ],
 )
-def test_restore_errors_are_parsed_in_each_of_their_forms(said, errors):
-    assert list(parse_restore_errors(said)) == errors
+def test_restore_errors_are_parsed_in_each_of_their_forms(output, errors):
+    assert list(parse_restore_errors(output)) == errors

@@ -122,12 +122,12 @@ def test_an_invalid_file_changes_nothing_and_is_visible(
 ) -> None:
     before = names(source)
     *_, page = source.snapshot(HERE)
-    told = harm(path)
+    problem = harm(path)
     with caplog.at_level(logging.ERROR):
         assert names(source) == before
     assert source.changes(HERE, page.cursor).put == ()
-    assert problems(path) == [told]
-    assert told in caplog.text
+    assert problems(path) == [problem]
+    assert problem in caplog.text
     assert source.problems() == (f"{source.refresh()[0]}",)
     # once is enough
     caplog.clear()
@@ -199,8 +199,8 @@ def test_a_file_that_changed_between_look_and_read_is_not_taken(path: Path) -> N
 
 def test_names_that_are_no_unicode_and_paths_that_are_none_are_no_harm(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")).write_text("ports: 1")
-    (told,) = FileSource(tmp_path, tmp_path / "status").problems()
-    assert told.endswith("\\udcff.yaml:1: ports: not a list: 1")
+    (problem,) = FileSource(tmp_path, tmp_path / "status").problems()
+    assert problem.endswith("\\udcff.yaml:1: ports: not a list: 1")
     assert FileSource("a\0b").problems() == ("a\0b: cannot be read: embedded null byte",)
 
 

@@ -94,9 +94,9 @@ def test_a_newer_server_says_more_and_the_agent_takes_what_it_knows(
         port: Any = received[ref(samples.WEB_HERE)]
         assert port.fixed_ips == samples.WEB_HERE.fixed_ips
         assert port.binding.vif_details.other.content() == {"speed": 9}
-    said = warnings(caplog)
-    assert sum("hologram" in each for each in said) == 1
-    assert sum("subnet" in each and "shade" in each for each in said) == 1
+    logged = warnings(caplog)
+    assert sum("hologram" in each for each in logged) == 1
+    assert sum("subnet" in each and "shade" in each for each in logged) == 1
 
 
 @pytest.mark.spec("RPC-05")

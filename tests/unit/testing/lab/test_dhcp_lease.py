@@ -40,7 +40,7 @@ def octets(*parts: bytes | str) -> str:
 
 
 def test_udhcpc_tells_options_by_its_own_names_or_as_octets():
-    said = {
+    variables = {
         "interface": "eth0",
         "ip": "10.0.0.9",
         "mask": "24",
@@ -59,7 +59,7 @@ def test_udhcpc_tells_options_by_its_own_names_or_as_octets():
         "opt53": "05",
         "opt58": "0000942a",
     }
-    assert lease_of_udhcpc(said) == LEASE
+    assert lease_of_udhcpc(variables) == LEASE
 
 
 def test_dhclient_tells_them_by_name_or_octet_by_octet():
@@ -67,7 +67,7 @@ def test_dhclient_tells_them_by_name_or_octet_by_octet():
         bytes([17, 192, 168, 128]), "10.0.0.3", b"\0", "10.0.0.1",
         b"\x20", "198.51.100.1", "0.0.0.0",
     )  # fmt: skip
-    said = {
+    variables = {
         "reason": "BOUND",
         "old_ip_address": "10.0.0.66",
         "new_ip_address": "10.0.0.9",
@@ -84,7 +84,7 @@ def test_dhclient_tells_them_by_name_or_octet_by_octet():
         "new_option_67": octets(b"boot.img\0"),
         "new_option_150": octets("10.1.2.3"),
     }
-    assert lease_of_dhclient(said) == LEASE
+    assert lease_of_dhclient(variables) == LEASE
 
 
 def test_what_was_not_said_is_not_there():
@@ -96,14 +96,14 @@ def test_what_was_not_said_is_not_there():
 
 
 def test_dhclient_tells_ipv6_addresses_and_the_rest():
-    said = {
+    variables = {
         "new_ip6_address": "fd00::9",
         "new_ip6_prefixlen": "128",
         "new_dhcp6_name_servers": "fd00::7 fd00::8",
         "new_dhcp6_domain_search": "a.example.org. example.org.",
         "new_dhcp6_option_59": octets(b"http://x/"),
     }
-    assert lease6_of_dhclient(said) == Lease6(
+    assert lease6_of_dhclient(variables) == Lease6(
         addresses=(IPv6Address("fd00::9"),),
         dns=(IPv6Address("fd00::7"), IPv6Address("fd00::8")),
         search=("a.example.org", "example.org"),

@@ -55,12 +55,14 @@ def config_error(tmp_path: Path, options: list[str], argv: list[str] | None = No
 @pytest.mark.spec("DHCP-45")
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_every_golden_text_is_taken(tmp_path: Path, path: Path) -> None:
-    said = sections(path)
+    rendered = sections(path)
     lines = [
-        f"dhcp-option={line}" for name in ("opts", "opts/network") for line in said.get(name, ())
+        f"dhcp-option={line}"
+        for name in ("opts", "opts/network")
+        for line in rendered.get(name, ())
     ]
-    lines += [f"dhcp-host={line}" for line in said.get("host", ())]
-    assert config_error(tmp_path, lines, said.get("command")) == ""
+    lines += [f"dhcp-host={line}" for line in rendered.get("host", ())]
+    assert config_error(tmp_path, lines, rendered.get("command")) == ""
 
 
 def arbitrary(chance: random.Random) -> str:

@@ -26,14 +26,14 @@ ETH_P_IP = 0x0800
 def test_a_lease_lasts_as_long_as_the_operator_says_or_for_ever(tmp_path: Path) -> None:
     net = make_network(dns_domain="")
     tenant = net.tenant()
-    for number, (said, told) in enumerate({INFINITE: FOR_EVER, 7200: 7200}.items()):
-        with Rig(tmp_path / str(number), net, lease=said, domain="cloud.example") as rig:
+    for number, (given, seconds) in enumerate({INFINITE: FOR_EVER, 7200: 7200}.items()):
+        with Rig(tmp_path / str(number), net, lease=given, domain="cloud.example") as rig:
             rig.put(tenant)
             lease = rig.lease(tenant.mac)
             assert lease is not None
-            assert (lease.seconds, lease.domain) == (told, "cloud.example")
+            assert (lease.seconds, lease.domain) == (seconds, "cloud.example")
             (line,) = rig.files.leases.read_text().splitlines()
-            assert (line.split()[0] == "0") == (said == INFINITE)
+            assert (line.split()[0] == "0") == (given == INFINITE)
 
 
 @pytest.mark.spec("DHCP-01", "DHCP-45")
@@ -48,8 +48,8 @@ def test_clients_renew_and_hear_of_further_options_as_the_operator_says(tmp_path
         lease = rig.lease(tenant.mac, requested=(WPAD, T1, T2))
         assert lease is not None
         assert lease.options[WPAD] == b"http://wpad/"
-        _, said = next(answer for answer in answers(heard) if answer[1].get(T1))
-    assert [int.from_bytes(said[each]) for each in (T1, T2)] == [100, 200]
+        _, given = next(answer for answer in answers(heard) if answer[1].get(T1))
+    assert [int.from_bytes(given[each]) for each in (T1, T2)] == [100, 200]
 
 
 @pytest.mark.spec("DHCP-01", "DHCP-45")

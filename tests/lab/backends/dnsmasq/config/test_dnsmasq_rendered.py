@@ -44,8 +44,8 @@ def test_options_of_a_port_arrive_as_they_were_asked_for(tmp_path: Path) -> None
         rig.put(tenant)
         lease = rig.lease(tenant.mac, requested=numbers)
     assert lease is not None
-    told = {number: lease.options.get(number) for number in numbers}
-    assert told == {number: option_value(OPTIONS[at]) for number, at in numbers.items()}
+    received = {number: lease.options.get(number) for number in numbers}
+    assert received == {number: option_value(OPTIONS[at]) for number, at in numbers.items()}
 
 
 @pytest.mark.spec("DHCP-43")
@@ -77,9 +77,9 @@ def test_a_line_without_an_address_comes_before_that_of_the_ipv4_address(tmp_pat
         lease = rig.lease(tenant.mac)
         assert lease is not None
         assert lease.ip == tenant.ip
-        told = rig.lease6(tenant.mac, stateless=True)
-        assert told is not None
-        assert told.options.get(59) == b"http://own/"
+        received = rig.lease6(tenant.mac, stateless=True)
+        assert received is not None
+        assert received.options.get(59) == b"http://own/"
         text = render_port(turned.port, turned.value, net.value, rig.settings)
         lines = text.host.splitlines(keepends=True)
         assert len(lines) == 2
@@ -182,11 +182,16 @@ def test_with_slaac_the_subnet_s_own_name_servers_are_announced(
     slaac = a_subnet6(Ipv6Mode.SLAAC)
     net = make_network(*beside, slaac)
     with Rig(tmp_path, net) as rig:
-        said = rig.announcement(net.tenant().mac)
-    assert said is not None
-    assert (said.managed, said.other, said.lifetime, said.mtu) == (False, False, 0, MTU)
-    assert said.prefixes == {slaac.cidr: True}
-    assert (said.dns, said.search) == (slaac.dns_nameservers, ("example.org",))
+        advertised = rig.announcement(net.tenant().mac)
+    assert advertised is not None
+    assert (advertised.managed, advertised.other, advertised.lifetime, advertised.mtu) == (
+        False,
+        False,
+        0,
+        MTU,
+    )
+    assert advertised.prefixes == {slaac.cidr: True}
+    assert (advertised.dns, advertised.search) == (slaac.dns_nameservers, ("example.org",))
 
 
 @pytest.mark.spec("DHCP-45")

@@ -107,9 +107,9 @@ def test_an_administrator_of_the_whole_cloud_needs_no_project(keystone, identity
 @pytest.mark.spec("API-10", "API-04")
 @pytest.mark.parametrize("key", [None, "guess", "x" * 5000])
 def test_request_without_keystone_token_gets_its_uri(keystone, identity, key):
-    said = {"HTTP_X_ROLES": "admin", "HTTP_X_USER_ID": "a", "HTTP_X_IDENTITY_STATUS": "Confirmed"}
+    forged = {"HTTP_X_ROLES": "admin", "HTTP_X_USER_ID": "a", "HTTP_X_IDENTITY_STATUS": "Confirmed"}
     with pytest.raises(Unauthorized) as refusal:
-        identity(environ(key, **said))
+        identity(environ(key, **forged))
     assert refusal.value.challenge == f'Keystone uri="{keystone.url}"'
 
 

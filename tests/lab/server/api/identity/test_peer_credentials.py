@@ -71,8 +71,8 @@ def test_a_named_group_is_let_in(environ):
 @pytest.mark.spec("API-16")
 def test_proxy_is_trusted_by_its_user(environ):
     proxy = TrustedProxy(uids=frozenset({UID}))
-    said = {"HTTP_X_USER_ID": "alice", "HTTP_X_PROJECT_ID": "red", "HTTP_X_ROLES": "member"}
+    headers = {"HTTP_X_USER_ID": "alice", "HTTP_X_PROJECT_ID": "red", "HTTP_X_ROLES": "member"}
     identity = Methods([proxy], lambda who: "admin" in who.roles)
-    assert identity(environ(UID, GID, **said)).project_id == "red"
+    assert identity(environ(UID, GID, **headers)).project_id == "red"
     with pytest.raises(Unauthorized, match="trusted_prox"):
-        identity(environ(0, 0, **said))
+        identity(environ(0, 0, **headers))

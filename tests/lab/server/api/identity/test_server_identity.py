@@ -125,11 +125,11 @@ def test_tcp_client_needs_a_token(server):
 
 @pytest.mark.spec("API-16", "API-13")
 def test_identity_headers_are_accepted_only_from_a_trusted_proxy(server):
-    said = ("Host: api", "X-User-Id: alice", "X-Project-Id: red", "X-Roles: member")
-    assert server.ask(*said, source="127.0.0.7")[0] == 200
-    assert server.ask(*said, uid=4242)[0] == 200
-    assert server.ask(*said, source="127.0.0.8")[0] == 401
-    assert server.ask(*said, "X-Roles: admin", source="127.0.0.7")[0] == 400
+    headers = ("Host: api", "X-User-Id: alice", "X-Project-Id: red", "X-Roles: member")
+    assert server.ask(*headers, source="127.0.0.7")[0] == 200
+    assert server.ask(*headers, uid=4242)[0] == 200
+    assert server.ask(*headers, source="127.0.0.8")[0] == 401
+    assert server.ask(*headers, "X-Roles: admin", source="127.0.0.7")[0] == 400
     # A name with underscores is not the header that the proxy looks after.
-    assert server.ask(*said[:3], "X_Roles: admin", source="127.0.0.7")[0] == 401
+    assert server.ask(*headers[:3], "X_Roles: admin", source="127.0.0.7")[0] == 401
     assert server.ask("Host: api", "X-Project-Id: a\x01b", source="127.0.0.7")[0] == 400

@@ -223,8 +223,8 @@ def test_whatever_is_not_refused_is_one_line_with_that_value(
     assert text.opts.isprintable() or text.opts.endswith("\n")
     if value:
         (line,) = text.opts.splitlines()
-        said = line.removeprefix(f"tag:port-{PORT},{code},")
-        assert said.replace(" ", "") == value.replace(" ", "")
+        rendered = line.removeprefix(f"tag:port-{PORT},{code},")
+        assert rendered.replace(" ", "") == value.replace(" ", "")
     assert len(text.host.splitlines()) == len(text.names.splitlines()) == 1
 
 

@@ -150,10 +150,10 @@ def test_a_tombstone_that_is_in_the_way_goes_by_reading_everything_anew() -> Non
     """dnsmasq remembers more of who is gone than is in the way: his addresses and his tags."""
     net = make_network()
     former, special = net.tenant(20), net.tenant(20, options=NTP)
-    for tomb, told in ((former, SignalServer), (special, RunServer)):
+    for tomb, step in ((former, SignalServer), (special, RunServer)):
         for successor in (net.tenant(30, mac=tomb.mac), evolve(net.tenant(30), port=tomb.port)):
             steps = stages(planned(found_network(net, tombs=[tomb]), successor))
-            assert steps == [MarkReload, PutPort, RemoveTombstone, told]
+            assert steps == [MarkReload, PutPort, RemoveTombstone, step]
     successor = net.tenant(30, mac=former.mac)
     together = planned(found_network(net, former), successor, drop=[former])
     assert stages(together) == [MarkReload, PutPort, DropPort, SignalServer]

@@ -16,21 +16,21 @@ FIRST, SECOND, STRANGE = (PortId(uuid4()) for _ in range(3))
 
 
 def test_networks_are_asked_for_unless_the_driver_failed_at_them() -> None:
-    told: list[Event] = []
+    events: list[Event] = []
     stations = ServiceNetnsExecutor(NullInterfaceDriver())
-    devices = DeviceMonitor(stations, {FIRST: ONE, SECOND: TWO}.get, told.append)
+    devices = DeviceMonitor(stations, {FIRST: ONE, SECOND: TWO}.get, events.append)
 
     def asked() -> set[object]:
-        keys = {key for event in told if isinstance(event, KeysChanged) for key in event.keys}
-        told.clear()
+        keys = {key for event in events if isinstance(event, KeysChanged) for key in event.keys}
+        events.clear()
         return keys
 
     devices.handle_event(KeysChanged("", [FIRST, STRANGE, "no port"]))
     assert asked() == {NetworkKey(ONE)}
     devices.handle_event(KeysChanged("", [STRANGE]))
-    assert not told
+    assert not events
     devices.handle_event(FeedLost("the switch is away"))
-    assert told.pop() == FeedLost("the switch is away")
+    assert events.pop() == FeedLost("the switch is away")
     with devices.in_progress({ONE}, watch=False) as done:
         devices.handle_event(KeysChanged("", [FIRST, SECOND]))
         assert asked() == {NetworkKey(TWO)}, "the other one is being looked at"
@@ -38,6 +38,6 @@ def test_networks_are_asked_for_unless_the_driver_failed_at_them() -> None:
     assert asked() == {NetworkKey(ONE)}
     with devices.in_progress({ONE}, watch=False):
         devices.handle_event(KeysChanged("", [FIRST]))
-    assert not told, "it is tried again when it is time"
+    assert not events, "it is tried again when it is time"
     devices.handle_event(KeysChanged("", [FIRST]))
     assert asked() == {NetworkKey(ONE)}

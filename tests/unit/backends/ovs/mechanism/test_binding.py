@@ -146,8 +146,8 @@ def test_a_refused_binding_has_a_reason() -> None:
     assert refused(dhcp) == "host host-1 has no Open vSwitch agent: it has DHCP agent"
     assert refused(dead).endswith("is dead: it sent no heartbeat")
     earlier = evolve(dead, heartbeat_at=datetime(2025, 1, 2, 3, 4, tzinfo=UTC))
-    said = refused(earlier, dead, received)
-    assert said.endswith("it sent its last heartbeat at 2026-01-02T03:04:00+00:00")
+    message = refused(earlier, dead, received)
+    assert message.endswith("it sent its last heartbeat at 2026-01-02T03:04:00+00:00")
     assert "direct is wanted" in refused(agent(), vnic=VnicType.DIRECT)
     assert "is on offer" in refused(agent(), segments=())
 

@@ -57,10 +57,10 @@ def subject(*rules: Any, action: LogEvent = DROP, direction: Direction = INGRESS
     return make_subject(PORT, [log()], rules, action, direction)
 
 
-def why(told: LogSubject, data: bytes, state: PacketState = JUDGED) -> str:
+def why(logged: LogSubject, data: bytes, state: PacketState = JUDGED) -> str:
     frame = parse_frame(data)
     assert frame is not None
-    return explain(told, frame, state)
+    return explain(logged, frame, state)
 
 
 def test_a_line_has_the_port_the_decision_and_the_packet() -> None:
@@ -75,10 +75,10 @@ def test_a_line_has_the_port_the_decision_and_the_packet() -> None:
 
 
 def test_text_of_requests_cannot_begin_a_line() -> None:
-    told = evolve(subject(), project='x" \n2030 action=ACCEPT')
+    logged = evolve(subject(), project='x" \n2030 action=ACCEPT')
     frame = parse_frame(ARP)
     assert frame is not None
-    line = render_line(told, frame, JUDGED)
+    line = render_line(logged, frame, JUDGED)
     assert "\n" not in line
     assert r'project="x\" \n2030 action=ACCEPT"' in line
 
@@ -106,8 +106,8 @@ def test_an_accepted_packet_names_its_rule(
     match: dict[str, Any], data: bytes, is_allowed: bool
 ) -> None:
     allowed, other = rule(**match), rule(22, protocol=UDP, port_min=9, port_max=9)
-    told = subject(allowed, other, rule(23, EGRESS), action=ACCEPT)
-    line = packet_line(PacketIn(1, data, encode_subject(told)))
+    logged = subject(allowed, other, rule(23, EGRESS), action=ACCEPT)
+    line = packet_line(PacketIn(1, data, encode_subject(logged)))
     if is_allowed:
         assert line is not None
         assert line.endswith(f'reason="allowed by rule {allowed.id} of group {GROUP}"')
@@ -118,15 +118,15 @@ def test_an_accepted_packet_names_its_rule(
 def test_rules_with_remote_groups_are_candidates() -> None:
     by_group = rule(22, **WEB, remote_group_id=OTHER)
     by_addresses = rule(23, **WEB, remote_address_group_id=AddressGroupId(OTHER))
-    told = subject(rule(21, protocol=UDP), by_group, by_addresses)
-    near = why(told, ipv4(TCP, tcp(80)))
+    logged = subject(rule(21, protocol=UDP), by_group, by_addresses)
+    near = why(logged, ipv4(TCP, tcp(80)))
     assert near == (
         f"{NO_RULE}; rule {by_group.id} of group {GROUP} would, if 10.0.0.9 were in security "
         f"group {OTHER}; rule {by_addresses.id} of group {GROUP} would, if 10.0.0.9 were in "
         f"address group {OTHER}"
     )
-    assert why(told, ipv4(TCP, tcp(70))) == NO_RULE
-    accepted = why(evolve(told, action=ACCEPT), ipv4(TCP, tcp(80)))
+    assert why(logged, ipv4(TCP, tcp(70))) == NO_RULE
+    accepted = why(evolve(logged, action=ACCEPT), ipv4(TCP, tcp(80)))
     assert accepted == (
         f"allowed by rule {by_group.id} of group {GROUP} or rule {by_addresses.id} of group {GROUP}"
     )
@@ -153,21 +153,21 @@ def test_a_dropped_packet_names_its_reason(data: bytes, state: PacketState, reas
 
 
 def test_a_port_without_groups_is_named() -> None:
-    told = evolve(subject(), groups=())
-    assert why(told, ipv4(TCP, tcp(80))).startswith("the port is in no security group")
+    logged = evolve(subject(), groups=())
+    assert why(logged, ipv4(TCP, tcp(80))).startswith("the port is in no security group")
 
 
 def test_a_subject_travels_with_the_packet() -> None:
-    told = subject(rule(21, **WEB, remote_prefix="10.0.0.0/8"), rule(22, remote_group_id=OTHER))
-    assert decode_subject(encode_subject(told)) == told
+    logged = subject(rule(21, **WEB, remote_prefix="10.0.0.0/8"), rule(22, remote_group_id=OTHER))
+    assert decode_subject(encode_subject(logged)) == logged
 
 
 def test_rules_that_do_not_fit_are_left_out() -> None:
     many = [rule(1000 + n, protocol=TCP, port_min=n, port_max=n) for n in range(1, 5000)]
-    told = subject(*many, action=ACCEPT)
-    data = encode_subject(told)
+    logged = subject(*many, action=ACCEPT)
+    data = encode_subject(logged)
     assert len(data) <= MAX_OCTETS
-    assert decode_subject(data) == evolve(told, rules=None)
+    assert decode_subject(data) == evolve(logged, rules=None)
     line = packet_line(PacketIn(1, ipv4(TCP, tcp(80)), data))
     assert line is not None
     assert "too many rules to name" in line

@@ -36,9 +36,11 @@ def decisions(*related: object) -> set[tuple[str, str]]:
         return set()
     assert grant_violation(found, granted) is None
     sent = [act for flow in found.flows for act in flow.actions]
-    told = [decode_subject(each.userdata) for each in sent if isinstance(each, of.SendToController)]
-    assert all(each is not None and each.port == str(PORT.id) for each in told)
-    return {(each.action.value, each.direction.value) for each in told if each is not None}
+    subjects = [
+        decode_subject(each.userdata) for each in sent if isinstance(each, of.SendToController)
+    ]
+    assert all(each is not None and each.port == str(PORT.id) for each in subjects)
+    return {(each.action.value, each.direction.value) for each in subjects if each is not None}
 
 
 ACCEPTED = {("ACCEPT", "ingress"), ("ACCEPT", "egress")}

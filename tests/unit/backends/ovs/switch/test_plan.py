@@ -131,13 +131,13 @@ def test_of_two_devices_for_one_port_one_is_wired(populated: PlanEnvironment):
     assert [line.split()[2:4] for line in rows(found)] == [["tap1", "tag=4095"], ["tap9", "tag=1"]]
 
 
-@pytest.mark.parametrize("said", [f"{ID}".upper(), f"{{{ID}}}", f"urn:uuid:{ID}", f" {ID}"])
+@pytest.mark.parametrize("iface_id", [f"{ID}".upper(), f"{{{ID}}}", f"urn:uuid:{ID}", f" {ID}"])
 def test_a_device_with_a_port_id_that_is_not_canonical_has_no_port(
-    populated: PlanEnvironment, said: str
+    populated: PlanEnvironment, iface_id: str
 ):
     populated.database.plug(0xAB, ofport=1)
     device = populated.database.ports["tap171"]
-    other = evolve(device.interface, name="aaa", ofport=9, external_ids={"iface-id": said})
+    other = evolve(device.interface, name="aaa", ofport=9, external_ids={"iface-id": iface_id})
     populated.database.ports["aaa"] = evolve(device, name="aaa", interfaces=(other,))
     found = populated.outline(Update(put=wiring(0xAB, 1)))
     assert {member.number for member in found.live.values()} == {1}

@@ -57,8 +57,8 @@ def test_noauth_makes_root_and_named_users_and_groups_administrators():
 
 def test_noauth_administrator_acts_for_the_identity_in_headers():
     noauth = NoAuth(admin_uids=frozenset({0}))
-    said = unix(ROOT, X_Project_Id="red", X_User_Id="alice", X_Roles="Member, reader,")
-    assert noauth(said) == ClaimedIdentity(
+    environ = unix(ROOT, X_Project_Id="red", X_User_Id="alice", X_Roles="Member, reader,")
+    assert noauth(environ) == ClaimedIdentity(
         project_id="red", user="alice", roles=frozenset({"member", "reader"})
     )
     assert noauth(unix(ROOT, X_Roles="")).roles == frozenset()
