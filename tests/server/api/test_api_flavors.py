@@ -14,7 +14,7 @@ from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.flavors.flavors import FlavorsPlugin
 from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.environment import Client, Reply, api
-from tests.server.core.statements import recorded_statements
+from tests.server.core.core_client import statements
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_the_profiles_of_a_flavor_are_one_statement(
     reads = []
     for each in sorted(profiles, reverse=True):
         associate(admin, made, each)
-        with recorded_statements(plugins[0].context.database) as recorded:
+        with statements(plugins[0].context.database, begins=False) as recorded:
             listed = admin.get(f"flavors/{made}/service_profiles").json["service_profiles"]
         reads.append(len(recorded))
     assert [each["id"] for each in listed] == sorted(profiles, reverse=True)
@@ -126,7 +126,7 @@ def test_the_profiles_of_a_flavor_are_one_statement(
 @pytest.mark.spec("API-07")
 def test_a_change_locks_a_row_once(admin: Client, plugins: list[HandlerPlugin]) -> None:
     def reads(reply: Callable[[], Reply]) -> int:
-        with recorded_statements(plugins[0].context.database) as recorded:
+        with statements(plugins[0].context.database, begins=False) as recorded:
             assert reply().status < 400
         ours = [each for each in recorded if "FROM vendor_resources" in each]
         return sum(each.startswith("SELECT") for each in ours)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l2.trunks import TrunkPlugin
 from tests.server.api.environment import Client, Reply, api
+from tests.server.core.core_client import statements
 
 pytestmark = pytest.mark.spec("API-07", "L2-81")
 
@@ -99,30 +97,17 @@ def test_ports_show_the_details_of_their_trunk(client: Client, site: Site) -> No
     assert "trunk_details" not in client.get(f"ports/{site.parent}").json["port"]
 
 
-@contextmanager
-def statements(client: Client, plugins: list[HandlerPlugin]) -> Iterator[list[str]]:
-    recorded: list[str] = []
-
-    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
-        recorded.append(statement)
-
-    engine = plugins[0].context.database.reading
-    event.listen(engine, "before_cursor_execute", note)
-    yield recorded
-    event.remove(engine, "before_cursor_execute", note)
-
-
 def test_lists_cost_the_same_however_many_trunks_there_are(
     client: Client, site: Site, plugins: list[HandlerPlugin]
 ) -> None:
     site.trunk(site.sub(1))
-    with statements(client, plugins) as one:
+    with statements(plugins[0].context.database) as one:
         client.list("trunks")
         client.list("ports")
     for tag in range(2, 6):
         site.parent = site.port()
         site.trunk(site.sub(tag), site.sub(tag + 100))
-    with statements(client, plugins) as many:
+    with statements(plugins[0].context.database) as many:
         assert len(client.list("trunks")) == 5
         client.list("ports")
     assert len(many) == len(one)

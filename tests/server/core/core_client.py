@@ -112,12 +112,13 @@ def _named(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def statements(database: Database) -> Iterator[list[str]]:
-    """The statements that are executed meanwhile."""
+def statements(database: Database, *, begins: bool = True) -> Iterator[list[str]]:
+    """Record the statements that are executed meanwhile; *begins*: those of transactions too."""
     seen: list[str] = []
 
     def note(_conn: Any, _cursor: Any, text: str, *_: Any) -> None:
-        seen.append(text)
+        if begins or not text.startswith("BEGIN"):
+            seen.append(text)
 
     engines = (database.writing, database.reading)
     for engine in engines:

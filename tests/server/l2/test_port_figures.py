@@ -9,7 +9,7 @@ from sqlalchemy import event
 
 from netfw.drivers.server.query import Query
 from netfw.server.core.context import ServerContext
-from tests.server.core.statements import recorded_statements
+from tests.server.core.core_client import statements
 from tests.server.l2.environment import ADMIN, MEMBER, PortsEnvironment
 
 BOUNDED = ("SCAN journal_head", "SCAN default_security_group_rules")
@@ -29,11 +29,11 @@ def test_a_port_costs_twelve_statements_with_its_address_group_and_binding(
     env.host("h1")
     for _ in range(2):  # the first of a project and a host lays the ground
         env.create(network, MEMBER, binding__host_id="h1")
-    with recorded_statements(env.context.database) as bound:
+    with statements(env.context.database, begins=False) as bound:
         port = env.create(network, MEMBER, binding__host_id="h1")
     assert port["binding:vif_type"] == "ovs"
     assert len(bound) <= 12, bound
-    with recorded_statements(env.context.database) as unbound:
+    with statements(env.context.database, begins=False) as unbound:
         env.create(network)
     assert len(unbound) <= 10, unbound
 
@@ -44,13 +44,13 @@ def test_a_list_of_ports_costs_what_one_does(env: PortsEnvironment) -> None:
     env.host("h1")
     body = {"network_id": str(network), "binding:host_id": "h1"}
     env.bulk([body] * 2)
-    with recorded_statements(env.context.database) as few:
+    with statements(env.context.database, begins=False) as few:
         env.bulk([body] * 10)
-    with recorded_statements(env.context.database) as many:
+    with statements(env.context.database, begins=False) as many:
         ports = env.bulk([body] * 200)
     assert len(many) <= len(few) + 1, many
     assert len({port["mac_address"] for port in ports}) == 200
-    with recorded_statements(env.context.database) as listed:
+    with statements(env.context.database, begins=False) as listed:
         assert len(env.plugin.find(ADMIN, "port", Query())) == 212
     assert len(listed) == 3, "rows, the reasons of those that are not ACTIVE, networks' policies"
 
@@ -87,9 +87,9 @@ def test_a_change_of_a_name_costs_few_statements(env: PortsEnvironment) -> None:
     env.subnet(network)
     env.host("h1")
     port = env.create(network, ADMIN, binding__host_id="h1")
-    with recorded_statements(env.context.database) as recorded:
+    with statements(env.context.database, begins=False) as recorded:
         env.update(port, ADMIN, name="other")
     assert len(recorded) <= 8, recorded
-    with recorded_statements(env.context.database) as recorded:
+    with statements(env.context.database, begins=False) as recorded:
         env.delete(port, ADMIN)
     assert len(recorded) <= 22, recorded

@@ -22,7 +22,7 @@ from netfw.server.core.context import ServerContext
 from netfw.server.db import Database, Transaction
 from netfw.server.l2.port_status import PortStatuses
 from netfw.state.dependencies import Assignment
-from tests.server.core.statements import recorded_statements
+from tests.server.core.core_client import statements
 from tests.server.l2.environment import ADMIN, PortsEnvironment
 
 
@@ -253,12 +253,12 @@ def test_many_reports_are_few_statements_and_the_same_again_writes_nothing(
     ports = env.bulk(bodies, ADMIN)
     message = [report(port) for port in ports]
     message += [report(port, service=Service.DHCP, host="d1") for port in ports]
-    with recorded_statements(env.context.database) as recorded:
+    with statements(env.context.database, begins=False) as recorded:
         statuses(message)
     assert len(recorded) <= 10, recorded
     shown = env.plugin.find(ADMIN, "port", Query())
     assert [port["status"] for port in shown] == ["ACTIVE"] * 40
-    with recorded_statements(env.context.database) as recorded:
+    with statements(env.context.database, begins=False) as recorded:
         statuses(message)
     assert [each for each in recorded if not each.startswith("SELECT")] == []
 
