@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 from uuid import UUID, uuid4
 
+from attrs import evolve
+
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.api_extension import ResourceDeclaration
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
-from netfw.errors import ConfigError, NotFound, Outdated
+from netfw.errors import ConfigError, Outdated
 from netfw.errors.registry import not_found
 from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
@@ -20,6 +22,7 @@ from netfw.server.core.resource_handler import (
     TAG_FILTERS,
     Reader,
     ResourceHandler,
+    apply_query,
     apply_tag_action,
     matches_tags,
 )
@@ -90,16 +93,24 @@ class DocumentHandler(ResourceHandler):
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         by_column: dict[str, Sequence[str]] = {}
+        by_tag: dict[str, tuple[Any, ...]] = {}
         others: dict[str, tuple[Any, ...]] = {}
         for name, values in query.filters.items():
             column = "parent_id" if name == self._parent else name
             if column in COLUMNS:
                 by_column[column] = [str(value) for value in values]
+            elif name in TAG_FILTERS:
+                by_tag[name] = values
             else:
                 others["project_id" if name == "tenant_id" else name] = values
         project = self._project(requester)
         found = self._in(reader).find(by_column, project=project, or_shared=self._shareable)
-        return tuple(_page([body for body in found if _passes(body, others)], query))
+        tagged = [
+            body
+            for body in found
+            if all(matches_tags(name, body["tags"], values) for name, values in by_tag.items())
+        ]
+        return apply_query(tagged, evolve(query, filters=others))
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         return self._get(reader, requester, id)
@@ -187,32 +198,3 @@ class DocumentsPlugin(HandlerPlugin, ServicePlugin):
 
 def _time(unit: UnitOfWork) -> str:
     return unit.now.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _passes(body: Body, wanted: dict[str, tuple[Any, ...]]) -> bool:
-    return all(_passes_one(body, name, values) for name, values in wanted.items())
-
-
-def _passes_one(body: Body, name: str, values: tuple[Any, ...]) -> bool:
-    if name in TAG_FILTERS:
-        return matches_tags(name, cast(list[str], body["tags"]), values)
-    return _query_text(body.get(name)) in map(_query_text, values)
-
-
-def _query_text(value: object) -> str:
-    """Return *value* as a query string spells it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _page(bodies: list[dict[str, Any]], query: Query) -> list[dict[str, Any]]:
-    for name, ascending in reversed(query.sort):
-        bodies.sort(key=lambda body: _query_text(body.get(name)), reverse=not ascending)
-    if query.backwards:
-        bodies.reverse()
-    if query.marker is not None:
-        ids = [body["id"] for body in bodies]
-        if str(query.marker) not in ids:
-            raise NotFound(f"there is no {query.marker} to go on from")
-        bodies = bodies[ids.index(str(query.marker)) + 1 :]
-    page = bodies if query.limit is None else bodies[: query.limit]
-    return page[::-1] if query.backwards else page

@@ -173,3 +173,13 @@ def test_providers_are_listed_only(admin: Client, plugins: list[HandlerPlugin]) 
     requester = RequestContext(project_id="root", admin=True)
     with pytest.raises(NotSupported, match="in lists only"):
         FlavorsPlugin(plugins[0].context).show(requester, "service_provider", "ha")
+
+
+@pytest.mark.spec("API-06")
+def test_flavors_are_sorted_by_numbers_as_numbers(admin: Client) -> None:
+    few, many = flavor(admin, name="few")["id"], flavor(admin, name="many")["id"]
+    for count, id in ((9, few), (10, many)):
+        for at in range(1, count):
+            admin.put(f"flavors/{id}", {"flavor": {"description": str(at)}})
+    assert admin.names("flavors", sort_key="revision_number") == ["few", "many"]
+    assert admin.names("flavors", sort_key="revision_number", sort_dir="desc") == ["many", "few"]
