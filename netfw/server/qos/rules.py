@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query, RequestContext
-from netfw.errors import InvalidInput, NotFound
+from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.errors.qos import QosRuleNotFound, QoSRuleParameterConflict, QoSRulesConflict
 from netfw.model.qos import (
     AnyDirection,
@@ -135,7 +135,7 @@ class AliasRuleHandler(ResourceHandler):
         self._rules.delete(unit, self._full_id(unit.tx, unit.requester, id), revision)
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
-        raise NotImplementedError("rules are listed with their policy")
+        raise NotSupported("rules are listed with their policy")
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         policy, rule = self._find(reader, requester, id)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from netfw.drivers.l2_extension import ExtendedPort
+from netfw.drivers.values.qos_support import effective_policy
 from netfw.model.qos import (
     BandwidthLimit,
     DscpMarking,
@@ -16,7 +17,6 @@ from netfw.model.qos import (
     QosRule,
 )
 from netfw.model.security_group import Direction
-from netfw.model.values.device_owner import is_trusted
 
 DEFAULT_BURST = 0.4
 """Burst of a rule that sets none, in seconds of its rate.  A TCP connection that lost packets waits
@@ -51,13 +51,8 @@ class PortLimits:
 
 
 def policy_of(view: ExtendedPort) -> QosPolicy | None:
-    """Return the policy of a port: its own, else that of its network.
-
-    Ports of the network itself, such as those of routers and DHCP servers, have only their own.
-    """
-    port, network = view.port, view.network
-    inherited = None if is_trusted(port.device_owner) else network.qos_policy_id
-    wanted = port.qos_policy_id or inherited
+    """Return the policy of a port, if it is known."""
+    wanted = effective_policy(view.port, view.network)
     policies = (each for each in view.related if isinstance(each, QosPolicy))
     return next((each for each in policies if each.id == wanted), None)
 
