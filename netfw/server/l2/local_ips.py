@@ -71,9 +71,6 @@ class LocalIpHandler(DocumentHandler):
         requested = cast("str | None", body.get("local_ip_address"))
         if body.get(LOCAL_PORT) is not None:
             port = get_port(unit, LOCAL_PORT, str(body[LOCAL_PORT]))
-            if body.get("network_id") not in (None, str(port.network_id)):
-                problem = f"port {port.id} is on another network: {port.network_id}"
-                raise BadRequest({"network_id": problem})
         elif body.get("network_id") is not None:
             port = _make_port(unit, body, requested)
         else:

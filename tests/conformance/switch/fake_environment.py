@@ -226,6 +226,13 @@ class FakeSwitchEnvironment(FakeRouting, SwitchEnvironment):
             for contribution in getattr(value, "contributions", (value,))
             for flow in getattr(contribution, "flows", ())
         ]
+        flows += [
+            flow
+            for port, value in backend.values.items()
+            if getattr(value, "network", None) == sender.net.id
+            for contribution in getattr(value, "contributions", ())
+            for flow in contribution.network_flows
+        ]
         tables = {flow.table: flow for flow in flows}
         current = next(iter(tables), FINAL)
         while current != FINAL:

@@ -142,6 +142,22 @@ class SwitchGrantsConformance(SwitchSuite):
             self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 8)
+    def test_an_addition_for_a_network_concerns_all_its_ports_and_no_others(
+        self, driver: SwitchDriver
+    ) -> None:
+        grant, (one, two) = self.granted(driver)
+        net = a_network()
+        others = self.make_ports(net, 2)
+        self.wire(driver, net, *others)
+        drop = evolve(self.flow(driver, grant, one), match=of.ANYTHING)
+        silent = SwitchContribution(owner="ears", network_flows=(drop,))
+        with self.environment.probe_traffic(one, two, *others) as probe:
+            self.bring(driver, Update(put={one.key: evolve(one.wiring(), contributions=(silent,))}))
+            self.assert_exchange(probe, among(*others))
+            self.wire(driver, one)
+            self.assert_exchange(probe, among(one, two) | among(*others))
+
+    @proves(SwitchDriver, 8)
     def test_an_addition_can_use_what_it_was_granted(self, driver: SwitchDriver) -> None:
         grant, (one, two) = self.granted(driver)
         hear, more, ear = grant.tables["hear"], grant.tables["more"], grant.registers["ear"]
