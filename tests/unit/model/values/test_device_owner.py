@@ -41,6 +41,7 @@ HOLDS = {
     "network:router_centralized_snat": ROUTER_PORT,
     "network:floatingip": {is_trusted, is_l3_reserved},
     "network:floatingip_agent_gateway": {is_trusted, is_l3_agent_port, is_l3_reserved},
+    "network:local_ip": {is_trusted},
     "trunk:subport": set(),
     "network:router_unheard_of": ROUTER_PORT,
     "network:unheard_of": {is_trusted},
