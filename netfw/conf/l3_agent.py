@@ -29,7 +29,7 @@ L3 = (
     ),
     cfg.ListOpt(
         "extensions",
-        default=["router_firewall", "port_forwarding", "conntrack_helper"],
+        default=["router_firewall", "port_forwarding", "conntrack_helper", "ndp_proxy"],
         help="L3 extensions, in the order in which packets meet their rules; their own options are "
         "in groups of those names.",
     ),

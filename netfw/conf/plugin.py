@@ -23,6 +23,7 @@ PLUGINS = (
             "router",
             "port_forwarding",
             "conntrack_helper",
+            "ndp_proxy",
             "subnet_pools",
             "auto_allocate",
             "rbac",
@@ -122,6 +123,12 @@ PLUGINS = (
         ],
         help="Conntrack helpers that routers may have, each with the protocol of its connections, "
         "tcp or udp.  The kernels of the hosts of routers need the module of each.",
+    ),
+    cfg.BoolOpt(
+        "enable_ndp_proxy_by_default",
+        default=False,
+        help="NDP proxies are enabled on new routers where the request does not say so, if the "
+        "gateway has an IPv6 address and its network an IPv6 address scope.",
     ),
     cfg.BoolOpt(
         "l3_ha",

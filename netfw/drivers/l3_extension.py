@@ -22,8 +22,8 @@ class ExtendedRouter:
     state: RouterState
     """The desired state of the router, without contributions."""
     related: tuple[Resource, ...] = ()
-    """Floating IPs of the router on this host, their port forwardings, and the QoS policies of
-    floating IPs and gateway."""
+    """Floating IPs of the router on this host, their port forwardings, the NDP proxies of the
+    router, and the QoS policies of floating IPs and gateway."""
 
 
 class L3Extension(AgentExtension[RouterId, ExtendedRouter, RouterContribution]):

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from netfw.model.agent import Agent
 from netfw.model.floating_ip import FloatingIp, PortForwarding
+from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.network import Network
 from netfw.model.packet_log import PacketLog
 from netfw.model.port import Port
@@ -38,6 +39,7 @@ Resource = (
     | Router
     | FloatingIp
     | PortForwarding
+    | NdpProxy
     | SecurityGroup
     | SecurityGroupRule
     | DefaultSecurityGroupRule
@@ -63,6 +65,7 @@ class Kind(enum.StrEnum):
     ROUTER = "router"
     FLOATING_IP = "floatingip"
     PORT_FORWARDING = "port_forwarding"
+    NDP_PROXY = "ndp_proxy"
     SECURITY_GROUP = "security_group"
     SECURITY_GROUP_RULE = "security_group_rule"
     DEFAULT_SECURITY_GROUP_RULE = "default_security_group_rule"
@@ -85,6 +88,7 @@ KINDS: Mapping[type[Resource], Kind] = MappingProxyType(
         Router: Kind.ROUTER,
         FloatingIp: Kind.FLOATING_IP,
         PortForwarding: Kind.PORT_FORWARDING,
+        NdpProxy: Kind.NDP_PROXY,
         SecurityGroup: Kind.SECURITY_GROUP,
         SecurityGroupRule: Kind.SECURITY_GROUP_RULE,
         DefaultSecurityGroupRule: Kind.DEFAULT_SECURITY_GROUP_RULE,

@@ -112,6 +112,8 @@ class Router(Named):
         default=(), converter=tuple[FirewallGroup, ...]
     )
     """Firewall groups of its interfaces, without order; only servers and agents exchange them."""
+    enable_ndp_proxy: bool = False
+    """Whether its gateway answers for the addresses of its NDP proxies."""
     conntrack_helpers: tuple[ConntrackHelper, ...] = field(
         default=(), converter=tuple[ConntrackHelper, ...]
     )

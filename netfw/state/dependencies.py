@@ -17,7 +17,7 @@ that is only a member of a group brings nothing.  Roles keep the graph free of c
               -> subnet DISTRIBUTED_PEERS -> router DISTRIBUTED_PEERS -> its networks PEERS
     Root(DHCP) -> network SERVED -> subnets, ports SERVED
     Root(L3)  -> subnet ROUTED   -> distributed router HOME
-              -> router HOME     -> port ROUTER_PORT -> network SEEN
+              -> router HOME     -> port ROUTER_PORT -> network SEEN, NDP proxies
               -> router ASSIGNED -> floating IP HOME -> port SEEN, QoS policy
                                  -> floating IP FORWARDING -> port forwardings
               -> floating IP HOME -> external network SEEN
@@ -49,6 +49,7 @@ from attrs import frozen
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.agent import Agent
 from netfw.model.floating_ip import FloatingIp, PortForwarding
+from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.network import Network
 from netfw.model.packet_log import PacketLog
 from netfw.model.port import Port
@@ -219,6 +220,9 @@ def _edges(item: Resource) -> Iterator[Edge]:
         case PortForwarding():
             floating = Ref(Kind.FLOATING_IP, item.floating_ip_id)
             yield ResourceRole(floating, Role.FORWARDING), ResourceRole(ref(item), Role.SEEN)
+        case NdpProxy():
+            router = Ref(Kind.ROUTER, item.router_id)
+            yield ResourceRole(router, Role.HOME), ResourceRole(ref(item), Role.SEEN)
         case Agent() | PacketLog():
             if _is_seen_everywhere(item):
                 yield AgentRoot(Service.L2, EVERYWHERE), ResourceRole(ref(item), Role.SEEN)

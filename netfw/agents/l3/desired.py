@@ -45,6 +45,7 @@ from netfw.drivers.values.router_values import (
     RouterState,
 )
 from netfw.model.floating_ip import FloatingIp, PortForwarding
+from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.qos import QosPolicy
@@ -120,7 +121,7 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
                         routers |= _present(resource.router_id)
                         floating_ips.add(resource.id)
                         self._touched.add(FloatingIpKey(resource.id))
-                    case PortForwarding() | QosPolicy():
+                    case PortForwarding() | QosPolicy() | NdpProxy():
                         routers |= self._routers_of(resource)
         for router in routers:
             if self._update_router(router):
@@ -315,7 +316,9 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
                 (nats.add if nat is value else nats.discard)(key)
                 self._gateways.add(nat.external_network)
 
-    def _routers_of(self, resource: PortForwarding | QosPolicy) -> frozenset[RouterId]:
+    def _routers_of(self, resource: PortForwarding | QosPolicy | NdpProxy) -> frozenset[RouterId]:
+        if isinstance(resource, NdpProxy):
+            return frozenset({resource.router_id})
         if isinstance(resource, QosPolicy):
             return self._index.routers_with_policy(resource.id)
         floating = self._index.floating_ip(resource.floating_ip_id)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from netfw.agents.common.resource_index import ResourceIndex
 from netfw.model.floating_ip import FloatingIp, PortForwarding
+from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import Router
@@ -53,6 +54,7 @@ class L3ResourceIndex(ResourceIndex):
         )
         self._limited_routers = self.declare(Router, lambda router: _policy(gateway_policy(router)))
         self._forwardings = self.declare(PortForwarding, lambda each: (each.floating_ip_id,))
+        self._ndp_proxies = self.declare(NdpProxy, lambda each: (each.router_id,))
 
     def router(self, id: RouterId) -> Router | None:
         """Return a router, if it is known."""
@@ -94,8 +96,8 @@ class L3ResourceIndex(ResourceIndex):
     def related(
         self, router: RouterId, is_here: Callable[[FloatingIp], bool]
     ) -> Iterator[Resource]:
-        """Yield the floating IPs of a router, and their port forwardings, in order of id; then the
-        known QoS policies of these and of the gateway.
+        """Yield the floating IPs of a router, and their port forwardings, in order of id; then its
+        NDP proxies, and the known QoS policies of floating IPs and of the gateway.
 
         Floating IPs that are not on this host are left out.
         """
@@ -106,6 +108,8 @@ class L3ResourceIndex(ResourceIndex):
             policies.add(floating.qos_policy_id)
             if refs := self._forwardings.refs(floating.id):
                 yield from self._sorted(refs)
+        if proxies := self._ndp_proxies.refs(router):
+            yield from self._sorted(proxies)
         refs = {Ref(Kind.QOS_POLICY, id) for id in policies if id is not None}
         yield from self._sorted({each for each in refs if each in self})
 

@@ -22,7 +22,7 @@ from netfw.model.wire.policies import (
     SECURITY_GROUP_RULE,
 )
 from netfw.model.wire.ports import PORT, TRUNK
-from netfw.model.wire.routers import FLOATING_IP, PORT_FORWARDING, ROUTER
+from netfw.model.wire.routers import FLOATING_IP, NDP_PROXY, PORT_FORWARDING, ROUTER
 from netfw.model.wire.scalars import BOOLEAN, DOCUMENT, HOST, REVISION, TEXT, TIME, TOKEN
 from netfw.model.wire.subnet_pools import ADDRESS_SCOPE, SUBNET_POOL
 
@@ -58,6 +58,7 @@ CODECS: Mapping[Kind, ObjectCodec[Any]] = MappingProxyType(
         Kind.ROUTER: ROUTER,
         Kind.FLOATING_IP: FLOATING_IP,
         Kind.PORT_FORWARDING: PORT_FORWARDING,
+        Kind.NDP_PROXY: NDP_PROXY,
         Kind.SECURITY_GROUP: SECURITY_GROUP,
         Kind.SECURITY_GROUP_RULE: SECURITY_GROUP_RULE,
         Kind.DEFAULT_SECURITY_GROUP_RULE: DEFAULT_SECURITY_GROUP_RULE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
+from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.router import ConntrackHelper, ExternalGateway, HelperProtocol, Router
 from netfw.model.router_firewall import (
     MAX_FIREWALL_PORTS,
@@ -97,6 +98,7 @@ ROUTER = ObjectCodec(
         Attribute("availability_zones", ZONES),
         Attribute("flavor_id", Nullable(ID)),
         Attribute("firewall_groups", Listed(FIREWALL_GROUP, silent=True)),
+        Attribute("enable_ndp_proxy", BOOLEAN),
         Attribute("conntrack_helpers", Listed(CONNTRACK_HELPER, silent=True)),
     ),
 )
@@ -130,5 +132,15 @@ PORT_FORWARDING = ObjectCodec(
         Attribute("internal_port_range", PORT_RANGE, "internal_ports"),
         Attribute("internal_port_id", ID),
         Attribute("internal_ip_address", ADDRESS, "internal_address"),
+    ),
+)
+NDP_PROXY = ObjectCodec(
+    NdpProxy,
+    (
+        IDENTITY,
+        *NAMED,
+        Attribute("router_id", ID),
+        Attribute("port_id", ID),
+        Attribute("ip_address", ADDRESS, "address"),
     ),
 )

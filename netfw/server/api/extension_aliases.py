@@ -70,6 +70,8 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
     ("fwaas_v2", "Router firewalls", "firewall_group"),
     ("ip-substring-filtering", "Ports by a part of their address", "port.fixed_ips"),
     ("l3-conntrack-helper", "Conntrack helpers of routers", "conntrack_helper"),
+    ("l3-ext-ndp-proxy", "NDP proxies can be enabled on routers", "ndp_proxy"),
+    ("l3-ndp-proxy", "NDP proxies", "ndp_proxy"),
     ("l3-ha", "Routers on several hosts", "router.ha"),
     ("l3-flavors", "Flavors of routers", "flavor"),
     ("l3_agent_scheduler", "L3 agents of routers", "l3_router"),

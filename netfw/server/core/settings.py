@@ -73,6 +73,8 @@ class Settings:
         "tftp:udp",
     )
     """Helpers that routers may have, each with a protocol."""
+    enable_ndp_proxy_by_default: bool = False
+    """Whether a router has NDP proxies if the request does not say, and its gateway can."""
     reschedule_interval: float = 30.0
     outbox_workers: int = 4
     outbox_poll: float = 1.0

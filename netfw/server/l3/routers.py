@@ -34,6 +34,8 @@ from netfw.server.l3.ha_network_checks import check_ha_network_change
 from netfw.server.l3.ha_networks import acquire_vrid, release_vrid
 from netfw.server.l3.ha_prefix_checks import check_ha_prefixes
 from netfw.server.l3.interface_limit import check_interface_count
+from netfw.server.l3.ndp_proxy_state import ATTRIBUTE as NDP_PROXY
+from netfw.server.l3.ndp_proxy_state import decide_ndp_proxy
 from netfw.server.l3.port_hooks import check_port_change
 from netfw.server.l3.router_binding import (
     VridAllocator,
@@ -60,7 +62,7 @@ from netfw.server.l3.router_status import L3Statuses, add_status_reasons
 from netfw.server.l3.split_detection import SplitDetector
 from netfw.server.scheduling.assignments import add_zones
 
-ACTION_ATTRIBUTES = frozenset({GATEWAY_INFO, "routes"})
+ACTION_ATTRIBUTES = frozenset({GATEWAY_INFO, "routes", NDP_PROXY})
 """Attributes that request an action instead of being stored as they are."""
 
 
@@ -87,6 +89,7 @@ class RouterHandler(StoredResourceHandler[Router]):
         if GATEWAY_INFO in body:
             gateway = update_gateway(unit, before, cast("Info | None", body[GATEWAY_INFO]))
             after = evolve(after, gateway=gateway)
+        after = evolve(after, enable_ndp_proxy=decide_ndp_proxy(unit, before, after, body))
         if "routes" in body:
             after = self._routed(unit, after, _routes(body))
         return unit.update(before, after)
@@ -142,6 +145,8 @@ class RouterHandler(StoredResourceHandler[Router]):
         if info:
             gateway = update_gateway(unit, router, info)
             router = unit.update(router, evolve(router, gateway=gateway))
+        if decide_ndp_proxy(unit, None, router, body):
+            router = unit.update(router, evolve(router, enable_ndp_proxy=True))
         if routes := _routes(body):
             router = unit.update(router, self._routed(unit, router, routes))
         return router

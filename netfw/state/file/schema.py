@@ -50,6 +50,7 @@ SECTIONS: Final[Mapping[str, Kind]] = MappingProxyType(
         "routers": Kind.ROUTER,
         "floatingips": Kind.FLOATING_IP,
         "port_forwardings": Kind.PORT_FORWARDING,
+        "ndp_proxies": Kind.NDP_PROXY,
         "agents": Kind.AGENT,
     }
 )
@@ -121,6 +122,7 @@ REFERENCES: Final[Mapping[Kind, tuple[Reference, ...]]] = MappingProxyType(
             Reference("floatingip_id", Kind.FLOATING_IP),
             Reference("internal_port_id", Kind.PORT),
         ),
+        Kind.NDP_PROXY: (Reference("router_id", Kind.ROUTER), Reference("port_id", Kind.PORT)),
     }
 )
 

@@ -36,6 +36,7 @@ from netfw.model import (
     SecurityGroupRule,
     Status,
 )
+from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.qos import DSCP_MARKS
 from netfw.model.router import VRIDS, ConntrackHelper, HelperProtocol
 from netfw.model.security_group import PARENT
@@ -95,6 +96,7 @@ def routers() -> SearchStrategy[Router]:
         availability_zones=several(hosts()),
         flavor_id=maybe(ids),
         firewall_groups=firewall_groups(),
+        enable_ndp_proxy=booleans,
         conntrack_helpers=st.lists(
             conntrack_helpers(), max_size=3, unique_by=lambda helper: helper.values
         ),
@@ -140,6 +142,12 @@ def floating_ips() -> SearchStrategy[FloatingIp]:
         dns_name=dns_names(),
         dns_domain=dns_names(),
     )
+
+
+@cache
+def ndp_proxies() -> SearchStrategy[NdpProxy]:
+    """Draw NDP proxies."""
+    return instances(NdpProxy, named(), id=ids, router_id=ids, port_id=ids, address=addresses(6))
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netfw.errors.requests import BadRequest
-from netfw.errors.routers import InvalidProtocolForHelper, InvalidRoutes
+from netfw.errors.routers import InvalidAddress, InvalidProtocolForHelper, InvalidRoutes
 from netfw.model.floating_ip import ForwardedProtocol
 from netfw.model.router import HelperProtocol
 from netfw.model.wire.codec import Json, Listed, Nullable, Scalar, or_null
@@ -108,6 +108,12 @@ ROUTER = ApiResource(
             default=None,
             update=False,
             note="Decides whether the router is highly available and distributed.",
+        ),
+        ApiAttribute(
+            name="enable_ndp_proxy",
+            codec=Null(FLAG),
+            needs="ndp_proxy",
+            note="Unless given as enable_ndp_proxy_by_default, where the gateway can.",
         ),
         read_only("conntrack_helpers", Listed(DOCUMENT)),
     ),
@@ -256,4 +262,24 @@ CONNTRACK_HELPER = ApiResource(
     ),
 )
 
-ROUTER_RESOURCES = (ROUTER, FLOATING_IP, PORT_FORWARDING, CONNTRACK_HELPER)
+NDP_PROXY = ApiResource(
+    name="ndp_proxy",
+    collection="ndp_proxies",
+    checks=OWN,
+    attributes=(
+        *STANDARD,
+        NAMED,
+        ApiAttribute(name="router_id", codec=ID, required=True, update=False, sortable=True),
+        ApiAttribute(name="port_id", codec=ID, required=True, update=False, sortable=True),
+        ApiAttribute(
+            name="ip_address",
+            codec=Null(ADDRESS),
+            error=InvalidAddress,
+            update=False,
+            sortable=True,
+            note="Unless given the first IPv6 address of the port that the router reaches.",
+        ),
+    ),
+)
+
+ROUTER_RESOURCES = (ROUTER, FLOATING_IP, PORT_FORWARDING, CONNTRACK_HELPER, NDP_PROXY)

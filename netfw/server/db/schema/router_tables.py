@@ -1,4 +1,4 @@
-"""Tables of routers, floating IPs and port forwardings."""
+"""Tables of routers, floating IPs, port forwardings and NDP proxies."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _ROUTER = (
     flag_column("admin_state_up"),
     flag_column("ha"),
     flag_column("distributed"),
+    flag_column("enable_ndp_proxy"),
     id_column("flavor_id", index=False),
     id_column("gateway_network_id", "external_gateway_info", "network_id"),
 )
@@ -40,6 +41,11 @@ _PORT_FORWARDING = (
     id_column("internal_port_id"),
     text_column("internal_ip_address"),
 )
+_NDP_PROXY = (
+    id_column("router_id", refers="routers"),
+    id_column("port_id"),
+    text_column("ip_address"),
+)
 ROUTER_TABLES = (
     mapping(Kind.ROUTER, "routers", _ROUTER, relations=(ROUTER_POLICY,)),
     mapping(
@@ -51,4 +57,5 @@ ROUTER_TABLES = (
         relations=(FLOATING_IP_POLICY,),
     ),
     mapping(Kind.PORT_FORWARDING, "port_forwardings", _PORT_FORWARDING),
+    mapping(Kind.NDP_PROXY, "ndp_proxies", _NDP_PROXY),
 )

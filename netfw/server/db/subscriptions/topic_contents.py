@@ -105,6 +105,7 @@ PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | Members, ...]]] = M
         (Kind.ROUTER, Role.HOME): (
             ColumnLookup(Kind.ROUTER, "id"),
             ColumnLookup(Kind.PORT, "device_id", IS_ROUTER_PORT),
+            ColumnLookup(Kind.NDP_PROXY, "router_id"),
         ),
         (Kind.ROUTER, Role.ASSIGNED): (ColumnLookup(Kind.FLOATING_IP, "router_id", WITHOUT_HOST),),
         (Kind.FLOATING_IP, Role.FORWARDING): (ColumnLookup(Kind.PORT_FORWARDING, "floatingip_id"),),

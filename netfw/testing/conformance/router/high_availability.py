@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import IPv6Address, ip_interface, ip_network
 
 import pytest
 from attrs import define, field
 
 from netfw.drivers.dhcp import METADATA_ADDRESSES
 from netfw.drivers.router import RouterCapability, RouterDriver
+from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.events import Event
+from netfw.drivers.values.pipeline_grant import GrantRequest
 from netfw.drivers.values.router_values import HA_PRIORITY, RoleChanged
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
@@ -26,12 +29,13 @@ from netfw.testing.conformance.router.case import (
 from netfw.testing.conformance.router.environment import Machine, RouterEnvironment
 from netfw.testing.conformance.router.factories import (
     Floating,
+    Net,
     Site,
     make_ha_sites,
     make_net,
     make_site,
 )
-from netfw.testing.conformance.router.services import advertising
+from netfw.testing.conformance.router.services import EXTENSION, advertising
 from netfw.testing.lab.wait import wait_until
 
 ONE_ACTIVE = [HaRole.ACTIVE, HaRole.STANDBY]
@@ -74,7 +78,9 @@ class RouterHaConformance(RouterSuite):
     """Routers on two hosts, one of which is active."""
 
     @contextmanager
-    def pair(self, make_driver: MakeDriver, *priorities: int) -> Iterator[Pair]:
+    def pair(
+        self, make_driver: MakeDriver, *priorities: int, plain: Site | None = None
+    ) -> Iterator[Pair]:
         """Yield two hosts for one router, without the router; check that the second is left
         empty."""
         self.require(make_driver(), RouterCapability.HA)
@@ -89,7 +95,8 @@ class RouterHaConformance(RouterSuite):
             return drivers[-1]
 
         sites = make_ha_sites(
-            advertising(make_site(), Ipv6Mode.SLAAC), *(priorities or (HA_PRIORITY, HA_PRIORITY))
+            advertising(plain or make_site(), Ipv6Mode.SLAAC),
+            *(priorities or (HA_PRIORITY, HA_PRIORITY)),
         )
         pair = (
             HaHost(self.environment, make_driver, sites[0]),
@@ -179,6 +186,31 @@ class RouterHaConformance(RouterSuite):
             self.bring_host(standby, floating)
             assert self.await_one_active(pair)[1] is standby
             assert standby.environment.sent_frames(ports) == before
+
+    @proves(RouterDriver, 2, 7)
+    def test_the_active_instance_alone_answers_for_proxied_addresses(
+        self, make_driver: MakeDriver
+    ) -> None:
+        near = Net(blocks=(ip_network("203.0.113.0/24"), ip_network("fd00:ff::/64")))
+        plain = make_site(external=near)
+        proxied = plain.nets[0].address(20, 6)
+        made = RouterContribution(owner=EXTENSION, proxied=(IPv6Address(proxied),))
+        plain = plain.with_state(contributions=(made,))
+        with self.pair(make_driver, plain=plain) as pair:
+            for host in pair:
+                host.driver.grant(GrantRequest(owner=EXTENSION))
+            active, standby = self.bring_pair(pair)
+            ports = standby.site.shared_ports
+            before = standby.environment.sent_frames(ports)
+            one = self.instance(standby.site, environment=standby.environment)
+            addresses = [ip_interface(f"{near.address(number, 6)}/16") for number in (2, 3)]
+            first = standby.environment.machine(near.id, [addresses[0]], [])
+            assert self.arrives(first, proxied).at == one.name
+            assert standby.environment.sent_frames(ports) == before
+            self.drop(active.driver, active.site)
+            self.await_role(standby, HaRole.ACTIVE)
+            second = standby.environment.machine(near.id, [addresses[1]], [])
+            assert self.arrives(second, proxied).at == one.name
 
     @proves(RouterDriver, 7)
     def test_the_other_host_takes_over_when_the_router_leaves_the_active_one(

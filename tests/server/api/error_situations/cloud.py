@@ -16,6 +16,7 @@ from netfw.server.core.quotas import QuotaHandler
 from netfw.server.core.settings import Settings
 from netfw.server.db import Database
 from netfw.server.l3.conntrack_helpers import ConntrackHelperPlugin
+from netfw.server.l3.ndp_proxies import NdpProxyPlugin
 from netfw.server.l3.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.routers import RouterPlugin
 from netfw.server.ml2.builder import Drivers, build_core
@@ -140,6 +141,7 @@ def start_cloud(tables: Path, folder: Path) -> Iterator[Cloud]:
         RouterPlugin(core.context),
         PortForwardingPlugin(core.context),
         ConntrackHelperPlugin(core.context),
+        NdpProxyPlugin(core.context),
     ]
     core.context.start()
     declared = ExtensionDrivers(extensions).declared()

@@ -10,7 +10,7 @@ from alembic import op
 from netfw.server.db.schema.columns import TABLE_OPTIONS, word
 
 revision = "0025"
-down_revision = "0022"
+down_revision = "0024"
 branch_labels = None
 depends_on = None
 
