@@ -93,7 +93,7 @@ def parse_outcomes(
     """
     outcomes, classes = dict[str, Outcome](), dict[str, Outcome]()
     for line in lines:
-        outcome = Outcome(line["status"], line["told"].strip())
+        outcome = Outcome(line["status"], line["output"].strip())
         found = _SET_UP.fullmatch(line["test"])
         if found:
             classes[found["class"]] = outcome

@@ -35,7 +35,7 @@ class Lines(StreamResult):
         line = {
             "test": re.sub(r"\[.*\]$", "", test_id),
             "status": test_status,
-            "told": b"\n".join(output).decode(errors="replace")[-6000:],
+            "output": b"\n".join(output).decode(errors="replace")[-6000:],
         }
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()

@@ -179,7 +179,7 @@ def test_the_server_is_filtered_by_its_groups(local: LocalIpSite) -> None:
     wait_until(lambda: ask(local.instances["client"], direct) == "server", local.explain)
 
 
-def test_packets_pass_unchanged_if_told(local: LocalIpSite) -> None:
+def test_packets_pass_unchanged_in_mode_passthrough(local: LocalIpSite) -> None:
     server = local.instances["server"]
     server.namespaces.ip(f"addr add {local.address}/32 dev lo")
     own = Speaker(server, local.address, UDP, "unchanged")
