@@ -253,13 +253,13 @@ def helper_of(cloud: Cloud, **attributes: Any) -> Reply:
     """Request two conntrack helpers of a router; return the second answer."""
     path = f"routers/{cloud.router()}/conntrack_helpers"
     body = {"protocol": "tcp", "port": 21, "helper": "ftp"}
-    assert cloud.alice.post(path, {"conntrack_helper": body}).status == 201
-    return cloud.alice.post(path, {"conntrack_helper": {**body, **attributes}})
+    assert cloud.admin.post(path, {"conntrack_helper": body}).status == 201
+    return cloud.admin.post(path, {"conntrack_helper": {**body, **attributes}})
 
 
 @situation("ConntrackHelperNotFound", 404)
 def absent_conntrack_helper(cloud: Cloud) -> Reply:
-    return cloud.alice.get(f"routers/{cloud.router()}/conntrack_helpers/{NOWHERE}")
+    return cloud.admin.get(f"routers/{cloud.router()}/conntrack_helpers/{NOWHERE}")
 
 
 @situation("ConntrackHelperNotAllowed", 400)
@@ -279,4 +279,4 @@ def conntrack_helper_that_the_router_has(cloud: Cloud) -> Reply:
 
 @situation("NDPProxyNotFound", 404)
 def absent_ndp_proxy(cloud: Cloud) -> Reply:
-    return cloud.alice.get(f"ndp_proxies/{NOWHERE}")
+    return cloud.admin.get(f"ndp_proxies/{NOWHERE}")
