@@ -20,6 +20,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from netfw.conf.api import API, GROUP
+from netfw.model.router_firewall import MAX_FIREWALL_RULES
 from netfw.model.security_group import MAX_ADDRESSES
 from netfw.model.subnet_pool import MAX_PREFIXES
 from netfw.model.wire.codec import Listed
@@ -225,6 +226,7 @@ def test_every_list_of_a_request_is_bounded() -> None:
     large = {name: limits for name, limits in lists.items() if max(limits) > 64}
     assert large == {
         "address_group.addresses": [MAX_ADDRESSES],
+        "firewall_policy.firewall_rules": [MAX_FIREWALL_RULES],
         "subnetpool.prefixes": [MAX_PREFIXES],  # an update names all that the pool has
         "trunk.sub_ports": [MAX_SUB_PORTS],
     }

@@ -33,7 +33,8 @@ def test_drivers_are_chosen_by_name_and_bring_their_options(tmp_path):
     with L3AgentComponents(conf) as parts:
         assert str(parts) == (
             "host here, source file, interface driver null, router driver linux, "
-            "metadata driver haproxy, extensions port_forwarding, conntrack_helper, ndp_proxy"
+            "metadata driver haproxy, "
+            "extensions router_firewall, port_forwarding, conntrack_helper, ndp_proxy"
         )
         assert parts.timing().pauses == RetryBackoff(1.0, 9.0)
         assert parts.timing().log_reports
