@@ -11,8 +11,7 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Body, Query
 from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import Conflict
-from netfw.errors.requests import BadRequest
-from netfw.errors.routers import (
+from netfw.errors.ndp_proxies import (
     AddressScopeConflict,
     InvalidAddress,
     PortUnreachableRouter,
@@ -20,6 +19,7 @@ from netfw.errors.routers import (
     RouterInterfaceInUseByNDPProxy,
     RouterNDPProxyNotEnable,
 )
+from netfw.errors.requests import BadRequest
 from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port

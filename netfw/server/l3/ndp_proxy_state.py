@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from netfw.drivers.server.query import Body
-from netfw.errors.routers import RouterGatewayNotValid, RouterIPv6GatewayInUse
+from netfw.errors.ndp_proxies import RouterGatewayNotValid, RouterIPv6GatewayInUse
 from netfw.model.network import Network
 from netfw.model.resource import Kind
 from netfw.model.router import Router

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from netfw.errors.ndp_proxies import InvalidAddress
 from netfw.errors.requests import BadRequest
-from netfw.errors.routers import InvalidAddress, InvalidProtocolForHelper, InvalidRoutes
+from netfw.errors.routers import InvalidProtocolForHelper, InvalidRoutes
 from netfw.model.floating_ip import ForwardedProtocol
 from netfw.model.router import HelperProtocol
 from netfw.model.wire.codec import Json, Listed, Nullable, Scalar, or_null

@@ -275,8 +275,3 @@ def conntrack_helper_for_another_protocol(cloud: Cloud) -> Reply:
 @situation("BadRequest", 400)
 def conntrack_helper_that_the_router_has(cloud: Cloud) -> Reply:
     return helper_of(cloud)
-
-
-@situation("NDPProxyNotFound", 404)
-def absent_ndp_proxy(cloud: Cloud) -> Reply:
-    return cloud.admin.get(f"ndp_proxies/{NOWHERE}")
