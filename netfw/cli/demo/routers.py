@@ -23,6 +23,7 @@ from netfw.cli.demo.routed_site import (
     make_world,
 )
 from netfw.cli.demo.router_failover import ADVERT_INTERVAL, demo_failover
+from netfw.cli.demo.router_firewall import demo_firewall
 from netfw.cli.demo.server import Cloud, ServedHost
 from netfw.cli.demo.tcp import carries, connected, listening
 from netfw.testing.lab.instance import Instance
@@ -47,6 +48,7 @@ def demo_routers(report: DemoReport, cloud: Cloud) -> None:
         _start(report, cloud)
         site = _connect(report, cloud, stack)
         _translate(report, site)
+        demo_firewall(report, site)
         address = _move(report, site)
         _kill(report, site, address)
         demo_failover(report, site)
