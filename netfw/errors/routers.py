@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netfw.errors import InUse, InvalidInput, NotFound
+from netfw.errors import Conflict, InUse, InvalidInput, NotFound
 
 
 class RouterNotFound(NotFound):
@@ -75,6 +75,10 @@ class PortHasPortForwarding(InvalidInput):
 
 class PortHasBindingFloatingIP(InUse):
     """A floating IP stands for the address."""
+
+
+class RouterExtensionNotLoaded(Conflict):
+    """An L3 agent of the router lacks the extension that does what is requested."""
 
 
 class ConntrackHelperNotFound(NotFound):

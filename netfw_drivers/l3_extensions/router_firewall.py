@@ -27,14 +27,19 @@ from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.values.router_values import RouterPort, RouterState
-from netfw.model.router_firewall import FILTERED_PORTS, FirewallAction, FirewallGroup, FirewallRule
+from netfw.model.router_firewall import (
+    EXTENSION,
+    FILTERED_PORTS,
+    FirewallAction,
+    FirewallGroup,
+    FirewallRule,
+)
 from netfw.model.security_group import Direction
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import PortId, RouterId
 from netfw.model.values.port_range import PortRange
 from netfw.model.values.protocol import ICMP, ICMPV6, NAMES, TCP
 
-NAME = "router_firewall"
 FAMILIES = (4, 6)
 _NAMED = FILTERED_PORTS | {ICMP, ICMPV6}
 """Protocols that iptables knows by their names on every host."""
@@ -60,10 +65,10 @@ class RouterFirewallExtension(L3Extension):
         return cls()
 
     def describe(self) -> DriverInfo[Capability]:
-        return DriverInfo(NAME)
+        return DriverInfo(EXTENSION)
 
     def grant_request(self) -> GrantRequest:
-        return GrantRequest(owner=NAME)
+        return GrantRequest(owner=EXTENSION)
 
     def contribute(
         self, key: RouterId, value: ExtendedRouter, grant: Grant

@@ -110,16 +110,21 @@ class DocumentHandler(ResourceHandler):
             for body in found
             if all(matches_tags(name, body["tags"], values) for name, values in by_tag.items())
         ]
-        return apply_query(tagged, evolve(query, filters=others))
+        return apply_query(self._derived(reader, tagged), evolve(query, filters=others))
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
-        return self._get(reader, requester, id)
+        (body,) = self._derived(reader, [self._get(reader, requester, id)])
+        return body
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         if action not in TAG_ACTIONS:
             return super().act(unit, id, action, body)
         tags = apply_tag_action(action, self.get_for_update(unit, id)["tags"], body)
         return {"tags": self.update(unit, id, {"tags": sorted(tags)})["tags"]}
+
+    def _derived(self, reader: Reader, bodies: Sequence[Body]) -> Sequence[Body]:
+        """Return *bodies* with the attributes that follow from what else is stored."""
+        return bodies
 
     def _new(self, unit: UnitOfWork, body: Body) -> dict[str, Any]:
         project = body.get("project_id") or unit.requester.project_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, ClassVar, Self, cast
 from uuid import UUID
 
@@ -23,9 +23,11 @@ from netfw.errors.ports import PortNotFound
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
+from netfw.model.router_firewall import EXTENSION
 from netfw.model.values.device_owner import is_compute, is_router_interface
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.firewalls.delivery import ROUTERS, deliver
 from netfw.server.firewalls.documents import (
@@ -40,8 +42,10 @@ from netfw.server.firewalls.documents import (
 )
 from netfw.server.firewalls.handler import FirewallDocumentHandler
 from netfw.server.firewalls.rules import FirewallPolicyHandler, FirewallRuleHandler
+from netfw.server.scheduling.router_extensions import find_without_extension
 
 PORTS = "ports"
+NOT_FILTERED = "it does not filter; add it to extensions in [agent] of the agent"
 
 
 class FirewallGroupHandler(FirewallDocumentHandler):
@@ -82,6 +86,12 @@ class FirewallGroupHandler(FirewallDocumentHandler):
         super().do_delete(unit, before)
         self._relink(unit, before, None)
 
+    def _derived(self, reader: Reader, bodies: Sequence[Body]) -> Sequence[Body]:
+        """Return *bodies* with status ERROR where a host routes and does not filter."""
+        routers = {UUID(id) for each in bodies for id in cast("Mapping[str, Any]", each[ROUTERS])}
+        without = find_without_extension(reader, routers, EXTENSION) if routers else frozenset()
+        return [_with_reason(each, without) for each in bodies]
+
     def _check_policies(self, unit: UnitOfWork, group: Body) -> None:
         named = [str(group[name]) for name in DIRECTIONS if group.get(name) is not None]
         found = find_all(unit, POLICY, named)
@@ -118,6 +128,17 @@ class FirewallPlugin(HandlerPlugin, ServicePlugin):
 
     def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("firewall")
+
+
+def _with_reason(group: Body, without: Set[UUID]) -> Body:
+    routers = cast("Mapping[str, Any]", group[ROUTERS])
+    unfiltered = sorted(id for id in routers if UUID(id) in without)
+    if not unfiltered:
+        return {**group, "status_reason": None}
+    reason = (
+        f"an L3 agent of router {unfiltered[0]} lacks the extension {EXTENSION}: {NOT_FILTERED}"
+    )
+    return {**group, "status": "ERROR", "status_reason": reason}
 
 
 def find_status(group: Body) -> str:

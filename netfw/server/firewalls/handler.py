@@ -19,10 +19,12 @@ class FirewallDocumentHandler(DocumentHandler):
         self._hidden = hidden
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
-        return tuple(map(self._visible, self.do_create(unit, bodies)))
+        made = self._derived(unit.tx, self.do_create(unit, bodies))
+        return tuple(map(self._visible, made))
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
-        return self._visible(super().update(unit, id, body, revision))
+        (after,) = self._derived(unit.tx, [super().update(unit, id, body, revision)])
+        return self._visible(after)
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         return tuple(map(self._visible, super().find(reader, requester, query)))

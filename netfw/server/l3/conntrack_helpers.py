@@ -35,8 +35,11 @@ from netfw.server.core.resource_handler import (
     apply_query,
 )
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.scheduling.router_extensions import check_extension
 
 PARENT: Final = "router_id"
+EXTENSION: Final = "conntrack_helper"
+"""The L3 extension that attaches conntrack helpers."""
 MAX_HELPERS: Final = 64
 """Maximum per router."""
 
@@ -54,6 +57,7 @@ class ConntrackHelperHandler(ResourceHandler):
         made = []
         for body in bodies:
             router = _lock(unit, str(body[PARENT]))
+            check_extension(unit, router, EXTENSION)
             plain = {name: value for name, value in body.items() if name != PARENT}
             new = self._parse({**plain, "id": str(uuid4())})
             _store(unit, router, (*router.conntrack_helpers, new), new)
@@ -63,6 +67,7 @@ class ConntrackHelperHandler(ResourceHandler):
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         parent, _, own = id.partition("/")
         router = _lock(unit, parent, revision)
+        check_extension(unit, router, EXTENSION)
         new = self._parse({**_render(_find(router, own)), **body})
         helpers = [new if each.id == new.id else each for each in router.conntrack_helpers]
         _store(unit, router, helpers, new)

@@ -35,8 +35,11 @@ from netfw.server.core.resource_handler import StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.inside_ports import get_inside_port
 from netfw.server.l3.router_ports import quote_ids, read_router_ports, router_of
+from netfw.server.scheduling.router_extensions import check_extension
 
 ADDRESS = "ip_address"
+EXTENSION = "ndp_proxy"
+"""The L3 extension that answers for addresses."""
 
 
 class NdpProxyHandler(StoredResourceHandler[NdpProxy]):
@@ -122,6 +125,7 @@ def _create(unit: UnitOfWork, body: Body) -> NdpProxy:
     router = routers.get_for_update(unit, str(body["router_id"]))
     port = get_inside_port(unit, str(body["port_id"]))
     reached = _reached_subnets(unit, router, port)
+    check_extension(unit, router, EXTENSION)
     if not router.enable_ndp_proxy or router.gateway is None:
         raise RouterNDPProxyNotEnable(
             f"NDP proxies are not enabled on router {router.id}; set enable_ndp_proxy first"

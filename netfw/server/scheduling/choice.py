@@ -90,10 +90,14 @@ def ineligibility(agent: Agent, router: Router) -> str:
     return ""
 
 
+def runs_local_parts(agent: Agent) -> bool:
+    """Return whether an L3 agent has parts of distributed routers for instances on its host."""
+    return mode_of(agent) in (DVR, DVR_SNAT)
+
+
 def serves_floating_ips(agent: Agent) -> bool:
     """Return whether an L3 agent translates the floating IPs of instances on its host."""
-    content = agent.configurations.content()
-    return mode_of(agent) in (DVR, DVR_SNAT) and not content.get("enable_inat_enat")
+    return runs_local_parts(agent) and not agent.configurations.content().get("enable_inat_enat")
 
 
 def wanted_agents(router: Router, most: int, there_are: int) -> int:

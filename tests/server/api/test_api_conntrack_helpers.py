@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from netfw.server.agents.agents import L3_AGENT
+from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l3.conntrack_helpers import MAX_HELPERS, ConntrackHelperPlugin
 from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.environment import Client, api
+from tests.server.core.agent_samples import beat
 
 pytestmark = pytest.mark.spec("API-07")
 FTP = {"protocol": "tcp", "port": 21, "helper": "ftp"}
@@ -51,6 +54,22 @@ def test_the_life_of_a_conntrack_helper(client: Client, path: str) -> None:
     missing = client.get(own)
     assert (missing.status, missing.error["type"]) == (404, "ConntrackHelperNotFound")
     assert client.get(router).json["router"]["conntrack_helpers"] == []
+
+
+def test_a_helper_that_no_agent_attaches_is_refused(
+    plugins: list[HandlerPlugin], client: Client, path: str
+) -> None:
+    made = client.post(path, body()).json["conntrack_helper"]
+    report = HeartbeatHandler(plugins[0].context)
+    report([beat("a", L3_AGENT, extensions=["ndp_proxy"])])
+    refused = client.post(path, body(port=2121))
+    assert (refused.status, refused.error["type"]) == (409, "RouterExtensionNotLoaded")
+    assert "conntrack_helper" in refused.error["message"]
+    own = f"{path}/{made['id']}"
+    assert client.put(own, {"conntrack_helper": {"port": 2121}}).status == 409
+    assert client.delete(own).status == 204
+    report([beat("a", L3_AGENT, extensions=["conntrack_helper"])])
+    assert client.post(path, body()).status == 201
 
 
 def test_lists_filters_and_bulk(client: Client, path: str) -> None:

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from netfw.server.agents.agents import L3_AGENT
+from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l3.ndp_proxies import NdpProxyPlugin
 from netfw.server.l3.routers import RouterPlugin
 from netfw.server.subnet_pools.pools import SubnetPoolsPlugin
 from tests.server.api.environment import Client, Reply, api
+from tests.server.core.agent_samples import beat
 
 pytestmark = pytest.mark.spec("API-07")
 
@@ -73,6 +76,16 @@ def site(client: Client) -> Site:
 
 def outcome(reply: Reply) -> tuple[int, str]:
     return reply.status, reply.error["type"]
+
+
+def test_a_proxy_that_no_agent_answers_for_is_refused(
+    plugins: list[HandlerPlugin], site: Site
+) -> None:
+    report = HeartbeatHandler(plugins[0].context)
+    report([beat("a", L3_AGENT, extensions=["conntrack_helper"])])
+    assert outcome(site.proxy()) == (409, "RouterExtensionNotLoaded")
+    report([beat("a", L3_AGENT, extensions=["ndp_proxy"])])
+    assert site.proxy().status == 201
 
 
 def test_the_life_of_an_ndp_proxy(client: Client, site: Site) -> None:

@@ -8,14 +8,20 @@ from uuid import UUID, uuid4
 import pytest
 
 from netfw.conf.quota import LIMITS
-from netfw.model.resource import Kind
+from netfw.drivers.values.subscription import Service
+from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.model.router_firewall import MAX_FIREWALL_RULES, FirewallGroup
+from netfw.server.agents.agents import L3_AGENT
+from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.context import ServerContext
 from netfw.server.db import Database
 from netfw.server.firewalls.groups import FirewallPlugin
 from netfw.server.l3.routers import RouterPlugin
+from netfw.server.scheduling.router_extensions import find_without_extension
+from netfw.state.dependencies import Assignment
 from tests.server.api.environment import Client, Reply, api
+from tests.server.core.agent_samples import ADMIN, beat
 from tests.server.core.core_client import core_plugin
 
 pytestmark = pytest.mark.spec("L3-81")
@@ -43,6 +49,15 @@ class Cloud:
         added = self.alice.put(path, {"subnet_id": subnet["id"]})
         return str(added.json["port_id"])
 
+    def report(self, host: str, **reported: Any) -> None:
+        """Have the L3 agent of *host* report."""
+        HeartbeatHandler(self.context)([beat(host, L3_AGENT, **reported)])
+
+    def assign(self, host: str) -> None:
+        target = Ref(Kind.ROUTER, UUID(self.router))
+        assigned = Assignment(Service.L3, host, target)
+        self.context.run(ADMIN, lambda unit: unit.tx.assignments.add(assigned))
+
     def groups(self) -> tuple[FirewallGroup, ...]:
         """Return what agents get of the router."""
         row = self.context.database.read(
@@ -69,6 +84,11 @@ def change(client: Client, path: str, id: str, **body: Any) -> Reply:
 
 def shown(client: Client, path: str, id: str) -> dict[str, Any]:
     found: dict[str, Any] = client.get(f"{path}/{id}").json[KEYS[path]]
+    return found
+
+
+def listed(client: Client, **filters: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.get(GROUPS, **filters).json["firewall_groups"]
     return found
 
 
@@ -257,3 +277,52 @@ def test_quotas_are_those_of_the_project(cloud: Cloud) -> None:
         assert refused(client.post(path, {key: {}})) == (409, "OverQuota")
         assert client.delete(f"{path}/{made['id']}").status == 204
         make(client, path)
+
+
+def test_a_group_that_a_host_does_not_enforce_has_the_status_error(cloud: Cloud) -> None:
+    cloud.report("a", extensions=["router_firewall"])
+    group = make(cloud.alice, GROUPS, ports=cloud.ports)
+    assert (group["status"], group["status_reason"]) == ("ACTIVE", None)
+    cloud.assign("a")
+    assert shown(cloud.alice, GROUPS, group["id"])["status"] == "ACTIVE"
+    cloud.report("a", extensions=["port_forwarding"])
+    found = shown(cloud.alice, GROUPS, group["id"])
+    assert (found["status"], cloud.router in found["status_reason"]) == ("ERROR", True)
+    assert [each["id"] for each in listed(cloud.alice, status="ERROR")] == [group["id"]]
+    assert listed(cloud.alice, status="ACTIVE") == []
+    changed = change(cloud.alice, GROUPS, group["id"], name="wall").json["firewall_group"]
+    assert changed["status"] == "ERROR"
+    cloud.report("a", extensions=["router_firewall"])
+    found = shown(cloud.alice, GROUPS, group["id"])
+    assert (found["status"], found["status_reason"]) == ("ACTIVE", None)
+
+
+def test_a_router_without_a_host_lacks_what_every_agent_lacks(cloud: Cloud) -> None:
+    unassigned = uuid4()
+
+    def is_lacking() -> bool:
+        return unassigned in cloud.context.database.read(
+            lambda view: find_without_extension(view, [unassigned], "router_firewall")
+        )
+
+    assert not is_lacking()
+    for host, reported, lacking in (
+        ("a", {"extensions": []}, True),
+        ("b", {"extensions": ["router_firewall"]}, False),
+        ("b", {"extensions": ["qos"]}, True),
+        ("b", {}, False),
+    ):
+        cloud.report(host, **reported)
+        assert is_lacking() is lacking
+
+
+def test_local_parts_without_the_extension_count_for_distributed_routers(cloud: Cloud) -> None:
+    cloud.report("a", extensions=["router_firewall"], agent_mode="dvr_snat")
+    group = make(cloud.alice, GROUPS, ports=cloud.ports)
+    for changes in ({"admin_state_up": False}, {"distributed": True}):
+        assert cloud.admin.put(f"routers/{cloud.router}", {"router": changes}).status == 200
+    assert shown(cloud.alice, GROUPS, group["id"])["status"] == "ACTIVE"
+    cloud.report("b", extensions=[], agent_mode="legacy")
+    assert shown(cloud.alice, GROUPS, group["id"])["status"] == "ACTIVE"
+    cloud.report("c", extensions=[], agent_mode="dvr")
+    assert shown(cloud.alice, GROUPS, group["id"])["status"] == "ERROR"

@@ -7,7 +7,7 @@ import enum
 from netfw.model.router_firewall import MAX_FIREWALL_PORTS, MAX_FIREWALL_RULES, FirewallAction
 from netfw.model.values.port_range import PortRange
 from netfw.model.wire.codec import Listed, Nullable, Scalar, describe
-from netfw.model.wire.scalars import ADDRESS, CIDR, ID, IP_VERSION, PROTOCOL, choice
+from netfw.model.wire.scalars import ADDRESS, CIDR, ID, IP_VERSION, PROTOCOL, TEXT, choice
 from netfw.server.api.resources.common import ADMIN_STATE, FOR_ADMINS, NAMED, STANDARD, read_only
 from netfw.server.api.schema.request_codecs import FLAG, Either, Null, long_text
 from netfw.server.api.schema.resource_schema import (
@@ -32,6 +32,7 @@ class FirewallStatus(enum.StrEnum):
     ACTIVE = "ACTIVE"
     DOWN = "DOWN"
     INACTIVE = "INACTIVE"
+    ERROR = "ERROR"
 
 
 def _parse_ports(raw: object) -> PortRange:
@@ -140,8 +141,10 @@ FIREWALL_GROUP = ApiResource(
             "status",
             choice(FirewallStatus),
             filterable=True,
-            note="INACTIVE: it has no ports; DOWN: admin_state_up is false, all is denied.",
+            note="INACTIVE: it has no ports; DOWN: admin_state_up is false, all is denied; ERROR: "
+            "packets are not filtered, see `status_reason`.",
         ),
+        read_only("status_reason", Nullable(TEXT)),
         *(
             ApiAttribute(name=name, codec=Nullable(ID), default=None, sortable=True)
             for name in ("ingress_firewall_policy_id", "egress_firewall_policy_id")

@@ -262,6 +262,14 @@ def absent_conntrack_helper(cloud: Cloud) -> Reply:
     return cloud.admin.get(f"routers/{cloud.router()}/conntrack_helpers/{NOWHERE}")
 
 
+@situation("RouterExtensionNotLoaded", 409)
+def conntrack_helper_that_the_agent_does_not_attach(cloud: Cloud) -> Reply:
+    cloud.agent("a", "L3 agent", extensions=["port_forwarding"])
+    path = f"routers/{cloud.router()}/conntrack_helpers"
+    body = {"protocol": "tcp", "port": 21, "helper": "ftp"}
+    return cloud.admin.post(path, {"conntrack_helper": body})
+
+
 @situation("ConntrackHelperNotAllowed", 400)
 def conntrack_helper_that_the_configuration_does_not_name(cloud: Cloud) -> Reply:
     return helper_of(cloud, helper="quake")
