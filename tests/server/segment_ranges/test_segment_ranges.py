@@ -56,6 +56,13 @@ def test_a_project_uses_its_own_ranges_first_then_shared_ones(core: SegmentRange
             core.network(project)
 
 
+def test_an_id_in_upper_case_names_the_same_range(admin: Client) -> None:
+    made = admin.post(PATH, body(shared=True)).json[RANGE]
+    path = f"{PATH}/{made['id'].upper()}"
+    assert admin.put(path, {RANGE: {"maximum": 25}}).json[RANGE]["maximum"] == 25
+    assert admin.put(path, {RANGE: {"name": "east"}}).json[RANGE]["name"] == "east"
+
+
 def test_a_range_gives_numbers_to_a_type_without_configured_ones(database: Database) -> None:
     core = SegmentRanges(database, "gre")
     with pytest.raises(NoNetworkAvailable):
