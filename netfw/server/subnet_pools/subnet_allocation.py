@@ -9,6 +9,7 @@ from uuid import UUID
 
 from netfw.drivers.server.query import Body, Query
 from netfw.errors import InvalidInput, NotFound
+from netfw.errors.requests import BadRequest
 from netfw.errors.subnet_pools import NetworkAddressScopeAffinityError, SubnetAllocationError
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref
@@ -47,12 +48,24 @@ def allocate_prefix(unit: UnitOfWork, body: Body, others: Sequence[Subnet]) -> d
             raise InvalidInput({LENGTH: "needs a subnet pool; name one, or the cidr instead"})
         _check_without_pool(unit, body, others)
         return found
-    if body.get("ip_version") not in (None, pool.ip_version):
-        text = f"is {body['ip_version']}, and subnet pool {pool.id} is of IPv{pool.ip_version}"
-        raise InvalidInput({"ip_version": text})
+    _check_version(pool, body)
     check_affinity(pool.ip_version, pool, others, _scopes(unit, others))
     prefix = _allocate(unit, pool, body)
     return {**found, "cidr": str(prefix), POOL: str(pool.id)}
+
+
+def _check_version(pool: SubnetPool, body: Body) -> None:
+    """Refuse a subnet of another IP version than *pool*.
+
+    :raises BadRequest: names the attribute.
+    """
+    requested = {"ip_version": body.get("ip_version")}
+    if body.get("cidr"):
+        requested["cidr"] = _parse_cidr(body["cidr"]).version
+    for name, version in requested.items():
+        if version not in (None, pool.ip_version):
+            text = f"is of IPv{version}, and subnet pool {pool.id} of IPv{pool.ip_version}"
+            raise BadRequest({name: text})
 
 
 def release_prefix(unit: UnitOfWork, subnet: Subnet) -> None:
@@ -143,7 +156,7 @@ def _allocate(unit: UnitOfWork, pool: SubnetPool, body: Body) -> IpNetwork:
     if pool.default_quota is not None:
         check_pool_quota(pool, _prefixes_of(unit, pool, str(body.get("project_id", ""))), length)
     if wanted is not None:
-        if wanted.version != pool.ip_version or not unit.tx.prefixes.acquire(pool.id, wanted):
+        if not unit.tx.prefixes.acquire(pool.id, wanted):
             raise SubnetAllocationError(f"{wanted} is not free in subnet pool {pool.id}")
         return wanted
     prefix = unit.tx.prefixes.acquire_any(pool, length)

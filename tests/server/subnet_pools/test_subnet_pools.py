@@ -102,6 +102,9 @@ def test_requests_that_contradict_themselves_are_refused(alice: Client) -> None:
         ({**of, "prefixlen": 30}, "MaxPrefixSubnetAllocationError"),
         ({**of, "prefixlen": 16}, "MinPrefixSubnetAllocationError"),
         ({**of, "cidr": "10.0.0.0/16"}, "MinPrefixSubnetAllocationError"),
+        ({**of, "cidr": "2001:db8::/64"}, "BadRequest"),
+        ({**of, "cidr": "2001:db8::/64", "ip_version": 6}, "BadRequest"),
+        ({**of, "ip_version": 6}, "BadRequest"),
     ]
     for body, word in wrong:
         assert refused(ask(alice, **body)) == (400, word)
