@@ -55,7 +55,7 @@ class Application:
     ) -> None:
         self._public_url = public_url.rstrip("/")
         self._registry, self._identity, self._limits = registry, identity, limits
-        self._openapi = functools.cache(lambda: openapi_document(registry))
+        self._openapi = functools.cache(lambda: _encode(openapi_document(registry)))
         self._routes = Routes(registry.resources)
         self._controller = Controller(registry.resources, plugins, policy, limits)
         self._tagging = Tagging(self._controller, plugins, policy)
@@ -116,7 +116,7 @@ class Application:
                     limits=self._limits,
                 )
                 response = (self._tagging if route.tags else self._controller).handle(request)
-            data = b"" if response.body is None else _encode(response.body)
+            data = _encode(response.body)
             return response.status, _headers(response.headers, bool(data)), data
         except NetfwError as exc:
             error = to_response(exc, resource)
@@ -136,7 +136,9 @@ def _headers(more: Mapping[str, str], has_body: bool) -> list[tuple[str, str]]:
     return [*content_type, *more.items()]
 
 
-def _encode(body: Mapping[str, Any]) -> bytes:
+def _encode(body: Mapping[str, Any] | bytes | None) -> bytes:
+    if body is None or isinstance(body, bytes):
+        return body or b""
     try:
         return orjson.dumps(body, default=dict)
     except TypeError:

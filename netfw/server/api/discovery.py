@@ -21,7 +21,7 @@ def describe_api(
     parts: tuple[str, ...],
     environ: Mapping[str, Any],
     registry: ResourceRegistry,
-    openapi: Callable[[], Mapping[str, Any]],
+    openapi: Callable[[], bytes],
 ) -> ApiResponse | None:
     """Return the versions at ``/``, the resources at ``/v2.0/``, and ``None`` for other paths.
 

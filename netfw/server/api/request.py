@@ -26,7 +26,8 @@ class ApiResponse:
     """Status, body and headers of a response."""
 
     status: int
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | bytes | None = None
+    """Bytes are sent as they are."""
     headers: Mapping[str, str] = field(factory=dict)
 
 

@@ -46,3 +46,4 @@ def test_the_document_is_served_to_everybody_with_the_resources_of_this_server(
     assert {"/v2.0/networks", "/v2.0/networks/{id}", "/v2.0/networks/{id}/tags"} <= paths.keys()
     assert "/v2.0/routers" not in paths, "no plugin keeps routers"
     assert unmoved.as_("").post("openapi.json", {}).status == 405
+    assert unmoved.as_("").get("openapi.json").data is reply.data, "encoded once"
