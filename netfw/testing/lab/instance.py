@@ -21,6 +21,7 @@ from netfw.testing.lab import lab_syscalls
 from netfw.testing.lab.namespaces import NamespaceContext, NamespaceOwner
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.ping import BackgroundPing, Ping, Pinger
+from netfw.testing.lab.wait import wait_until
 
 Interface = IPv4Interface | IPv6Interface
 
@@ -70,6 +71,8 @@ class Instance(NamespaceOwner):
     def __init__(self, name: str, host: NamespaceContext, ovs: PrivateOvs) -> None:
         self.name = name
         self.device: str | None = None
+        self._pair: str | None = None
+        """The host's end of the veth pair."""
         self._host = host
         self._ovs = ovs
         self.namespaces = NamespaceContext()
@@ -95,6 +98,8 @@ class Instance(NamespaceOwner):
         else:
             self._make_internal(plug)
         self.configure(plug.addresses, plug.gateways)
+        if self._pair is not None:
+            wait_until(self._is_carrying, f"{self._pair} is up")
 
     def take(self, device: str) -> None:
         """Move a device that is already plugged from the host into this instance."""
@@ -136,7 +141,7 @@ class Instance(NamespaceOwner):
 
     def _make_pair(self, plug: Plug, device: str) -> None:
         """Create a veth pair: the instance's end, and *device* on the host."""
-        self.device = "eth0"
+        self.device, self._pair = "eth0", device
         mac = f"address {plug.mac}" if plug.mac else ""
         peer = f"peer name {self.device} mtu {plug.mtu} {mac} netns {self.name}"
         self._host.ip(
@@ -144,6 +149,14 @@ class Instance(NamespaceOwner):
             f"link set {device} up",
         )
         self.namespaces.call(_fill_in_checksums, self.device)
+
+    def _is_carrying(self) -> bool:
+        """Return whether the host's end sends frames.
+
+        It was set up before the other end: until the kernel has handled the carrier, which a busy
+        machine does late, it drops what it is to send.
+        """
+        return "state UP" in self._host.run(["ip", "-o", "link", "show", "dev", str(self._pair)])
 
     def _make_hybrid(self, plug: Plug) -> None:
         """Create the devices that a compute service creates for a hybrid plug."""
