@@ -1,4 +1,4 @@
-"""FirewallDocumentHandler: documents with an attribute that the API does not show."""
+"""FirewallDocumentHandler: documents with attributes that the API does not show."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from netfw.server.core.unit_of_work import UnitOfWork
 
 
 class FirewallDocumentHandler(DocumentHandler):
-    """Documents that have a quota, and that other projects see if they are shared."""
+    """Documents that have a quota and no tags, and that other projects see if they are shared."""
 
     def __init__(self, name: str, hidden: str | None = None) -> None:
         """*hidden*: an attribute for the server alone, which may name what others own."""
         super().__init__(name, counted=True, shareable=True)
-        self._hidden = hidden
+        self._hidden = frozenset({"tags", hidden})
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         made = self._derived(unit.tx, self.do_create(unit, bodies))
@@ -37,4 +37,4 @@ class FirewallDocumentHandler(DocumentHandler):
         return super().create(unit, bodies)
 
     def _visible(self, body: Body) -> Body:
-        return {name: value for name, value in body.items() if name != self._hidden}
+        return {name: value for name, value in body.items() if name not in self._hidden}

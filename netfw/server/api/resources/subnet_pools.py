@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from netfw.model.subnet_pool import MAX_PREFIXES
 from netfw.model.wire.codec import Listed, Nullable
 from netfw.model.wire.scalars import CIDR, ID, IP_VERSION, NUMBER, TAG, TEXT
@@ -26,6 +28,9 @@ from netfw.server.api.schema.resource_schema import (
 
 SHARED = "True:%(shared)s"
 _PREFIXES = Listed(CIDR, limit=MAX_PREFIXES)
+_LENGTH_SCHEMA = {**PREFIX_LENGTH.schema, "type": ["integer", "string"], "pattern": "^[0-9]{1,3}$"}
+_LENGTH = evolve(PREFIX_LENGTH, schema=_LENGTH_SCHEMA)
+"""A prefix length in requests; responses have it as text."""
 
 
 def _prefix_action(name: str) -> ApiAction:
@@ -50,7 +55,7 @@ SUBNET_POOL = ApiResource(
             note="Adjacent and overlapping ones are joined; an update can only add some.",
         ),
         *(
-            ApiAttribute(name=name, codec=PREFIX_LENGTH, sortable=True, note=note)
+            ApiAttribute(name=name, codec=_LENGTH, sortable=True, note=note)
             for name, note in {
                 "min_prefixlen": "Unless given 8 for IPv4 and 64 for IPv6.",
                 "default_prefixlen": "Of subnets that request none; unless given min_prefixlen.",
