@@ -15,10 +15,12 @@ from uuid import UUID, uuid4
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
+from netfw.errors import InvalidInput
 from netfw.errors.rbac import RbacPolicyInUse
 from netfw.model.network import Network
 from netfw.model.rbac_policy import EVERY_PROJECT, RbacAction, RbacPolicy
 from netfw.model.resource import Kind, Ref, Resource, kind_of
+from netfw.model.subnet_pool import AddressScope, SubnetPool
 from netfw.model.values.ids import RbacPolicyId
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.schema.shareable_kinds import SHAREABLE, ShareableKind
@@ -91,6 +93,23 @@ def check_unused(unit: UnitOfWork, policy: RbacPolicy, resource: Resource) -> No
         )
 
 
+def check_scope_access(unit: UnitOfWork, resource: Resource, target: str, attribute: str) -> None:
+    """Refuse to share a subnet pool with a project that may not use the pool's address scope.
+
+    This transaction depends on the policy that shares the scope.
+
+    :raises InvalidInput: names *attribute* and the scope.
+    """
+    if not isinstance(resource, SubnetPool) or resource.address_scope_id is None:
+        return
+    scope, access = resource.address_scope_id, unit.tx.resources.access
+    owner = unit.tx.resources.get(Kind.ADDRESS_SCOPE, scope).body["project_id"]
+    if target != owner and not access.require(scope, target, RbacAction.SHARED):
+        who = "not every project has" if target == EVERY_PROJECT else f"project {target} has no"
+        text = f"{who} access to address scope {scope} of this subnet pool; share that first"
+        raise InvalidInput({attribute: text})
+
+
 def is_external_for(unit: UnitOfWork, network: Network) -> bool:
     """Return whether the requester may have gateways and floating IPs on a visible *network*.
 
@@ -107,11 +126,28 @@ def find_use(unit: UnitOfWork, policy: RbacPolicy, resource: Resource) -> Ref | 
     owner = str(getattr(resource, "project_id", ""))
     if policy.target_project == owner:
         return None
+    if isinstance(resource, AddressScope):
+        found = _find_shared_pool(unit, policy, owner)
+        if found is not None:
+            return found
     for use in SHAREABLE[kind_of(resource)].uses:
         if use.action is policy.action:
             found = unit.tx.resources.access.find_use(use, policy, owner)
             if found is not None:
                 return found
+    return None
+
+
+def _find_shared_pool(unit: UnitOfWork, policy: RbacPolicy, owner: str) -> Ref | None:
+    """Return a pool of an address scope that is shared with whom *policy* alone lets in."""
+    kept = {each.target_project for each in policies_of(unit, policy.object_id)}
+    kept = (kept - {policy.target_project}) | {owner}
+    every = policy.target_project == EVERY_PROJECT
+    query = Query(filters={"address_scope_id": (str(policy.object_id),)})
+    for row in unit.tx.resources.find(Kind.SUBNET_POOL, query):
+        targets = {each.target_project for each in policies_of(unit, row.ref.id)}
+        if (targets - kept) if every else policy.target_project in targets:
+            return row.ref
     return None
 
 

@@ -18,14 +18,13 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import InvalidInput, nearest
 from netfw.errors.rbac import DuplicateRbacPolicy
 from netfw.model.network import Network
-from netfw.model.rbac_policy import EVERY_PROJECT, RbacAction, RbacPolicy
+from netfw.model.rbac_policy import EVERY_PROJECT, RbacPolicy
 from netfw.model.resource import Kind, Resource
-from netfw.model.subnet_pool import SubnetPool
 from netfw.model.wire import parse
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
-from netfw.server.core.sharing import QUOTA, check_unused, sync_flags
+from netfw.server.core.sharing import QUOTA, check_scope_access, check_unused, sync_flags
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import Duplicate
 from netfw.server.db.schema.shareable_kinds import SHAREABLE_TYPES, ShareableKind
@@ -45,7 +44,7 @@ class RbacPolicyHandler(StoredResourceHandler[RbacPolicy]):
         by_object = {each.object_id: each for each in policies}
         shared = {id: _lock_object(unit, by_object[id], new=True) for id in sorted(by_object)}
         for policy in policies:
-            _check_scope(unit, shared[policy.object_id], policy.target_project)
+            check_scope_access(unit, shared[policy.object_id], policy.target_project, TARGET)
         try:
             stored = unit.insert(*policies)
         except Duplicate as exc:
@@ -63,7 +62,7 @@ class RbacPolicyHandler(StoredResourceHandler[RbacPolicy]):
         resource = _lock_object(unit, before, new=True)
         if target != EVERY_PROJECT:
             check_unused(unit, before, resource)
-        _check_scope(unit, resource, target)
+        check_scope_access(unit, resource, target, TARGET)
         try:
             after = unit.update(before, _retargeted(before, target))
         except Duplicate as exc:
@@ -157,22 +156,6 @@ def _lock_object(unit: UnitOfWork, policy: RbacPolicy, *, new: bool = False) -> 
     if isinstance(resource, Network):
         unit.remember_locked(resource)
     return resource
-
-
-def _check_scope(unit: UnitOfWork, resource: Resource, target: str) -> None:
-    """Refuse to share a subnet pool with a project that may not use the pool's address scope.
-
-    This transaction depends on the policy that shares the scope.
-
-    :raises InvalidInput: naming the scope.
-    """
-    if not isinstance(resource, SubnetPool) or resource.address_scope_id is None:
-        return
-    scope, access = resource.address_scope_id, unit.tx.resources.access
-    owner = unit.tx.resources.get(Kind.ADDRESS_SCOPE, scope).body["project_id"]
-    if target != owner and not access.require(scope, target, RbacAction.SHARED):
-        text = f"has no access to address scope {scope} of this subnet pool; share that first"
-        raise InvalidInput({TARGET: text})
 
 
 def _retargeted(policy: RbacPolicy, target: str) -> RbacPolicy:

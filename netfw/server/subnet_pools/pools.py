@@ -18,6 +18,7 @@ from netfw.errors.subnet_pools import (
     IllegalSubnetPoolPrefixUpdate,
     SubnetPoolDeleteError,
 )
+from netfw.model.rbac_policy import EVERY_PROJECT
 from netfw.model.resource import Kind
 from netfw.model.subnet_pool import SubnetPool, compact
 from netfw.model.values.address import IpNetwork
@@ -26,6 +27,7 @@ from netfw.model.wire import parse, render
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandler
+from netfw.server.core.sharing import check_scope_access, policies_of
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.prefix_blocks import subtract
 from netfw.server.subnet_pools.address_scopes import (
@@ -54,6 +56,8 @@ class SubnetPoolHandler(StoredResourceHandler[SubnetPool]):
             values = {**complete_pool(body), "id": str(uuid4())}
             pool = cast(SubnetPool, parse(self.kind, values))
             check_scope(unit, pool)
+            if pool.shared:
+                check_scope_access(unit, pool, EVERY_PROJECT, "shared")
             _check_only_default(unit, pool)
             (stored,) = unit.insert(pool)
             unit.tx.prefixes.define(stored)
@@ -136,6 +140,8 @@ class SubnetPoolHandler(StoredResourceHandler[SubnetPool]):
         for prefix in subtract(after.prefixes, before.prefixes):
             unit.tx.prefixes.release(after.id, prefix)
         if after.address_scope_id != before.address_scope_id:
+            for policy in policies_of(unit, after.id):
+                check_scope_access(unit, after, policy.target_project, "address_scope_id")
             rescope_networks(unit, stored)
         return stored
 

@@ -157,3 +157,37 @@ def test_a_pool_is_shared_only_with_projects_that_may_use_its_scope(
     assert share("subnetpool", pool, "root", by=alice).status == 201  # who owns the scope
     unscoped = scoped_pool(alice, "10.1.0.0/16", None)["id"]
     assert share("subnetpool", unscoped, "carol", by=alice).status == 201
+
+
+def test_a_shared_pool_needs_a_scope_that_is_shared_with_the_same(
+    alice: Client, admin: Client
+) -> None:
+    own, open_ = make_scope(admin), make_scope(admin, shared=True)
+    new = {"name": "p", "prefixes": ["10.9.0.0/16"], "address_scope_id": own, "shared": True}
+    assert refused(admin.post("subnetpools", {"subnetpool": new}))[0] == 400
+    made = admin.post("subnetpools", {"subnetpool": {**new, "address_scope_id": open_}})
+    path = f"subnetpools/{made.json['subnetpool']['id']}"
+    back = {"subnetpool": {"address_scope_id": own}}
+    assert refused(admin.put(path, back))[0] == 400
+    assert own not in {each["id"] for each in alice.list("address-scopes")}
+
+
+def test_access_to_a_scope_is_kept_for_pools_that_are_shared(admin: Client) -> None:
+    scope = make_scope(admin)
+    pool = scoped_pool(admin, "10.0.0.0/16", scope)["id"]
+
+    def share(type: str, id: str, target: str) -> str:
+        body = {"object_type": type, "object_id": id, "action": "access_as_shared"}
+        made = admin.post("rbac-policies", {"rbac_policy": {**body, "target_tenant": target}})
+        assert made.status == 201, made.data
+        return f"rbac-policies/{made.json['rbac_policy']['id']}"
+
+    others = share("address_scope", scope, "bob")
+    grant, use = share("address_scope", scope, "alice"), share("subnetpool", pool, "alice")
+    assert admin.delete(others).status == 204
+    assert refused(admin.delete(grant)) == (409, "RbacPolicyInUse")
+    everybody = share("address_scope", scope, "*")
+    assert admin.delete(grant).status == 204
+    assert refused(admin.delete(everybody)) == (409, "RbacPolicyInUse")
+    assert admin.delete(use).status == 204
+    assert admin.delete(everybody).status == 204
