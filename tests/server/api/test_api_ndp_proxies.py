@@ -111,6 +111,12 @@ def test_the_life_of_an_ndp_proxy(client: Client, site: Site) -> None:
     assert outcome(client.get(own)) == (404, "NDPProxyNotFound")
 
 
+def test_a_name_of_null_is_empty_as_the_openstack_command_sends_it(site: Site) -> None:
+    made = site.proxy(name=None)
+    assert made.status == 201
+    assert made.json["ndp_proxy"]["name"] == ""
+
+
 def test_routers_show_whether_ndp_proxies_are_enabled(client: Client, site: Site) -> None:
     shown = client.get(f"routers/{site.router}").json["router"]
     assert shown["enable_ndp_proxy"] is True

@@ -39,7 +39,7 @@ from netfw.server.api.resources.common import (
     ZONES_SHOWN,
     read_only,
 )
-from netfw.server.api.schema.request_codecs import FLAG, Null, Record
+from netfw.server.api.schema.request_codecs import FLAG, NAME, Null, Record
 from netfw.server.api.schema.resource_schema import (
     ADMIN,
     MEMBER,
@@ -269,7 +269,7 @@ NDP_PROXY = ApiResource(
     checks=OWN,
     attributes=(
         *STANDARD,
-        NAMED,
+        ApiAttribute(name="name", codec=Null(NAME, ""), default="", sortable=True),
         ApiAttribute(name="router_id", codec=ID, required=True, update=False, sortable=True),
         ApiAttribute(name="port_id", codec=ID, required=True, update=False, sortable=True),
         ApiAttribute(
