@@ -55,8 +55,8 @@ class AddressGroupHandler(StoredResourceHandler[AddressGroup]):
             rules = [row.body["id"] for row in unit.tx.resources.find(kind, query)]
             if rules:
                 raise AddressGroupInUse(
-                    f"address group {before.id} cannot be deleted while each {kind} of "
-                    f"{_some(rules)} names it; delete the rules first"
+                    f"address group {before.id} is named by rules "
+                    f"({kind} {_some(rules)}); delete them first"
                 )
         unit.delete(before)
 

@@ -97,7 +97,10 @@ def test_a_rule_keeps_its_address_group(client: Client) -> None:
     own = f"address-groups/{made['id']}"
     refused = client.delete(own)
     assert (refused.status, refused.error["type"]) == (409, "AddressGroupInUse")
-    assert rule["id"] in refused.error["message"]
+    assert refused.error["message"] == (
+        f"address group {made['id']} is named by rules "
+        f"(security_group_rule {rule['id']}); delete them first"
+    )
     found = client.get("security-group-rules", remote_address_group_id=made["id"])
     assert [each["id"] for each in found.json["security_group_rules"]] == [rule["id"]]
     assert client.delete(f"security-group-rules/{rule['id']}").status == 204
