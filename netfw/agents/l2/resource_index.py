@@ -30,7 +30,7 @@ class L2ResourceIndex(ResourceIndex):
 
     def __init__(self, host: str) -> None:
         super().__init__()
-        self._host = host
+        self.host = host
         self._home_ports = self.declare(
             Port, lambda port: (port.network_id,) if port.binding.is_on(host) else ()
         )
@@ -55,7 +55,7 @@ class L2ResourceIndex(ResourceIndex):
     def home_port(self, id: PortId) -> Port | None:
         """Return the port, if it is on this host."""
         port = self.port(id)
-        return port if port is not None and port.binding.is_on(self._host) else None
+        return port if port is not None and port.binding.is_on(self.host) else None
 
     def home_ports(self, network: NetworkId) -> frozenset[PortId]:
         """Return the ports of a network that are on this host."""
@@ -85,11 +85,11 @@ class L2ResourceIndex(ResourceIndex):
 
     def is_prepared(self, port: Port) -> bool:
         """Return whether this host is prepared for a port, which is active elsewhere or nowhere."""
-        return self._host in port.binding.prepared_hosts and not port.binding.is_on(self._host)
+        return self.host in port.binding.prepared_hosts and not port.binding.is_on(self.host)
 
     def _is_visiting(self, port: Port) -> bool:
         is_visiting = is_interface(port) or self.is_prepared(port)
-        return is_visiting and not port.binding.is_on(self._host)
+        return is_visiting and not port.binding.is_on(self.host)
 
     def subnets(self, network: NetworkId) -> dict[SubnetId, Subnet]:
         """Return the subnets of a network by id."""
@@ -128,7 +128,7 @@ class L2ResourceIndex(ResourceIndex):
 
     def local_ips(self, port: Port) -> tuple[LocalIpAssociation, ...]:
         """Return the local IPs that lead to *port* here: of several ports, to the lowest id."""
-        if not port.local_ips or not port.binding.is_on(self._host):
+        if not port.local_ips or not port.binding.is_on(self.host):
             return ()
         keys = dict(zip(_local_ip_keys(port), port.local_ips, strict=True))
         chosen = {key: min(ref.id for ref in self._local_ips.refs(key)) for key in keys}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
@@ -39,9 +39,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "protocol", metavar="PROTOCOL", type=_protocol, help="name or number, such as tcp"
     )
     parser.add_argument(
-        "number", metavar="NUMBER", type=int, nargs="?", help="destination port, or ICMP type"
+        "number",
+        metavar="NUMBER",
+        type=_number_up_to(65535),
+        nargs="?",
+        help="destination port, or ICMP type",
     )
-    parser.add_argument("--code", metavar="CODE", type=int, help="ICMP code")
+    parser.add_argument("--code", metavar="CODE", type=_number_up_to(255), help="ICMP code")
     parser.set_defaults(func=explain)
 
 
@@ -50,6 +54,15 @@ def _protocol(word: str) -> int:
     if number is None or number > 255:
         raise argparse.ArgumentTypeError(f"no such protocol: {word!r}")
     return number
+
+
+def _number_up_to(most: int) -> Callable[[str], int]:
+    def parse(word: str) -> int:
+        if not (word.isdecimal() and len(word) <= len(str(most)) and int(word) <= most):
+            raise argparse.ArgumentTypeError(f"{word[:20]!r} is no number from 0 to {most}")
+        return int(word)
+
+    return parse
 
 
 def explain(arguments: argparse.Namespace) -> int:
@@ -103,6 +116,6 @@ def find_port(index: L2ResourceIndex, name: str) -> Port:
         port for port in ports if port.name == name
     ]
     if len(found) != 1:
-        what = "several ports are" if found else "no port of this host is"
+        what = "several ports are" if found else f"no port of host {index.host} is"
         raise NotFound(f"{what} called {name!r}; give the id of one that is bound to this host")
     return found[0]

@@ -105,7 +105,7 @@ def test_a_port_is_found_by_its_id_or_name():
     twin = evolve(OWN, id=UUID(int=77))
     index.apply({ref(OWN): OWN})
     assert find_port(index, "web") == find_port(index, str(OWN.id)) == OWN
-    with pytest.raises(NotFound, match="no port"):
+    with pytest.raises(NotFound, match=f"no port of host {HERE} is called"):
         find_port(index, "mail")
     index.apply({ref(twin): twin})
     assert find_port(index, str(OWN.id)) == OWN
