@@ -18,9 +18,9 @@ from tests.tempest.expectations import (
 
 TESTS = ("a.One.test_x", "a.One.test_y", "b.Two.test_z")
 LINES = (
-    {"test": "a.One.test_x", "status": "success", "told": ""},
-    {"test": "a.One.test_y", "status": "fail", "told": "Traceback\nAssertionError: no\n"},
-    {"test": "setUpClass (b.Two)", "status": "skip", "told": "evpn extension not enabled."},
+    {"test": "a.One.test_x", "status": "success", "output": ""},
+    {"test": "a.One.test_y", "status": "fail", "output": "Traceback\nAssertionError: no\n"},
+    {"test": "setUpClass (b.Two)", "status": "skip", "output": "evpn extension not enabled."},
 )
 
 
@@ -68,7 +68,7 @@ def test_a_test_that_passed_before_and_a_reason_without_a_test_are_errors() -> N
 
 
 def test_a_class_that_does_not_clean_up_is_an_error() -> None:
-    line = {"test": "tearDownClass (a.One)", "status": "fail", "told": "in use"}
+    line = {"test": "tearDownClass (a.One)", "status": "fail", "output": "in use"}
     outcomes = parse_outcomes(TESTS[:1], [LINES[0], line])
     expected = Expectations(frozenset(TESTS[:1]), {})
     found = compare(outcomes, expected)
