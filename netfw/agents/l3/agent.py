@@ -25,6 +25,7 @@ from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
 from netfw.agents.l3.desired import Desired, L3Group, L3Key, L3Value
 from netfw.agents.l3.executor import L3JobExecutor, read_role
 from netfw.agents.l3.extensions import RouterExtensions
+from netfw.agents.l3.operator_warnings import extension_warnings
 from netfw.agents.l3.prefix_reporter import PrefixReporter, has_delegated
 from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.role_reporter import RoleReporter
@@ -270,7 +271,8 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
         return len(served) - sum(key in served for key in others)
 
     def warnings(self) -> Mapping[str, str]:
-        warnings = {**super().warnings(), **self._roles.warnings()}
+        lacking = extension_warnings(self.resources, self._extensions.owners)
+        warnings = {**super().warnings(), **self._roles.warnings(), **lacking}
         if self._services is not None and ROUTER_SERVICE not in self._services:
             warnings["server"] = (
                 f"it runs no service plugin {ROUTER_SERVICE!r}, so that this agent has no routers: "

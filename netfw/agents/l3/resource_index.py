@@ -55,6 +55,11 @@ class L3ResourceIndex(ResourceIndex):
         self._limited_routers = self.declare(Router, lambda router: _policy(gateway_policy(router)))
         self._forwardings = self.declare(PortForwarding, lambda each: (each.floating_ip_id,))
         self._ndp_proxies = self.declare(NdpProxy, lambda each: (each.router_id,))
+        self._extension_users = (
+            self.declare(Router, _extensions_of_router),
+            self.declare(FloatingIp, lambda each: ("fip_qos",) if each.qos_policy_id else ()),
+            self.declare(NdpProxy, lambda each: ("ndp_proxy",)),
+        )
 
     def router(self, id: RouterId) -> Router | None:
         """Return a router, if it is known."""
@@ -93,6 +98,10 @@ class L3ResourceIndex(ResourceIndex):
         routers = {each.router_id for each in floating if each.router_id is not None}
         return frozenset(routers | {RouterId(r.id) for r in self._limited_routers.refs(policy)})
 
+    def users_of_extension(self, name: str) -> frozenset[Ref]:
+        """Return the resources that are in force only by the L3 extension *name*."""
+        return frozenset().union(*(users.refs(name) for users in self._extension_users))
+
     def related(
         self, router: RouterId, is_here: Callable[[FloatingIp], bool]
     ) -> Iterator[Resource]:
@@ -120,6 +129,15 @@ class L3ResourceIndex(ResourceIndex):
 def gateway_policy(router: Router) -> QosPolicyId | None:
     """Return the QoS policy of a router's gateway."""
     return None if router.gateway is None else router.gateway.qos_policy_id
+
+
+def _extensions_of_router(router: Router) -> Iterator[str]:
+    if router.firewall_groups:
+        yield "router_firewall"
+    if router.conntrack_helpers:
+        yield "conntrack_helper"
+    if gateway_policy(router) is not None:
+        yield "gateway_ip_qos"
 
 
 def _policy(id: QosPolicyId | None) -> tuple[QosPolicyId, ...]:
