@@ -88,7 +88,7 @@ def check_unused(unit: UnitOfWork, policy: RbacPolicy, resource: Resource) -> No
         return
     if (user := find_use(unit, policy, resource)) is not None:
         raise RbacPolicyInUse(
-            f"policy {policy.id} of {kind_of(resource)} {resource.id} is in use by {user} of a "
+            f"policy {policy.id} of {policy.object_type} {resource.id} is in use by {user} of a "
             "project that has access by it alone; delete what uses it, or share it otherwise first"
         )
 

@@ -140,6 +140,7 @@ def test_access_to_a_policy_stays_while_it_is_used(site: Site, user: str) -> Non
     id = made(attach(site, user, policy))
     refused = site.admin.delete(f"rbac-policies/{access}")
     assert (refused.status, refused.error["type"]) == (409, "RbacPolicyInUse")
+    assert "of qos_policy " in refused.error["message"]
     assert id in refused.error["message"]
     assert site.alice.delete(f"{user}/{id}").status == 204
     assert site.admin.delete(f"rbac-policies/{access}").status == 204
