@@ -247,4 +247,7 @@ def test_of_two_ports_of_a_host_one_is_served(local: LocalIpSite) -> None:
     local.site.settle()
     assert extra.id < local.ports["server"].id
     wait_until(lambda: ask(local.instances["client"], local.address) == "owner", local.explain)
-    assert local.ports["server"].id in local.host.status()["warnings"]["local IPs"]
+    wait_until(
+        lambda: local.ports["server"].id in local.host.status()["warnings"].get("local IPs", ""),
+        local.host.status,
+    )
