@@ -227,7 +227,7 @@ class TestGateways:
 @pytest.mark.parametrize(
     ("name", "resources"),
     [
-        ("router", {"router", "floatingip"}),
+        ("router", {"router", "floatingip", "floatingip_pool"}),
         (
             "security_groups",
             {

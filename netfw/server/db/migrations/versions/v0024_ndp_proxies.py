@@ -29,6 +29,10 @@ def upgrade() -> None:
     """Create the table with its indexes; no router has NDP proxies."""
     op.add_column("routers", sa.Column(ATTRIBUTE, sa.Boolean(create_constraint=False)))
     op.execute(sa.update(ROUTERS).values({ATTRIBUTE: False}))
+    bind = op.get_bind()
+    for id, body in bind.execute(sa.select(ROUTERS.c.id, ROUTERS.c.body)).all():
+        shown = json.dumps({**json.loads(body), ATTRIBUTE: False})
+        bind.execute(sa.update(ROUTERS).where(ROUTERS.c.id == id).values(body=shown))
     op.create_table(
         NAME,
         sa.Column("id", word(), nullable=False),
