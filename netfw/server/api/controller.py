@@ -137,8 +137,7 @@ class Controller:
         resource, requester = endpoint.resource, request.requester
         listing = endpoint.query.parse_list(request.parameters)
         self._policy.authorize(requester, resource, Verb.SHOW, None, {})
-        query = listing.query
-        self._check_filters(resource, requester, query)
+        query = self._restrict_hidden_filters(resource, requester, listing.query)
         if request.route.parent_id is not None:
             parent = {resource.parent_attribute: (request.route.parent_id,)}
             query = evolve(query, filters={**query.filters, **parent})
@@ -244,17 +243,26 @@ class Controller:
                 raise HTTPBadRequest({"project_id": "only administrators give things to others"})
         return {**body, **_parent_of(endpoint.resource, request)}
 
-    def _check_filters(
+    def _restrict_hidden_filters(
         self, resource: ApiResource, requester: RequestContext, query: Query
-    ) -> None:
-        """Refuse filters and an order that would disclose attributes hidden from the requester.
+    ) -> Query:
+        """Restrict *query* so that the rows found disclose no attribute hidden from the requester.
 
-        :raises HTTPBadRequest: names them.
+        A hidden attribute finds only rows of the requester's project; a secret one is refused.
         """
         requested = {*query.filters, *(name for name, _ in query.sort)}
-        if refused := sorted(requested & self._policy.hidden(requester, resource)):
+        hidden = requested & self._policy.hidden(requester, resource)
+        if not hidden:
+            return query
+        owned = resource.attribute("project_id") is not None
+        secret = {each.name for each in resource.attributes if each.secret or not owned}
+        if refused := sorted(hidden & secret):
             text = "is not shown to you, so you cannot ask for it"
             raise HTTPBadRequest(dict.fromkeys(refused, text))
+        own = requester.project_id
+        allowed = own in query.filters.get("project_id", (own,))
+        filters = {**query.filters, "project_id": (own,) if allowed else ()}
+        return evolve(query, filters=filters)
 
     def _authorize_member(
         self,

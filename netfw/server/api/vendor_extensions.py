@@ -59,6 +59,7 @@ def attribute(declared: Attribute) -> ApiAttribute:
         filterable=declared.filterable,
         sortable=declared.filterable and scalar,
         checks=_checks(declared),
+        secret=declared.admin_only,
     )
 
 

@@ -42,22 +42,26 @@ def test_one_filter_repeated_means_or_and_different_ones_mean_and(three: Client)
 
 
 @pytest.mark.spec("API-09")
-def test_what_is_not_shown_cannot_be_filtered_by(client: Client) -> None:
-    admin = client.as_("cloud/admin")
+def test_by_what_is_not_shown_one_finds_nothing_but_ones_own(client: Client) -> None:
+    admin, bob = client.as_("cloud/admin"), client.as_("bob/member")
+    shared = admin.network(name="all", shared=True, provider__network_type="vxlan")
+    outer = admin.network(name="out", router__external=True)
     mine = client.network(name="mine")
-    port = admin.make("ports", network_id=mine["id"], project_id="alice", binding__host_id="h1")
-    assert "binding:host_id" not in client.get(f"ports/{port['id']}").json["port"]
-    number = admin.get(f"networks/{mine['id']}").json["network"]["provider:segmentation_id"]
-    for path, name, value in (
-        ("ports", "binding:host_id", "h1"),
-        ("networks", "provider:segmentation_id", number),
-        ("networks", "provider:network_type", "vxlan"),
-    ):
-        for guess in (value, "another", ""):
-            refused = client.get(path, **{name: guess})
-            assert (refused.status, refused.error["type"]) == (400, "HTTPBadRequest")
-            assert refused.error["message"].startswith(f"{name}: is not shown to you")
-        assert len(admin.list(path, **{name: value})) == 1
+    by_type = {"provider:network_type": "vxlan"}
+    assert sorted(admin.names("networks", **by_type)) == ["all", "mine", "out"]
+    assert client.names("networks", **by_type) == ["mine"]
+    assert bob.names("networks", **by_type) == []
+    assert sorted(bob.names("networks")) == ["all", "out"]
+    for guess in (shared, outer):
+        number = admin.get(f"networks/{guess['id']}").json["network"]["provider:segmentation_id"]
+        pairs = [("provider:segmentation_id", str(number)), ("limit", "1")]
+        assert client.get("networks", *pairs).json == {"networks": []}
+    own = {"project_id": "alice", **by_type}
+    assert client.names("networks", **own) == ["mine"]
+    assert client.names("networks", **{**own, "project_id": "cloud"}) == []
+    port = admin.make("ports", network_id=mine["id"], name="theirs", binding__host_id="h1")
+    assert client.names("ports", id=port["id"]) == ["theirs"]
+    assert client.names("ports", **{"binding:host_id": "h1"}) == []
 
 
 @pytest.mark.spec("API-05")

@@ -63,6 +63,11 @@ class ApiAttribute:
     The rule of a verb is named ``<verb>_<resource>:<attribute>``.  That of create is evaluated only
     for a value other than the default.
     """
+    secret: bool = False
+    """A requester that sees it in no row cannot filter by it either, which would disclose it.
+
+    None of netfw's own attributes is secret: clients filter ports by hosts that they do not see.
+    """
     inner: Mapping[str, Mapping[Verb, str]] = field(factory=dict)
     """The same for keys of an object or objects: ``create_port:fixed_ips:ip_address``."""
     error: type[InvalidInput] = InvalidInput
