@@ -70,8 +70,13 @@ class ExtensionCalls(ABC, Generic[I, V, C]):
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """The extensions, in the order of the configuration."""
+        """The owners of grants, in the order of the configuration."""
         return tuple(self._extensions)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the extensions, in the order of the configuration, which has them."""
+        return tuple(each.describe().name for each in self._extensions.values())
 
     def watch(self, sink: Sink) -> None:
         """Forward the events of extensions to *sink*, with the name of the extension."""

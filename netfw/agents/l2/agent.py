@@ -260,7 +260,7 @@ class L2Agent(HostAgent[L2Key]):
         return make_state_report(
             self._settings,
             self._ready().switch.view,
-            extensions=self._extensions.owners,
+            extensions=self._extensions.names,
             firewall=_info(self._firewall),
             counts=self.counts(),
             routing_mac=self._ready().switch.host_mac,
@@ -281,7 +281,7 @@ class L2Agent(HostAgent[L2Key]):
         if self._desired is None:
             return {}
         firewall = _info(self._firewall)
-        desired, extensions = self._desired.switch, self._extensions.owners
+        desired, extensions = self._desired.switch, self._extensions.names
         return (
             collect_warnings(desired, firewall)
             | hybrid_plug_warnings(desired, _info(self._hybrid_firewall))

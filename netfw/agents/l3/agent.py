@@ -249,7 +249,7 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
         return make_state_report(
             self._settings,
             self._driver.describe(),
-            self._extensions.owners,
+            self._extensions.names,
             self.counts(),
             start=start,
         )
@@ -271,7 +271,7 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
         return len(served) - sum(key in served for key in others)
 
     def warnings(self) -> Mapping[str, str]:
-        lacking = extension_warnings(self.resources, self._extensions.owners)
+        lacking = extension_warnings(self.resources, self._extensions.names)
         warnings = {**super().warnings(), **self._roles.warnings(), **lacking}
         if self._services is not None and ROUTER_SERVICE not in self._services:
             warnings["server"] = (

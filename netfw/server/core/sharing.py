@@ -71,8 +71,12 @@ def sync_flags(unit: UnitOfWork, resource: Resource) -> Resource:
     return unit.touch(resource) if changed == resource else unit.update(resource, changed)
 
 
-def check_unused(unit: UnitOfWork, policy: RbacPolicy, resource: Resource) -> None:
+def check_unused(
+    unit: UnitOfWork, policy: RbacPolicy, resource: Resource, target: str | None = None
+) -> None:
     """Refuse to withdraw *policy*, which is locked, while a project uses *resource* by it.
+
+    *target*: a project that keeps its access.
 
     :raises RbacPolicyInUse: naming a user.
     """
@@ -86,7 +90,7 @@ def check_unused(unit: UnitOfWork, policy: RbacPolicy, resource: Resource) -> No
         for each in policies_of(unit, policy.object_id)
     ):
         return
-    if (user := find_use(unit, policy, resource)) is not None:
+    if (user := find_use(unit, policy, resource, target)) is not None:
         raise RbacPolicyInUse(
             f"policy {policy.id} of {policy.object_type} {resource.id} is in use by {user} of a "
             "project that has access by it alone; delete what uses it, or share it otherwise first"
@@ -121,7 +125,9 @@ def is_external_for(unit: UnitOfWork, network: Network) -> bool:
     return unit.tx.resources.access.require(network.id, sees, RbacAction.EXTERNAL)
 
 
-def find_use(unit: UnitOfWork, policy: RbacPolicy, resource: Resource) -> Ref | None:
+def find_use(
+    unit: UnitOfWork, policy: RbacPolicy, resource: Resource, target: str | None = None
+) -> Ref | None:
     """Return a use of *resource* by a project that has access by *policy* alone, or ``None``."""
     owner = str(getattr(resource, "project_id", ""))
     if policy.target_project == owner:
@@ -132,7 +138,7 @@ def find_use(unit: UnitOfWork, policy: RbacPolicy, resource: Resource) -> Ref | 
             return found
     for use in SHAREABLE[kind_of(resource)].uses:
         if use.action is policy.action:
-            found = unit.tx.resources.access.find_use(use, policy, owner)
+            found = unit.tx.resources.access.find_use(use, policy, owner, target)
             if found is not None:
                 return found
     return None

@@ -18,7 +18,7 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import InvalidInput, nearest
 from netfw.errors.rbac import DuplicateRbacPolicy
 from netfw.model.network import Network
-from netfw.model.rbac_policy import EVERY_PROJECT, RbacPolicy
+from netfw.model.rbac_policy import EVERY_PROJECT, RbacAction, RbacPolicy
 from netfw.model.resource import Kind, Resource
 from netfw.model.wire import parse
 from netfw.server.core.context import ServerContext, server_context
@@ -61,7 +61,8 @@ class RbacPolicyHandler(StoredResourceHandler[RbacPolicy]):
             return before
         resource = _lock_object(unit, before, new=True)
         if target != EVERY_PROJECT:
-            check_unused(unit, before, resource)
+            narrowed = target if before.action is RbacAction.EXTERNAL else None
+            check_unused(unit, before, resource, narrowed)
         check_scope_access(unit, resource, target, TARGET)
         try:
             after = unit.update(before, _retargeted(before, target))

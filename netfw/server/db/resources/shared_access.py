@@ -85,15 +85,17 @@ class SharedAccess:
             if missing := {each.object_id for each in needed - granted}:
                 raise RetryTransaction(f"{min(missing)} is not shared any more")
 
-    def find_use(self, use: Use, policy: RbacPolicy, owner: str) -> Ref | None:
+    def find_use(
+        self, use: Use, policy: RbacPolicy, owner: str, target: str | None = None
+    ) -> Ref | None:
         """Return a use of a resource that needs *policy*, or ``None``.
 
-        *owner* owns the resource, and needs no policy.
+        *owner* owns the resource, and needs no policy; neither does *target*.
         """
         table = table_mapping(use.kind).table
         rows = select(table.c.id).where(
             *conditions(use.kind, {use.attribute: (str(policy.object_id),)}),
-            table.c.project_id.not_in(["", owner]),
+            table.c.project_id.not_in(["", owner, *([] if target is None else [target])]),
         )
         if policy.target_project == EVERY_PROJECT:
             others = select(_POLICIES.target_tenant).where(
