@@ -14,6 +14,7 @@ from netfw.ovs.openflow.connection import Connection
 from netfw.ovs.openflow.encode import Key, State
 from netfw.ovs.openflow.errors import OpenFlowError
 from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace, FlowChanges
+from netfw.ovs.openflow.megaflows import Megaflows
 from netfw.ovs.openflow.messages import Message, Type
 from netfw.ovs.openflow.meters import Meters
 
@@ -32,6 +33,7 @@ class OpenFlow:
         self.connection = Connection(target, timeout=timeout, probe=probe)
         self._bundles = Bundles(self.connection)
         self._meters = Meters(self.connection)
+        self._megaflows = Megaflows(self.connection)
 
     def close(self) -> None:
         """Close the connection and stop the thread; the switch keeps its flows."""
@@ -82,11 +84,13 @@ class OpenFlow:
     ) -> None:
         """Execute *changes* atomically; see :meth:`~netfw.ovs.openflow.bundle.Bundles.commit`.
 
-        Meters that flows name are written before.
+        Meters that flows name are written before.  Megaflows that the switch could keep from
+        before the changes are deleted after.
         """
         if changes:
             self._meters.ensure(each.flow for each in (*changes.changed, *changes.added))
             self._bundles.commit(changes, committed, by)
+            self._megaflows.delete_outdated()
         elif committed is not None:
             committed()
 
