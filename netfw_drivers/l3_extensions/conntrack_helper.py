@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
+from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
-from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.pipeline_grant import Grant
 from netfw.model.router import ConntrackHelper, HelperProtocol
 from netfw.model.values.ids import RouterId
+from netfw_drivers.l3_extensions.optionless import OptionlessExtension
 
-NAME: Final = "conntrack_helper"
-OWNER: Final = "conntrack"
-"""Owner of its chains, whose names are short."""
 KERNEL_NAMES: Final[Mapping[tuple[str, HelperProtocol], str]] = MappingProxyType(
     {("h323", HelperProtocol.TCP): "Q.931", ("h323", HelperProtocol.UDP): "RAS"}
 )
@@ -24,23 +21,15 @@ IPV4_ONLY: Final = frozenset({"irc", "netbios-ns", "pptp", "snmp"})
 """Helpers that the kernel has for IPv4 alone."""
 
 
-class ConntrackHelperExtension(L3Extension):
+class ConntrackHelperExtension(OptionlessExtension):
     """Gives the connections to a port the helper that the router has for it.
 
     A helper that the kernel of this host does not have is left out, and the router says so.
     """
 
-    VERSION: ClassVar[int] = 2
-
-    @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls()
-
-    def describe(self) -> DriverInfo[Capability]:
-        return DriverInfo(NAME)
-
-    def grant_request(self) -> GrantRequest:
-        return GrantRequest(owner=OWNER)
+    NAME: ClassVar[str] = "conntrack_helper"
+    OWNER: ClassVar[str | None] = "conntrack"
+    """Short, as the names of its chains have to be."""
 
     def contribute(
         self, key: RouterId, value: ExtendedRouter, grant: Grant

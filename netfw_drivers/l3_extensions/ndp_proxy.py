@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Address
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
+from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
-from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.pipeline_grant import Grant
 from netfw.drivers.values.router_values import Gateway, RouterPort, RouterState
 from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import PortId, RouterId
+from netfw_drivers.l3_extensions.optionless import OptionlessExtension
 
-NAME: Final = "ndp_proxy"
 
-
-class NdpProxyExtension(L3Extension):
+class NdpProxyExtension(OptionlessExtension):
     """Answers for the addresses of NDP proxies at the gateway, and for no others behind it.
 
     Of the subnets in the address scope of the gateway, new connections from outside reach the
     addresses of NDP proxies alone.
     """
 
-    VERSION: ClassVar[int] = 2
-
-    @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls()
-
-    def describe(self) -> DriverInfo[Capability]:
-        return DriverInfo(NAME)
-
-    def grant_request(self) -> GrantRequest:
-        return GrantRequest(owner=NAME)
+    NAME: ClassVar[str] = "ndp_proxy"
 
     def contribute(
         self, key: RouterId, value: ExtendedRouter, grant: Grant

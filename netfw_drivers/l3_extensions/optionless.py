@@ -15,7 +15,9 @@ class OptionlessExtension(L3Extension):
 
     VERSION: ClassVar[int] = 2
     NAME: ClassVar[str]
-    """Name of the entry point, and owner of the contributions."""
+    """Name of the entry point."""
+    OWNER: ClassVar[str | None] = None
+    """Owner of the contributions; ``None``: *NAME*."""
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -25,4 +27,4 @@ class OptionlessExtension(L3Extension):
         return DriverInfo(self.NAME)
 
     def grant_request(self) -> GrantRequest:
-        return GrantRequest(owner=self.NAME)
+        return GrantRequest(owner=self.OWNER or self.NAME)

@@ -17,15 +17,14 @@ the sender's host, so they are not filtered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from attrs import frozen
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
+from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
-from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.pipeline_grant import Grant
 from netfw.drivers.values.router_values import RouterPort, RouterState
 from netfw.model.router_firewall import (
     EXTENSION,
@@ -39,6 +38,7 @@ from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import PortId, RouterId
 from netfw.model.values.port_range import PortRange
 from netfw.model.values.protocol import ICMP, ICMPV6, NAMES, TCP
+from netfw_drivers.l3_extensions.optionless import OptionlessExtension
 
 FAMILIES = (4, 6)
 _NAMED = FILTERED_PORTS | {ICMP, ICMPV6}
@@ -55,20 +55,10 @@ class PortPair:
     """``None``: all others."""
 
 
-class RouterFirewallExtension(L3Extension):
+class RouterFirewallExtension(OptionlessExtension):
     """Filters by the firewall groups of the router's interfaces."""
 
-    VERSION: ClassVar[int] = 2
-
-    @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls()
-
-    def describe(self) -> DriverInfo[Capability]:
-        return DriverInfo(EXTENSION)
-
-    def grant_request(self) -> GrantRequest:
-        return GrantRequest(owner=EXTENSION)
+    NAME: ClassVar[str] = EXTENSION
 
     def contribute(
         self, key: RouterId, value: ExtendedRouter, grant: Grant
