@@ -10,6 +10,22 @@ from oslo_config import cfg
 GROUP = "ml2"
 """Group of the drivers; the plugins themselves are named without a group."""
 
+ALLOWED_CONNTRACK_HELPERS = (
+    "amanda:udp",
+    "ftp:tcp",
+    "h323:tcp",
+    "h323:udp",
+    "irc:tcp",
+    "netbios-ns:udp",
+    "pptp:tcp",
+    "sane:tcp",
+    "sip:tcp",
+    "sip:udp",
+    "snmp:udp",
+    "tftp:udp",
+)
+"""Each with a protocol."""
+
 PLUGINS = (
     cfg.StrOpt(
         "core_plugin",
@@ -107,20 +123,7 @@ PLUGINS = (
     ),
     cfg.ListOpt(
         "allowed_conntrack_helpers",
-        default=[
-            "amanda:udp",
-            "ftp:tcp",
-            "h323:tcp",
-            "h323:udp",
-            "irc:tcp",
-            "netbios-ns:udp",
-            "pptp:tcp",
-            "sane:tcp",
-            "sip:tcp",
-            "sip:udp",
-            "snmp:udp",
-            "tftp:udp",
-        ],
+        default=list(ALLOWED_CONNTRACK_HELPERS),
         help="Conntrack helpers that routers may have, each with the protocol of its connections, "
         "tcp or udp.  The kernels of the hosts of routers need the module of each.",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from netfw.conf.plugin import ALLOWED_CONNTRACK_HELPERS
 from netfw.model.segment import NetworkType
 
 
@@ -58,20 +59,7 @@ class Settings:
     """Prefix of the MAC addresses of hosts: its first three octets."""
     max_routes: int = 30
     """Maximum per router, beside the routes that follow from its interfaces."""
-    allowed_conntrack_helpers: tuple[str, ...] = (
-        "amanda:udp",
-        "ftp:tcp",
-        "h323:tcp",
-        "h323:udp",
-        "irc:tcp",
-        "netbios-ns:udp",
-        "pptp:tcp",
-        "sane:tcp",
-        "sip:tcp",
-        "sip:udp",
-        "snmp:udp",
-        "tftp:udp",
-    )
+    allowed_conntrack_helpers: tuple[str, ...] = ALLOWED_CONNTRACK_HELPERS
     """Helpers that routers may have, each with a protocol."""
     enable_ndp_proxy_by_default: bool = False
     """Whether a router has NDP proxies if the request does not say, and its gateway can."""
