@@ -6,6 +6,7 @@
 # ruff: noqa: F403  each module lists its public names in __all__
 
 from netfw.flows.action import *
+from netfw.flows.arp import *
 from netfw.flows.conntrack import *
 from netfw.flows.field import *
 from netfw.flows.flow import *

@@ -7,7 +7,6 @@ from ipaddress import IPv4Address, IPv6Address
 
 from netfw import flows as of
 from netfw.flows.field import ADVERTISEMENT, SOLICITATION
-from netfw.flows.match_builders import mac_number
 from netfw.model.segment import NetworkType
 from netfw.model.values.address import IpAddress, Mac
 from netfw_drivers.ovs.pipeline.tables import COOKIE, LEARNT
@@ -314,18 +313,10 @@ def _pass_on(vlan: int, mac: Mac) -> Iterator[of.Action]:
 
 def _arp_answer(vlan: int, mac: Mac, address: IPv4Address) -> of.Flow:
     question = of.vlan(vlan) & of.arp() & of.arp_op(_REQUEST) & of.arp_tpa(address)
-    sender, receiver = of.FIELD["eth_src"], of.FIELD["eth_dst"]
     return RESPONDER.flow(
         question,
         *_pass_on(vlan, mac),
-        of.move(sender, receiver),
-        of.set_field("eth_src", mac),
-        of.load(of.FIELD["arp_op"], _REPLY),
-        of.move(of.FIELD["arp_sha"], of.FIELD["arp_tha"]),
-        of.move(of.FIELD["arp_spa"], of.FIELD["arp_tpa"]),
-        of.load(of.FIELD["arp_sha"], mac_number(mac)),
-        of.load(of.FIELD["arp_spa"], int(address)),
-        of.back(),
+        *of.arp_reply(mac, address),
         priority=1,
         cookie=COOKIE,
     )

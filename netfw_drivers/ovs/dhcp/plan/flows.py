@@ -13,7 +13,6 @@ from typing import Final
 from netfw import flows as of
 from netfw.drivers.values.pipeline_grant import Grant, TableGrant
 from netfw.errors import InvalidInput
-from netfw.flows.match_builders import mac_number
 from netfw.model.values.address import Mac
 from netfw_drivers.ovs.dhcp.plan.frames import BROADCAST
 from netfw_drivers.ovs.dhcp.plan.leases import (
@@ -35,7 +34,7 @@ RATE, BURST = 5, 20
 about five, of both families."""
 _PRIORITY: Final = 100
 _SERVERS6: Final = "ff02::1:2"
-_ARP_REQUEST, _ARP_REPLY = 1, 2
+_ARP_REQUEST: Final = 1
 _SOLICITATION: Final = 133
 
 
@@ -81,18 +80,7 @@ def _onward(table: TableGrant) -> of.Action:
 def _arp_reply(grant: Grant, ofport: int, mac: Mac, address: IPv4Address) -> of.Flow:
     """Return the flow that answers requests for the server, to which clients send renewals."""
     request = of.in_port(ofport) & of.arp() & of.arp_op(_ARP_REQUEST) & of.arp_tpa(address)
-    return _flow(
-        grant,
-        request,
-        of.move(of.FIELD["eth_src"], of.FIELD["eth_dst"]),
-        of.load(of.FIELD["eth_src"], mac_number(mac)),
-        of.load(of.FIELD["arp_op"], _ARP_REPLY),
-        of.move(of.FIELD["arp_sha"], of.FIELD["arp_tha"]),
-        of.move(of.FIELD["arp_spa"], of.FIELD["arp_tpa"]),
-        of.load(of.FIELD["arp_sha"], mac_number(mac)),
-        of.load(of.FIELD["arp_spa"], int(address)),
-        of.back(),
-    )
+    return _flow(grant, request, *of.arp_reply(mac, address))
 
 
 def _flow(grant: Grant, match: of.Match, *actions: of.Action) -> of.Flow:

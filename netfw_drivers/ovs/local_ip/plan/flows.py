@@ -28,7 +28,6 @@ from netfw.drivers.values.pipeline_grant import (
     RegisterRequest,
     TableRequest,
 )
-from netfw.flows.match_builders import mac_number
 from netfw.model.local_ip import LocalIpAssociation, LocalIpMode
 from netfw.model.values.address import Mac
 from netfw.model.values.ids import PortId
@@ -161,19 +160,7 @@ def _neighbour_flows(mac: Mac, local: IPv4Address, grant: Grant) -> Iterator[of.
     for claimed in (_NOBODY, local):
         claim = request & of.arp_spa(claimed)
         yield _flow(grant, REQUESTS, claim, _onward(grant, REQUESTS), priority=_EXEMPT)
-    yield _flow(
-        grant,
-        REQUESTS,
-        request,
-        of.move(of.FIELD["eth_src"], of.FIELD["eth_dst"]),
-        of.load(of.FIELD["eth_src"], mac_number(mac)),
-        of.load(of.FIELD["arp_op"], _ARP_REPLY),
-        of.move(of.FIELD["arp_sha"], of.FIELD["arp_tha"]),
-        of.move(of.FIELD["arp_spa"], of.FIELD["arp_tpa"]),
-        of.load(of.FIELD["arp_sha"], mac_number(mac)),
-        of.load(of.FIELD["arp_spa"], int(local)),
-        of.back(),
-    )
+    yield _flow(grant, REQUESTS, request, *of.arp_reply(mac, local))
 
 
 def _to(address: IPv4Address) -> of.Match:
