@@ -14,8 +14,6 @@ from netfw.model.values.port_range import PortRange
 from netfw.model.values.protocol import PORTED, UDPLITE
 from netfw.model.values.validation import Problem, Validated, repeated
 
-EXTENSION: Final = "router_firewall"
-"""Name of the extension of L3 agents that filters."""
 MAX_FIREWALL_RULES: Final = 100
 """Rules of one firewall policy."""
 MAX_FIREWALL_PORTS: Final = 64

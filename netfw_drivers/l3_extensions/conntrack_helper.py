@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant
+from netfw.model import l3_extensions
 from netfw.model.router import ConntrackHelper, HelperProtocol
 from netfw.model.values.ids import RouterId
 from netfw_drivers.l3_extensions.optionless import OptionlessExtension
@@ -27,7 +28,7 @@ class ConntrackHelperExtension(OptionlessExtension):
     A helper that the kernel of this host does not have is left out, and the router says so.
     """
 
-    NAME: ClassVar[str] = "conntrack_helper"
+    NAME: ClassVar[str] = l3_extensions.CONNTRACK_HELPER
     OWNER: ClassVar[str | None] = "conntrack"
     """Short, as the names of its chains have to be."""
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import AddressQos, RouterContribution
 from netfw.drivers.values.pipeline_grant import Grant
+from netfw.model import l3_extensions
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.values.ids import RouterId
 from netfw_drivers.l3_extensions.address_policies import find_policy, gateway_here, split_rules
@@ -23,7 +24,7 @@ class GatewayIpQosExtension(OptionlessExtension):
     effect, and are reported in the log.
     """
 
-    NAME: ClassVar[str] = "gateway_ip_qos"
+    NAME: ClassVar[str] = l3_extensions.GATEWAY_IP_QOS
 
     def contribute(
         self, key: RouterId, value: ExtendedRouter, grant: Grant

@@ -10,6 +10,7 @@ from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant
 from netfw.drivers.values.router_values import Gateway, RouterPort, RouterState
+from netfw.model import l3_extensions
 from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import PortId, RouterId
@@ -23,7 +24,7 @@ class NdpProxyExtension(OptionlessExtension):
     addresses of NDP proxies alone.
     """
 
-    NAME: ClassVar[str] = "ndp_proxy"
+    NAME: ClassVar[str] = l3_extensions.NDP_PROXY
 
     def contribute(
         self, key: RouterId, value: ExtendedRouter, grant: Grant

@@ -9,6 +9,7 @@ from typing import ClassVar
 from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant
+from netfw.model import l3_extensions
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.resource import Resource
 from netfw.model.values.ids import FloatingIpId, RouterId
@@ -24,7 +25,7 @@ class PortForwardingExtension(OptionlessExtension):
     the router.
     """
 
-    NAME: ClassVar[str] = "port_forwarding"
+    NAME: ClassVar[str] = l3_extensions.PORT_FORWARDING
 
     def contribute(
         self, key: RouterId, value: ExtendedRouter, grant: Grant

@@ -26,8 +26,8 @@ from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant
 from netfw.drivers.values.router_values import RouterPort, RouterState
+from netfw.model import l3_extensions
 from netfw.model.router_firewall import (
-    EXTENSION,
     FILTERED_PORTS,
     FirewallAction,
     FirewallGroup,
@@ -58,7 +58,7 @@ class PortPair:
 class RouterFirewallExtension(OptionlessExtension):
     """Filters by the firewall groups of the router's interfaces."""
 
-    NAME: ClassVar[str] = EXTENSION
+    NAME: ClassVar[str] = l3_extensions.ROUTER_FIREWALL
 
     def contribute(
         self, key: RouterId, value: ExtendedRouter, grant: Grant

@@ -7,14 +7,15 @@ from heapq import nsmallest
 from typing import Final
 
 from netfw.agents.l3.resource_index import L3ResourceIndex
+from netfw.model import l3_extensions
 from netfw.model.values.text_validation import render_names
 
 NEEDED_EXTENSIONS: Final = {
-    "router_firewall": "firewall groups are not in force",
-    "conntrack_helper": "conntrack helpers are not in force",
-    "ndp_proxy": "NDP proxies are not in force",
-    "fip_qos": "QoS policies of floating IPs are not in force",
-    "gateway_ip_qos": "QoS policies of gateways are not in force",
+    l3_extensions.ROUTER_FIREWALL: "firewall groups are not in force",
+    l3_extensions.CONNTRACK_HELPER: "conntrack helpers are not in force",
+    l3_extensions.NDP_PROXY: "NDP proxies are not in force",
+    l3_extensions.FIP_QOS: "QoS policies of floating IPs are not in force",
+    l3_extensions.GATEWAY_IP_QOS: "QoS policies of gateways are not in force",
 }
 _MAX_NAMED = 20
 

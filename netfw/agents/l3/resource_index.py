@@ -7,6 +7,7 @@ from typing import cast
 from uuid import UUID
 
 from netfw.agents.common.resource_index import ResourceIndex
+from netfw.model import l3_extensions
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.port import Port
@@ -57,8 +58,10 @@ class L3ResourceIndex(ResourceIndex):
         self._ndp_proxies = self.declare(NdpProxy, lambda each: (each.router_id,))
         self._extension_users = (
             self.declare(Router, _extensions_of_router),
-            self.declare(FloatingIp, lambda each: ("fip_qos",) if each.qos_policy_id else ()),
-            self.declare(NdpProxy, lambda each: ("ndp_proxy",)),
+            self.declare(
+                FloatingIp, lambda each: (l3_extensions.FIP_QOS,) if each.qos_policy_id else ()
+            ),
+            self.declare(NdpProxy, lambda each: (l3_extensions.NDP_PROXY,)),
         )
 
     def router(self, id: RouterId) -> Router | None:
@@ -133,11 +136,11 @@ def gateway_policy(router: Router) -> QosPolicyId | None:
 
 def _extensions_of_router(router: Router) -> Iterator[str]:
     if router.firewall_groups:
-        yield "router_firewall"
+        yield l3_extensions.ROUTER_FIREWALL
     if router.conntrack_helpers:
-        yield "conntrack_helper"
+        yield l3_extensions.CONNTRACK_HELPER
     if gateway_policy(router) is not None:
-        yield "gateway_ip_qos"
+        yield l3_extensions.GATEWAY_IP_QOS
 
 
 def _policy(id: QosPolicyId | None) -> tuple[QosPolicyId, ...]:

@@ -20,10 +20,10 @@ from netfw.errors.firewalls import (
     FirewallPolicyNotFound,
 )
 from netfw.errors.ports import PortNotFound
+from netfw.model.l3_extensions import ROUTER_FIREWALL
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
-from netfw.model.router_firewall import EXTENSION
 from netfw.model.values.device_owner import is_compute, is_router_interface
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
@@ -89,7 +89,9 @@ class FirewallGroupHandler(FirewallDocumentHandler):
     def _derived(self, reader: Reader, bodies: Sequence[Body]) -> Sequence[Body]:
         """Return *bodies* with status ERROR where a host routes and does not filter."""
         routers = {UUID(id) for each in bodies for id in cast("Mapping[str, Any]", each[ROUTERS])}
-        without = find_without_extension(reader, routers, EXTENSION) if routers else frozenset()
+        without = (
+            find_without_extension(reader, routers, ROUTER_FIREWALL) if routers else frozenset()
+        )
         return [_with_reason(each, without) for each in bodies]
 
     def _check_policies(self, unit: UnitOfWork, group: Body) -> None:
@@ -136,7 +138,8 @@ def _with_reason(group: Body, without: Set[UUID]) -> Body:
     if not unfiltered:
         return {**group, "status_reason": None}
     reason = (
-        f"an L3 agent of router {unfiltered[0]} lacks the extension {EXTENSION}: {NOT_FILTERED}"
+        f"an L3 agent of router {unfiltered[0]} lacks the extension {ROUTER_FIREWALL}: "
+        f"{NOT_FILTERED}"
     )
     return {**group, "status": "ERROR", "status_reason": reason}
 

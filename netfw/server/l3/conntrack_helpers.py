@@ -22,6 +22,7 @@ from netfw.errors.routers import (
     ConntrackHelperNotFound,
     InvalidProtocolForHelper,
 )
+from netfw.model import l3_extensions
 from netfw.model.resource import Kind
 from netfw.model.router import ConntrackHelper, HelperProtocol, Router
 from netfw.model.wire.codec import CodecError
@@ -38,8 +39,6 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.scheduling.router_extensions import check_extension
 
 PARENT: Final = "router_id"
-EXTENSION: Final = "conntrack_helper"
-"""The L3 extension that attaches conntrack helpers."""
 MAX_HELPERS: Final = 64
 """Maximum per router."""
 
@@ -57,7 +56,7 @@ class ConntrackHelperHandler(ResourceHandler):
         made = []
         for body in bodies:
             router = _lock(unit, str(body[PARENT]))
-            check_extension(unit, router, EXTENSION)
+            check_extension(unit, router, l3_extensions.CONNTRACK_HELPER)
             plain = {name: value for name, value in body.items() if name != PARENT}
             new = self._parse({**plain, "id": str(uuid4())})
             _store(unit, router, (*router.conntrack_helpers, new), new)
@@ -67,7 +66,7 @@ class ConntrackHelperHandler(ResourceHandler):
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         parent, _, own = id.partition("/")
         router = _lock(unit, parent, revision)
-        check_extension(unit, router, EXTENSION)
+        check_extension(unit, router, l3_extensions.CONNTRACK_HELPER)
         new = self._parse({**_render(_find(router, own)), **body})
         helpers = [new if each.id == new.id else each for each in router.conntrack_helpers]
         _store(unit, router, helpers, new)

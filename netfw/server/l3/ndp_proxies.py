@@ -20,6 +20,7 @@ from netfw.errors.ndp_proxies import (
     RouterNDPProxyNotEnable,
 )
 from netfw.errors.requests import BadRequest
+from netfw.model import l3_extensions
 from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
@@ -38,8 +39,6 @@ from netfw.server.l3.router_ports import quote_ids, read_router_ports, router_of
 from netfw.server.scheduling.router_extensions import check_extension
 
 ADDRESS = "ip_address"
-EXTENSION = "ndp_proxy"
-"""The L3 extension that answers for addresses."""
 
 
 class NdpProxyHandler(StoredResourceHandler[NdpProxy]):
@@ -125,7 +124,7 @@ def _create(unit: UnitOfWork, body: Body) -> NdpProxy:
     router = routers.get_for_update(unit, str(body["router_id"]))
     port = get_inside_port(unit, str(body["port_id"]))
     reached = _reached_subnets(unit, router, port)
-    check_extension(unit, router, EXTENSION)
+    check_extension(unit, router, l3_extensions.NDP_PROXY)
     if not router.enable_ndp_proxy or router.gateway is None:
         raise RouterNDPProxyNotEnable(
             f"NDP proxies are not enabled on router {router.id}; set enable_ndp_proxy first"
