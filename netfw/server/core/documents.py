@@ -44,11 +44,12 @@ class DocumentHandler(ResourceHandler):
         counted: bool = False,
         public: bool = False,
         shareable: bool = False,
+        tagged: bool = True,
     ) -> None:
         """*parent*: the attribute with the id of its parent; *counted*: it has a quota; *public*:
-        all projects see it; *shareable*: if it is ``shared``."""
+        all projects see it; *shareable*: if it is ``shared``; *tagged*: it has tags."""
         self._name, self._parent, self._counted, self._public = name, parent, counted, public
-        self._shareable = shareable
+        self._shareable, self._tagged = shareable, tagged
 
     @classmethod
     def declared(cls, declared: ResourceDeclaration) -> Self:
@@ -117,7 +118,7 @@ class DocumentHandler(ResourceHandler):
         return body
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
-        if action not in TAG_ACTIONS:
+        if action not in TAG_ACTIONS or not self._tagged:
             return super().act(unit, id, action, body)
         tags = apply_tag_action(action, self.get_for_update(unit, id)["tags"], body)
         return {"tags": self.update(unit, id, {"tags": sorted(tags)})["tags"]}
@@ -136,8 +137,9 @@ class DocumentHandler(ResourceHandler):
             "created_at": _time(unit),
             "updated_at": _time(unit),
         }
-        tags = sorted(set(cast(list[str], body.get("tags", []))))
-        return {"description": "", **body, "tags": tags, **fixed}
+        if self._tagged:
+            fixed["tags"] = sorted(set(cast(list[str], body.get("tags", []))))
+        return {"description": "", **body, **fixed}
 
     def get_for_update(
         self, unit: UnitOfWork, id: str, revision: int | None = None

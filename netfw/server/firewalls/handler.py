@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.server.core.documents import DocumentHandler
@@ -15,15 +16,19 @@ class FirewallDocumentHandler(DocumentHandler):
 
     def __init__(self, name: str, hidden: str | None = None) -> None:
         """*hidden*: an attribute for the server alone, which may name what others own."""
-        super().__init__(name, counted=True, shareable=True)
-        self._hidden = frozenset({"tags", hidden})
+        super().__init__(name, counted=True, shareable=True, tagged=False)
+        self._hidden = hidden
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         made = self._derived(unit.tx, self.do_create(unit, bodies))
         return tuple(map(self._visible, made))
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
-        (after,) = self._derived(unit.tx, [super().update(unit, id, body, revision)])
+        return self.change(unit, self.get_for_update(unit, id, revision), body)
+
+    def change(self, unit: UnitOfWork, before: dict[str, Any], body: Body) -> Body:
+        """Store *before*, which this transaction locked, as *body* changes it, and show it."""
+        (after,) = self._derived(unit.tx, [self.do_update(unit, before, body)])
         return self._visible(after)
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
@@ -37,4 +42,4 @@ class FirewallDocumentHandler(DocumentHandler):
         return super().create(unit, bodies)
 
     def _visible(self, body: Body) -> Body:
-        return {name: value for name, value in body.items() if name not in self._hidden}
+        return {name: value for name, value in body.items() if name != self._hidden}

@@ -111,12 +111,13 @@ class FirewallPolicyHandler(FirewallDocumentHandler):
         policy = self.get_for_update(unit, id)
         present, rule = policy[RULES_OF_POLICY], str(body["firewall_rule_id"])
         if action == "insert_rule":
-            return self.update(unit, id, {RULES_OF_POLICY: insert_rule(present, rule, body)})
+            return self.change(unit, policy, {RULES_OF_POLICY: insert_rule(present, rule, body)})
         if rule not in present:
             raise FirewallRuleNotAssociatedWithPolicy(
                 {"firewall_rule_id": f"policy {id} does not have rule {rule}"}
             )
-        return self.update(unit, id, {RULES_OF_POLICY: [each for each in present if each != rule]})
+        left = [each for each in present if each != rule]
+        return self.change(unit, policy, {RULES_OF_POLICY: left})
 
     def _relink(self, unit: UnitOfWork, before: Body, policy: Body) -> None:
         """Check the rules of *policy*, and have them name it.
