@@ -32,24 +32,20 @@ ROUTERS = "routers"
 """The ports of a group by router; an attribute that the API does not show."""
 
 
-def deliver(unit: UnitOfWork, before: Document | None, after: Document | None) -> None:
+def deliver(unit: UnitOfWork, before: Document | None, after: Document) -> None:
     """Store a group as it is after a change with the routers of its ports.
 
     :raises FirewallGroupPortInUse: a port is in another group.
     """
-    former = {} if before is None else before[ROUTERS]
-    wanted = {} if after is None else after[ROUTERS]
-    rules = [] if after is None or not wanted else [*_rules(unit, after)]
+    former, wanted = {} if before is None else before[ROUTERS], after[ROUTERS]
+    group, rules = FirewallGroupId(UUID(after["id"])), [*_rules(unit, after)] if wanted else []
     for id in sorted({*former, *wanted}):
-        group = cast("Document", before if after is None else after)["id"]
         made = None
         if id in wanted:
             ports = tuple(PortId(UUID(port)) for port in wanted[id])
             ingress, egress = rules
-            made = FirewallGroup(
-                id=FirewallGroupId(UUID(group)), ports=ports, ingress=ingress, egress=egress
-            )
-        _store(unit, UUID(id), FirewallGroupId(UUID(group)), made)
+            made = FirewallGroup(id=group, ports=ports, ingress=ingress, egress=egress)
+        _store(unit, UUID(id), group, made)
 
 
 def redeliver(unit: UnitOfWork, policies: Iterable[str]) -> None:
