@@ -6,7 +6,7 @@ Whatever stores rules with routers locks the policies that have them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from netfw.drivers.server.query import RequestContext
@@ -23,8 +23,9 @@ GROUPS_OF_POLICY: Final = "group_ids"
 RULES_OF_POLICY: Final = "firewall_rules"
 DIRECTIONS: Final = ("ingress_firewall_policy_id", "egress_firewall_policy_id")
 MAX_USERS: Final = 64
-"""Policies that one rule can be in, and groups that one policy can be in: one transaction changes
-the routers of all of them."""
+"""Policies of one project that a rule can be in, and groups of one that a policy can be in."""
+MAX_ALL_USERS: Final = 4 * MAX_USERS
+"""Those of all projects: one transaction changes the routers of all of them."""
 
 
 def stored(unit: UnitOfWork, name: str) -> VendorResources:
@@ -51,13 +52,24 @@ def link(unit: UnitOfWork, name: str, user: object, *, gained: set[str], lost: s
 
     :raises InvalidInput: one would have too many.
     """
-    attribute = POLICIES_OF_RULE if name == RULE else GROUPS_OF_POLICY
+    attribute, kind = (POLICIES_OF_RULE, POLICY) if name == RULE else (GROUPS_OF_POLICY, GROUP)
     for id, each in find_all(unit, name, gained | lost).items():
         users = [other for other in each[attribute] if other != user]
-        users += [user] if id in gained else []
-        if len(users) > MAX_USERS:
-            raise InvalidInput({"id": f"{name} {id} is used {MAX_USERS} times; copy it"})
+        if id in gained:
+            users.append(user)
+            if len(users) > MAX_USERS and (problem := _users_problem(unit, kind, users)):
+                raise InvalidInput({"id": f"{name} {id} {problem}; copy it"})
         rewrite(unit, name, each, **{attribute: users})
+
+
+def _users_problem(unit: UnitOfWork, kind: str, users: Sequence[Any]) -> str | None:
+    """Return what is wrong with *users*, the last of which is new."""
+    found = find_all(unit, kind, users)
+    project = found[users[-1]]["project_id"]
+    own = sum(each["project_id"] == project for each in found.values())
+    if own > MAX_USERS:
+        return f"is used {MAX_USERS} times by project {project}"
+    return f"is used {MAX_ALL_USERS} times" if len(found) > MAX_ALL_USERS else None
 
 
 def is_visible(requester: RequestContext, body: Mapping[str, Any]) -> bool:

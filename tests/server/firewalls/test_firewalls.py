@@ -16,6 +16,7 @@ from netfw.server.agents.agents import L3_AGENT
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.context import ServerContext
 from netfw.server.db import Database
+from netfw.server.firewalls.documents import MAX_ALL_USERS, MAX_USERS
 from netfw.server.firewalls.groups import FirewallPlugin
 from netfw.server.l3.routers import RouterPlugin
 from netfw.server.scheduling.router_extensions import find_without_extension
@@ -277,6 +278,27 @@ def test_quotas_are_those_of_the_project(cloud: Cloud) -> None:
         assert refused(client.post(path, {key: {}})) == (409, "OverQuota")
         assert client.delete(f"{path}/{made['id']}").status == 204
         make(client, path)
+
+
+def test_users_of_shared_policies_are_limited_for_each_project(cloud: Cloud) -> None:
+    policy = make(cloud.admin, POLICIES, shared=True)["id"]
+    group = {"ingress_firewall_policy_id": policy}
+
+    def use(number: int, count: int) -> Reply:
+        project = f"project-{number}"
+        limits = {"quota": {"firewall_group": -1}}
+        assert cloud.admin.put(f"quotas/{project}", limits).status == 200
+        client = cloud.alice.as_(f"{project}/member")
+        return client.post(GROUPS, {"firewall_groups": [group] * count})
+
+    assert use(0, MAX_USERS).status == 201
+    assert "64 times by project project-0" in use(0, 1).error["message"]
+    for number in range(1, MAX_ALL_USERS // MAX_USERS):
+        assert use(number, MAX_USERS).status == 201
+    assert "used 256 times" in use(4, 1).error["message"]
+    used = cloud.admin.get(GROUPS, project_id="project-0").json["firewall_groups"][0]["id"]
+    assert cloud.admin.delete(f"{GROUPS}/{used}").status == 204
+    assert use(4, 1).status == 201
 
 
 def test_a_group_that_a_host_does_not_enforce_has_the_status_error(cloud: Cloud) -> None:
