@@ -14,6 +14,7 @@ from netfw.model.values.address import IpAddress
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.router.case import FAMILIES, MakeDriver, RouterSuite
+from netfw.testing.conformance.router.contributions import EXTENSION, drop, forward, of_families
 from netfw.testing.conformance.router.distributed_factories import (
     CENTRAL_NUMBER,
     AgentGatewaySite,
@@ -24,7 +25,6 @@ from netfw.testing.conformance.router.distributed_factories import (
 )
 from netfw.testing.conformance.router.environment import TCP, Machine
 from netfw.testing.conformance.router.factories import Floating, Net, make_net, next_mac
-from netfw.testing.conformance.router.services import EXTENSION, drop, forward, of_families
 from netfw.testing.lab.wait import wait_until
 
 Thing = DistributedSite | AgentGatewaySite | Floating

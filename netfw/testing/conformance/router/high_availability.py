@@ -26,6 +26,7 @@ from netfw.testing.conformance.router.case import (
     RouterSuite,
     emptied,
 )
+from netfw.testing.conformance.router.contributions import EXTENSION
 from netfw.testing.conformance.router.environment import Machine, RouterEnvironment
 from netfw.testing.conformance.router.factories import (
     Floating,
@@ -35,7 +36,7 @@ from netfw.testing.conformance.router.factories import (
     make_net,
     make_site,
 )
-from netfw.testing.conformance.router.services import EXTENSION, advertising
+from netfw.testing.conformance.router.services import advertising
 from netfw.testing.lab.wait import wait_until
 
 ONE_ACTIVE = [HaRole.ACTIVE, HaRole.STANDBY]
