@@ -210,11 +210,15 @@ class UnitOfWork:
     # Reading.
 
     def qos_policies(self, ids: Iterable[QosPolicyId]) -> Mapping[QosPolicyId, QosPolicy]:
-        """Return those of the policies that exist, of any project; each is read once."""
+        """Return those of the policies that exist, of any project; each is read once.
+
+        Their rules do not change before the transaction ends, which relies on them.
+        """
         wanted = set(ids)
         if missing := sorted(wanted - self._policies.keys()):
             self._policies |= dict.fromkeys(missing)
-            rows = self.tx.resources.present(Ref(Kind.QOS_POLICY, id) for id in missing)
+            refs = [Ref(Kind.QOS_POLICY, id) for id in missing]
+            rows = self.tx.resources.present(refs, share=True)
             self._policies |= {
                 QosPolicyId(row.ref.id): cast(QosPolicy, row.resource()) for row in rows
             }

@@ -156,8 +156,11 @@ class Rows:
         found = SELECT_OF_NETWORK[kind].all(self._connection, {"of_network": str(network)})
         return tuple(value(kind, row.body) for row in found)
 
-    def present(self, refs: Iterable[Ref]) -> tuple[Row, ...]:
-        """Return those of *refs* that exist, by one statement per kind and some hundreds of ids."""
+    def present(self, refs: Iterable[Ref], *, share: bool = False) -> tuple[Row, ...]:
+        """Return those of *refs* that exist, by one statement per kind and some hundreds of ids.
+
+        *share*: until this transaction ends, others may rely on them too, and none changes them.
+        """
         wanted: dict[Kind, list[str]] = {}
         for each in refs:
             wanted.setdefault(each.kind, []).append(str(each.id))
@@ -165,6 +168,8 @@ class Rows:
         for kind, ids in wanted.items():
             table = table_mapping(kind).table
             rows = select(table.c.body, table.c.extra)
+            if share:
+                rows = rows.order_by(table.c.id).with_for_update(read=True)
             some: list[Row] = []
             for part in _parts(ids):
                 chosen = self._connection.execute(rows.where(table.c.id.in_(part)))
