@@ -116,6 +116,14 @@ PLUGINS = (
         help="How many address pairs a port may have.",
     ),
     cfg.IntOpt(
+        "max_addresses_per_address_group",
+        default=10_000,
+        min=1,
+        max=65_536,
+        help="How many prefixes an address group may have.  A change of a group costs time that "
+        "grows with their number.",
+    ),
+    cfg.IntOpt(
         "max_routes",
         default=30,
         min=0,

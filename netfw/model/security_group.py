@@ -166,7 +166,10 @@ def _port_problems(low: int | None, high: int | None) -> Iterator[Problem]:
         yield "port_max", f"{high} comes before {low}"
 
 
-def _set_of_networks(values: Iterable[IpNetwork]) -> frozenset[IpNetwork]:
+def _set_of_networks(values: Iterable[str | IpNetwork]) -> frozenset[IpNetwork]:
+    """Return *values* as prefixes; a set of prefixes, which may be large, is kept as it is."""
+    if isinstance(values, frozenset) and not any(isinstance(each, str) for each in values):
+        return values
     return frozenset(map(as_network, values))
 
 

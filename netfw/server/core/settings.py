@@ -57,6 +57,8 @@ class Settings:
     """Maximum per port."""
     dvr_base_mac: str = "fa:16:3f:00:00:00"
     """Prefix of the MAC addresses of hosts: its first three octets."""
+    max_addresses_per_address_group: int = 10_000
+    """Maximum of prefixes."""
     max_routes: int = 30
     """Maximum per router, beside the routes that follow from its interfaces."""
     allowed_conntrack_helpers: tuple[str, ...] = ALLOWED_CONNTRACK_HELPERS

@@ -20,7 +20,7 @@ from netfw.errors.address_groups import (
     AddressGroupInUse,
 )
 from netfw.model.resource import Kind
-from netfw.model.security_group import MAX_ADDRESSES, AddressGroup
+from netfw.model.security_group import AddressGroup
 from netfw.model.values.address import IpNetwork, as_network
 from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Act, StoredResourceHandler
@@ -40,12 +40,18 @@ class AddressGroupHandler(StoredResourceHandler[AddressGroup]):
     quota: ClassVar[str | None] = None
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[AddressGroup, ...]:
-        groups = [parse(self.kind, {**body, "id": str(uuid4())}) for body in bodies]
-        return unit.insert(*cast("list[AddressGroup]", groups))
+        return unit.insert(*(self._new(unit, body) for body in bodies))
+
+    def _new(self, unit: UnitOfWork, body: Body) -> AddressGroup:
+        addresses = _requested(body)
+        _check_size(unit, len(addresses))
+        group = parse(self.kind, {**body, "id": str(uuid4()), "addresses": []})
+        return evolve(cast(AddressGroup, group), addresses=addresses)
 
     def do_update(self, unit: UnitOfWork, before: AddressGroup, body: Body) -> AddressGroup:
-        after = parse(self.kind, {**render(before), **body})
-        return unit.update(before, cast(AddressGroup, after))
+        plain = evolve(before, addresses=frozenset())
+        after = cast(AddressGroup, parse(self.kind, {**render(plain), **body}))
+        return unit.update(before, evolve(after, addresses=before.addresses))
 
     def do_delete(self, unit: UnitOfWork, before: AddressGroup) -> None:
         query = Query(
@@ -71,6 +77,7 @@ class AddressGroupHandler(StoredResourceHandler[AddressGroup]):
         if present := added & before.addresses:
             text = f"address group {before.id} has {_some(present)} already; leave them out"
             raise AddressesAlreadyExist({"addresses": text})
+        _check_size(unit, len(before.addresses) + len(added))
         return self._store(unit, before, before.addresses | added)
 
     def _remove_addresses(self, unit: UnitOfWork, before: AddressGroup, body: Body) -> Body:
@@ -82,11 +89,16 @@ class AddressGroupHandler(StoredResourceHandler[AddressGroup]):
     def _store(
         self, unit: UnitOfWork, before: AddressGroup, addresses: frozenset[IpNetwork]
     ) -> Body:
-        if len(addresses) > MAX_ADDRESSES:
-            text = f"the group would have {len(addresses)}, more than {MAX_ADDRESSES}"
-            raise InvalidInput({"addresses": text})
         after = unit.update(before, evolve(before, addresses=addresses))
         return self.render_all(unit, (after,))[0]
+
+
+def _check_size(unit: UnitOfWork, count: int) -> None:
+    """Refuse a group with *count* addresses if that is more than the operator allows."""
+    most = unit.context.settings.max_addresses_per_address_group
+    if count > most:
+        text = f"the group would have {count}, more than {most}; use several groups"
+        raise InvalidInput({"addresses": text})
 
 
 def _requested(body: Body) -> frozenset[IpNetwork]:

@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
-from netfw.model.security_group import MAX_ADDRESSES
 from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.settings import Settings
 from netfw.server.core.unit_of_work import UnitOfWork
 from tests.server.api.environment import Client
 from tests.server.security_groups.client import ADMIN
@@ -80,14 +80,29 @@ def test_wrong_addresses_change_nothing(client: Client) -> None:
 
 
 def test_a_group_has_a_largest_size(client: Client) -> None:
-    half = [f"10.{n >> 8}.{n & 255}.0/24" for n in range(MAX_ADDRESSES // 2)]
+    most = Settings().max_addresses_per_address_group
+    half = [f"10.{n >> 8}.{n & 255}.0/24" for n in range(most // 2)]
     made = client.make("address-groups", addresses=half)
-    more = [f"2001:db8:{n:x}::/48" for n in range(MAX_ADDRESSES // 2 + 1)]
+    more = [f"2001:db8:{n:x}::/48" for n in range(most // 2 + 1)]
     own = f"address-groups/{made['id']}/add_addresses"
-    refused = client.put(own, {"addresses": more})
-    assert refused.status == 400
-    assert f"more than {MAX_ADDRESSES}" in refused.error["message"]
+    whole = {"address_group": {"addresses": [*half, *more]}}
+    for refused in (client.put(own, {"addresses": more}), client.post("address-groups", whole)):
+        assert refused.status == 400
+        assert f"the group would have {most + 1}, more than {most}" in refused.error["message"]
     assert client.put(own, {"addresses": more[1:]}).status == 200
+
+
+def test_a_group_that_is_larger_than_allowed_can_shrink(
+    client: Client, plugins: list[HandlerPlugin]
+) -> None:
+    made = client.make("address-groups", addresses=PREFIXES)
+    own = f"address-groups/{made['id']}"
+    context = plugins[0].context
+    context.settings = evolve(context.settings, max_addresses_per_address_group=1)
+    assert client.put(f"{own}/add_addresses", {"addresses": ["192.0.2.1"]}).status == 400
+    assert client.put(own, {"address_group": {"name": "office"}}).status == 200
+    left = client.put(f"{own}/remove_addresses", {"addresses": PREFIXES[:1]})
+    assert left.json["address_group"]["addresses"] == NORMALISED[1:]
 
 
 def test_a_rule_keeps_its_address_group(client: Client) -> None:

@@ -11,6 +11,7 @@ from netfw.errors.security_groups import (
 )
 from netfw.model.packet_log import LogEvent
 from netfw.model.security_group import MAX_ADDRESSES, Ethertype
+from netfw.model.values.address import IpNetwork
 from netfw.model.wire.codec import Listed, Nullable, Scalar
 from netfw.model.wire.common import DIRECTION
 from netfw.model.wire.scalars import CIDR, DOCUMENT, ID, PROTOCOL, choice, integer
@@ -171,12 +172,12 @@ DEFAULT_SECURITY_GROUP_RULE = ApiResource(
 )
 
 
-def _parse_whole_prefix(raw: object) -> str:
+def _parse_whole_prefix(raw: object) -> IpNetwork:
     """A prefix with its length; bits of hosts are cleared."""
     prefix = CIDR.parse(raw)
     if "/" not in str(raw):
         raise ValueError(f"an address without prefix length: give {prefix}")
-    return str(prefix)
+    return prefix
 
 
 _ADDRESSES = Null(Listed(Scalar(_parse_whole_prefix, str), limit=MAX_ADDRESSES), [])
