@@ -55,7 +55,9 @@ class Application:
     ) -> None:
         self._public_url = public_url.rstrip("/")
         self._registry, self._identity, self._limits = registry, identity, limits
-        self._openapi = functools.cache(lambda: _encode(openapi_document(registry)))
+        self._openapi = functools.cache(
+            lambda: discovery.EncodedDocument(_encode(openapi_document(registry)))
+        )
         self._routes = Routes(registry.resources)
         self._controller = Controller(registry.resources, plugins, policy, limits)
         self._tagging = Tagging(self._controller, plugins, policy)
@@ -69,7 +71,7 @@ class Application:
             status, headers, data = self._respond(environ, own_id)
             log_request(environ, status, time.perf_counter() - started)
         headers += [("X-Openstack-Request-Id", own_id), ("Content-Length", str(len(data)))]
-        if status == 204:
+        if status in (204, 304):
             headers.pop()
         start_response(_REASONS.get(status, str(status)), headers)
         return [data] if data else []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from attrs import field, frozen
 
 from netfw.drivers.server.api_extension import ExtensionInfo
 from netfw.errors import NotFound
@@ -17,11 +20,30 @@ VERSION = "v2.0"
 OPENAPI = "openapi.json"
 
 
+@frozen
+class EncodedDocument:
+    """A document that does not change while the server runs, and its entity tag."""
+
+    data: bytes
+    etag: str = field(init=False)
+
+    @etag.default
+    def _hash(self) -> str:
+        return f'"{hashlib.sha256(self.data).hexdigest()[:32]}"'
+
+    def response(self, environ: Mapping[str, Any]) -> ApiResponse:
+        """Return the document, or 304 if ``If-None-Match`` names it."""
+        known = environ.get("HTTP_IF_NONE_MATCH", "").split(",")
+        if {"*", self.etag} & {each.strip().removeprefix("W/") for each in known}:
+            return ApiResponse(status=304, headers={"ETag": self.etag})
+        return ApiResponse(status=200, body=self.data, headers={"ETag": self.etag})
+
+
 def describe_api(
     parts: tuple[str, ...],
     environ: Mapping[str, Any],
     registry: ResourceRegistry,
-    openapi: Callable[[], bytes],
+    openapi: Callable[[], EncodedDocument],
 ) -> ApiResponse | None:
     """Return the versions at ``/``, the resources at ``/v2.0/``, and ``None`` for other paths.
 
@@ -33,7 +55,7 @@ def describe_api(
         return None
     _require_get(environ)
     if parts == (VERSION, OPENAPI):
-        return ApiResponse(status=200, body=openapi())
+        return openapi().response(environ)
     if not parts:
         link = {"rel": "self", "href": f"{base_url(environ)}/{VERSION}/"}
         version = {"id": VERSION, "status": "CURRENT", "links": [link]}

@@ -47,3 +47,15 @@ def test_the_document_is_served_to_everybody_with_the_resources_of_this_server(
     assert "/v2.0/routers" not in paths, "no plugin keeps routers"
     assert unmoved.as_("").post("openapi.json", {}).status == 405
     assert unmoved.as_("").get("openapi.json").data is reply.data, "encoded once"
+
+
+@pytest.mark.spec("API-20")
+def test_a_client_that_has_the_document_does_not_get_it_again(unmoved: Client) -> None:
+    nobody = unmoved.as_("")
+    etag = nobody.get("openapi.json").headers["ETag"]
+    for known in (etag, f"W/{etag}", f'"other", {etag}', "*"):
+        reply = nobody.raw("GET", "/v2.0/openapi.json", HTTP_IF_NONE_MATCH=known)
+        assert (reply.status, reply.data, reply.headers["ETag"]) == (304, b"", etag)
+        assert not {"Content-Length", "Content-Type"} & reply.headers.keys()
+    fresh = nobody.raw("GET", "/v2.0/openapi.json", HTTP_IF_NONE_MATCH='"other"')
+    assert (fresh.status, fresh.headers["ETag"]) == (200, etag)

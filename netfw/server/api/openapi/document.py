@@ -111,7 +111,9 @@ def _discovery() -> Iterator[tuple[str, Document]]:
     yield "/", _get("List the versions.", object_schema({"versions": many}), public=True)
     yield "/v2.0/", _get("List the resources.", object_schema({"resources": many}), public=True)
     document = {"type": "object"}
-    yield "/v2.0/openapi.json", _get("Return this document.", document, public=True)
+    own = _get("Return this document.", document, public=True)
+    own["get"]["responses"]["304"] = {"description": "If-None-Match has its entity tag."}
+    yield "/v2.0/openapi.json", own
     extensions = envelope({"extensions": {"type": "array", "items": extension}})
     yield "/v2.0/extensions", _get("List the extensions.", extensions)
     one = _get("Show an extension.", envelope({"extension": extension}))
