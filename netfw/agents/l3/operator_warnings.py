@@ -12,6 +12,7 @@ from netfw.model.values.text_validation import render_names
 
 NEEDED_EXTENSIONS: Final = {
     l3_extensions.ROUTER_FIREWALL: "firewall groups are not in force",
+    l3_extensions.PORT_FORWARDING: "port forwardings are not in force",
     l3_extensions.CONNTRACK_HELPER: "conntrack helpers are not in force",
     l3_extensions.NDP_PROXY: "NDP proxies are not in force",
     l3_extensions.FIP_QOS: "QoS policies of floating IPs are not in force",

@@ -61,6 +61,7 @@ class L3ResourceIndex(ResourceIndex):
             self.declare(
                 FloatingIp, lambda each: (l3_extensions.FIP_QOS,) if each.qos_policy_id else ()
             ),
+            self.declare(PortForwarding, lambda each: (l3_extensions.PORT_FORWARDING,)),
             self.declare(NdpProxy, lambda each: (l3_extensions.NDP_PROXY,)),
         )
 

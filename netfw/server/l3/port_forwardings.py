@@ -24,6 +24,7 @@ from netfw.errors.routers import (
     PortForwardingNotFound,
     PortHasBindingFloatingIP,
 )
+from netfw.model import l3_extensions
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.port import FixedIp
 from netfw.model.resource import Kind, Ref, ref
@@ -43,6 +44,7 @@ from netfw.server.l3.inside_ports import (
     lock_inside_ports,
 )
 from netfw.server.l3.port_hooks import floating_ips
+from netfw.server.scheduling.router_extensions import check_extension
 
 PARENT = "floatingip_id"
 PORT = "internal_port_id"
@@ -181,7 +183,8 @@ class _ForwardingBuilder:
         :raises NotFound: there is no such port that the requester may see.
         :raises InvalidInput: the port has no such address, no router leads to it, or ports overlap
             with those of another one.
-        :raises Conflict: the address of the port is associated already.
+        :raises Conflict: the address of the port is associated already, or the L3 agents of the
+            router do not forward ports.
         """
         fixed = self._inside_address(str(body[PORT]), body.get(ADDRESS))
         values = {**body, "project_id": self._floating.project_id, ADDRESS: str(fixed.address)}
@@ -205,6 +208,7 @@ class _ForwardingBuilder:
             router = find_router(unit, floating, new.internal_port_id, fixed, only)
         except ExternalGatewayForFloatingIPNotFound as exc:
             raise BadRequest({PORT: str(exc)}) from exc
+        check_extension(unit, router, l3_extensions.PORT_FORWARDING)
         self._routed.add(fixed.subnet_id)
         if router.id != floating.router_id:
             unit.tx.statuses.delete([ref(floating)])

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from netfw.server.agents.agents import L3_AGENT
+from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l3.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.environment import Client, api
+from tests.server.core.agent_samples import beat
 
 pytestmark = pytest.mark.spec("API-07")
 
@@ -168,7 +171,7 @@ def test_they_belong_to_the_project_of_the_floating_ip(client: Client, site: Sit
     for reply in (
         bob.get(site.path),
         bob.get(own),
-        bob.post(site.path, site.body(external_port=81)),
+        bob.post(site.path, site.body(external_port=81, internal_port=81)),
         bob.put(own, {"port_forwarding": {"description": "x"}}),
         bob.delete(own),
     ):
@@ -198,3 +201,19 @@ def test_reasons_of_statuses_are_for_administrators(client: Client, site: Site) 
     path = f"floatingips/{site.floating}"
     assert client.as_("root/admin").get(path).json["floatingip"]["status_reason"] is None
     assert "status_reason" not in client.get(path).json["floatingip"]
+
+
+def test_a_router_whose_agent_lacks_the_extension_gets_no_port_forwardings(
+    plugins: list[HandlerPlugin], client: Client, site: Site
+) -> None:
+    made = client.post(site.path, site.body()).json["port_forwarding"]
+    report = HeartbeatHandler(plugins[0].context)
+    report([beat("a", L3_AGENT, extensions=["ndp_proxy"])])
+    refused = client.post(site.path, site.body(external_port=81, internal_port=81))
+    assert (refused.status, refused.error["type"]) == (409, "RouterExtensionNotLoaded")
+    assert "extension port_forwarding" in refused.error["message"]
+    own = f"{site.path}/{made['id']}"
+    assert client.put(own, {"port_forwarding": {"internal_port": 8081}}).status == 409
+    assert client.delete(own).status == 204
+    report([beat("a", L3_AGENT, extensions=["port_forwarding"])])
+    assert client.post(site.path, site.body()).status == 201

@@ -7,6 +7,7 @@ from attrs import evolve
 
 from netfw.agents.l3.operator_warnings import NEEDED_EXTENSIONS, extension_warnings
 from netfw.agents.l3.resource_index import L3ResourceIndex
+from netfw.model.floating_ip import ForwardedProtocol, PortForwarding
 from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.resource import ref
 from netfw.model.router import ConntrackHelper, HelperProtocol
@@ -15,9 +16,11 @@ from netfw.model.values.ids import (
     ConntrackHelperId,
     FirewallGroupId,
     NdpProxyId,
+    PortForwardingId,
     PortId,
     QosPolicyId,
 )
+from netfw.model.values.port_range import PortRange
 from tests.unit.agents.l3.environment import EDGE, environments, floating_ip
 
 POLICY = QosPolicyId(UUID(int=901))
@@ -32,7 +35,17 @@ PROXY = NdpProxy(
     port_id=PortId(UUID(int=906)),
     address="2001:db8::5",
 )
+FORWARDING = PortForwarding(
+    id=PortForwardingId(UUID(int=907)),
+    floating_ip_id=FLOATING.id,
+    protocol=ForwardedProtocol.TCP,
+    external_ports=PortRange(80, 80),
+    internal_ports=PortRange(8080, 8080),
+    internal_port_id=PortId(UUID(int=906)),
+    internal_address="10.0.0.5",
+)
 NEEDS = {
+    "port_forwarding": FORWARDING,
     "router_firewall": evolve(EDGE, firewall_groups=(GROUP,)),
     "conntrack_helper": evolve(EDGE, conntrack_helpers=(HELPER,)),
     "ndp_proxy": PROXY,
