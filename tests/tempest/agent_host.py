@@ -37,7 +37,11 @@ def running_agents(messages: Path, logs: Path) -> Iterator[dict[str, PrivateAgen
             "availability_zone": ZONE,
             "enable_isolated_metadata": False,  # no test reads metadata
         }
-        served.l3.options["agent"]["availability_zone"] = ZONE
+        served.l3.options["agent"] |= {
+            "availability_zone": ZONE,
+            "extensions": "router_firewall,port_forwarding,conntrack_helper,ndp_proxy,"
+            "fip_qos,gateway_ip_qos",
+        }
         agents = {"l2": served.agent, "dhcp": served.dhcp, "l3": served.l3}
         stack.callback(_copy_logs, agents, logs)
         stack.callback(stop_all, *agents.values())

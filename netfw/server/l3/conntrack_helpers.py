@@ -56,7 +56,7 @@ class ConntrackHelperHandler(ResourceHandler):
         made = []
         for body in bodies:
             router = _lock(unit, str(body[PARENT]))
-            check_extension(unit, router, l3_extensions.CONNTRACK_HELPER)
+            check_extension(unit, router.id, l3_extensions.CONNTRACK_HELPER)
             plain = {name: value for name, value in body.items() if name != PARENT}
             new = self._parse({**plain, "id": str(uuid4())})
             _store(unit, router, (*router.conntrack_helpers, new), new)
@@ -66,7 +66,7 @@ class ConntrackHelperHandler(ResourceHandler):
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         parent, _, own = id.partition("/")
         router = _lock(unit, parent, revision)
-        check_extension(unit, router, l3_extensions.CONNTRACK_HELPER)
+        check_extension(unit, router.id, l3_extensions.CONNTRACK_HELPER)
         new = self._parse({**_render(_find(router, own)), **body})
         helpers = [new if each.id == new.id else each for each in router.conntrack_helpers]
         _store(unit, router, helpers, new)

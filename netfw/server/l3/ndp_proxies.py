@@ -124,7 +124,7 @@ def _create(unit: UnitOfWork, body: Body) -> NdpProxy:
     router = routers.get_for_update(unit, str(body["router_id"]))
     port = get_inside_port(unit, str(body["port_id"]))
     reached = _reached_subnets(unit, router, port)
-    check_extension(unit, router, l3_extensions.NDP_PROXY)
+    check_extension(unit, router.id, l3_extensions.NDP_PROXY)
     if not router.enable_ndp_proxy or router.gateway is None:
         raise RouterNDPProxyNotEnable(
             f"NDP proxies are not enabled on router {router.id}; set enable_ndp_proxy first"

@@ -208,7 +208,7 @@ class _ForwardingBuilder:
             router = find_router(unit, floating, new.internal_port_id, fixed, only)
         except ExternalGatewayForFloatingIPNotFound as exc:
             raise BadRequest({PORT: str(exc)}) from exc
-        check_extension(unit, router, l3_extensions.PORT_FORWARDING)
+        check_extension(unit, router.id, l3_extensions.PORT_FORWARDING)
         self._routed.add(fixed.subnet_id)
         if router.id != floating.router_id:
             unit.tx.statuses.delete([ref(floating)])

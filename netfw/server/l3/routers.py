@@ -36,6 +36,7 @@ from netfw.server.l3.ha_prefix_checks import check_ha_prefixes
 from netfw.server.l3.interface_limit import check_interface_count
 from netfw.server.l3.ndp_proxy_state import ATTRIBUTE as NDP_PROXY
 from netfw.server.l3.ndp_proxy_state import decide_ndp_proxy
+from netfw.server.l3.policy_extensions import check_policies
 from netfw.server.l3.port_hooks import check_port_change
 from netfw.server.l3.router_binding import (
     VridAllocator,
@@ -189,6 +190,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
             check_ha_network_change,
             check_ha_prefixes,
         ]
+        context.prestore_hooks.append(check_policies)
         context.prefix_handler = prefix_delegation.set_prefix
         context.reassignment_hooks += [follow_agents, router_roles.follow_agents]
         context.reassignment_hooks.append(statuses.follow_agents)

@@ -15,6 +15,7 @@ from netfw.errors.routers import RouterExtensionNotLoaded
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
+from netfw.model.values.ids import RouterId
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -23,14 +24,14 @@ from netfw.server.db.agents.heartbeats import agents_on
 from netfw.server.scheduling.choice import runs_local_parts
 
 
-def check_extension(unit: UnitOfWork, router: Router, extension: str) -> None:
+def check_extension(unit: UnitOfWork, router: RouterId, extension: str) -> None:
     """Refuse what a router needs *extension* for, if its L3 agents would leave it out.
 
     :raises RouterExtensionNotLoaded: says what to configure.
     """
-    if find_without_extension(unit.tx, [router.id], extension):
+    if find_without_extension(unit.tx, [router], extension):
         raise RouterExtensionNotLoaded(
-            f"an L3 agent of router {router.id}, or each that could have it, lacks the extension "
+            f"an L3 agent of router {router}, or each that could have it, lacks the extension "
             f"{extension}: add it to extensions in [agent] of the L3 agents"
         )
 

@@ -13,6 +13,8 @@ from netfw.drivers.base import DriverInfo
 from netfw.drivers.server.mechanism import Binding, BindingRequest, Bound, MechanismCapability
 from netfw.drivers.values.qos_support import SupportedQosRule
 from netfw.model.qos import QosRuleType
+from netfw.server.agents.agents import L3_AGENT
+from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.qos_support import QosSupport
@@ -24,6 +26,7 @@ from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.server.api.environment import Client, Reply, api
 from tests.server.api.plugins import kept
+from tests.server.core.agent_samples import beat
 
 pytestmark = pytest.mark.spec("API-07")
 
@@ -285,3 +288,41 @@ def test_the_drivers_of_the_server_declare_what_they_enforce() -> None:
     assert support.types() == {QosRuleType.BANDWIDTH_LIMIT}
     assert support.types(by_any=True) == frozenset(QosRuleType)
     assert QosSupport((LoggerMechanismDriver(),)).types() == frozenset()
+
+
+def test_a_gateway_whose_agent_lacks_the_extension_gets_no_policy(site: Site) -> None:
+    policy, other = site.policy(), site.policy()
+    id = made(attach(site, "routers", policy))
+    report = HeartbeatHandler(site.plugins[0].context)
+    report([beat("a", L3_AGENT, extensions=["fip_qos"])])
+    for refused in (attach(site, "routers", other, id), attach(site, "routers", other)):
+        assert (refused.status, refused.error["type"]) == (409, "RouterExtensionNotLoaded")
+        assert "extension gateway_ip_qos" in refused.error["message"]
+    assert site.alice.put(f"routers/{id}", {"router": {"name": "edge"}}).status == 200
+    assert attached(attach(site, "routers", None, id)) is None
+    report([beat("a", L3_AGENT, extensions=["gateway_ip_qos"])])
+    assert attached(attach(site, "routers", other, id)) == other
+
+
+def test_a_floating_ip_whose_agent_lacks_the_extension_gets_no_policy(site: Site) -> None:
+    subnet = site.alice.get("subnets", network_id=site.network).json["subnets"][0]["id"]
+    router = made(attach(site, "routers", None))
+    path = f"routers/{router}/add_router_interface"
+    assert site.alice.put(path, {"subnet_id": subnet}).status == 200
+    port = site.alice.make("ports", network_id=site.network)["id"]
+    report = HeartbeatHandler(site.plugins[0].context)
+    report([beat("a", L3_AGENT, extensions=["gateway_ip_qos"])])
+    policy = site.policy()
+    id = made(attach(site, "floatingips", policy))
+
+    def associate() -> Reply:
+        return site.alice.put(f"floatingips/{id}", {"floatingip": {"port_id": port}})
+
+    assert associate().error["type"] == "RouterExtensionNotLoaded"
+    assert attached(attach(site, "floatingips", None, id)) is None
+    assert associate().status == 200
+    refused = attach(site, "floatingips", policy, id)
+    assert (refused.status, refused.error["type"]) == (409, "RouterExtensionNotLoaded")
+    assert "extension fip_qos" in refused.error["message"]
+    report([beat("a", L3_AGENT, extensions=["fip_qos"])])
+    assert attached(attach(site, "floatingips", policy, id)) == policy
