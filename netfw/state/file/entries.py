@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from attrs import define, field
@@ -38,6 +38,9 @@ from netfw.state.file.schema import (
     Reference,
 )
 from netfw.state.routing_requests import agent_gateway_device_id
+
+NAMELESS: Final = frozenset({Kind.SEGMENT, Kind.NDP_PROXY})
+"""Kinds whose entries may leave out the name that they can have."""
 
 
 @define(kw_only=True)
@@ -241,7 +244,7 @@ def _identify(entry: Entry, kind: Kind, found: Gathered) -> None:
     elif named and name not in (None, ""):
         found.errors.append(entry.diagnostic("name", f"not text: {describe(name)}"))
         return
-    elif named and kind is not Kind.SEGMENT:
+    elif named and kind not in NAMELESS:
         found.errors.append(entry.diagnostic("", "has neither a name nor an id"))
         return
     else:

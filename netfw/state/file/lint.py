@@ -7,6 +7,7 @@ from uuid import UUID
 
 from netfw.errors import nearest
 from netfw.model.floating_ip import FloatingIp, PortForwarding
+from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import ExternalGateway, Router
@@ -98,6 +99,14 @@ def _unrouted(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
                 yield entry.diagnostic("", problem)
             case PortForwarding(floating_ip_id=id) if _is_unrouted(resources, id):
                 yield entry.diagnostic("floatingip_id", "is at no router: state router there")
+            case NdpProxy(router_id=id) if _is_disabled(resources, id):
+                problem = "has no NDP proxies: state enable_ndp_proxy: true there"
+                yield entry.diagnostic("router_id", problem)
+
+
+def _is_disabled(resources: Resources, id: UUID) -> bool:
+    router = resources.get(Ref(Kind.ROUTER, id))
+    return isinstance(router, Router) and not router.enable_ndp_proxy
 
 
 def _is_unrouted(resources: Resources, id: UUID) -> bool:

@@ -1,9 +1,9 @@
-"""Defaults for routers, floating IPs and port forwardings of a file.  Pure."""
+"""Defaults for routers, floating IPs, port forwardings and NDP proxies of a file.  Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -22,6 +22,15 @@ def complete_address_scopes(body: Body) -> None:
     for name in SCOPES:
         if isinstance(body.get(name), str):
             body[name] = str(address_scope_id(body[name]))
+
+
+def complete_router(body: Body, id: UUID) -> None:
+    """Set the ids of the conntrack helpers of a router: one for each content."""
+    helpers = body.get("conntrack_helpers")
+    for helper in helpers if isinstance(helpers, list) else ():
+        if isinstance(helper, dict):
+            content = " ".join(str(helper.get(name)) for name in ("protocol", "port", "helper"))
+            helper.setdefault("id", str(uuid5(id, content)))
 
 
 def complete_router_port(
@@ -44,7 +53,8 @@ def complete_router_port(
 
 
 class RouterDefaults:
-    """Completes floating IPs and port forwardings from the ports and routers of all files."""
+    """Completes floating IPs, port forwardings and NDP proxies from the ports and routers of all
+    files."""
 
     def __init__(self, ports: Collection[Port], routers: Collection[Router]) -> None:
         self._ports = {port.id: port for port in ports}
@@ -99,6 +109,12 @@ class RouterDefaults:
         port = self._ports.get(PortId(_uuid(body.get("internal_port_id")) or UUID(int=0)))
         if port is not None and "internal_ip_address" not in body:
             _set_only_address(body, "internal_ip_address", port, 4)
+
+    def complete_ndp_proxy(self, body: Body) -> None:
+        """Set the address, if the port has one IPv6 address."""
+        port = self._ports.get(PortId(_uuid(body.get("port_id")) or UUID(int=0)))
+        if port is not None and "ip_address" not in body:
+            _set_only_address(body, "ip_address", port, 6)
 
     def _between(self, port: Port, body: Body) -> set[RouterId]:
         """Return the routers between an address of *port* and the floating IP's network."""

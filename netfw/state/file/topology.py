@@ -39,7 +39,11 @@ from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered, gather
 from netfw.state.file.lint import lint
 from netfw.state.file.name_resolution import id_by_content, id_of
-from netfw.state.file.router_defaults import RouterDefaults, complete_address_scopes
+from netfw.state.file.router_defaults import (
+    RouterDefaults,
+    complete_address_scopes,
+    complete_router,
+)
 from netfw.state.file.router_validation import router_errors
 from netfw.state.file.schema import STATED_ASSIGNMENT, STATED_HOST, StatedHost
 from netfw.state.file.trunk_defaults import join_trunk
@@ -108,7 +112,7 @@ class _Build:
                 self.errors += [entry.diagnostic(path, problem) for path, problem in problems]
         self._read(Kind.PORT)
         self._read(Kind.ROUTER)
-        self._complete_floating_ips()
+        self._complete_users_of_routers()
         for kind in Kind:
             if kind not in (Kind.SUBNET, Kind.NETWORK, Kind.PORT, Kind.ROUTER):
                 self._read(kind)
@@ -138,12 +142,14 @@ class _Build:
             for port in joined:
                 ports[port.id] = self.resources[ref(port)] = port
 
-    def _complete_floating_ips(self) -> None:
+    def _complete_users_of_routers(self) -> None:
         defaults = RouterDefaults(self._of(Port), self._of(Router))
         for entry in self._entries(Kind.FLOATING_IP):
             defaults.complete_floating_ip(entry.body)
         for entry in self._entries(Kind.PORT_FORWARDING):
             defaults.complete_port_forwarding(entry.body)
+        for entry in self._entries(Kind.NDP_PROXY):
+            defaults.complete_ndp_proxy(entry.body)
 
     def _entries(self, kind: Kind) -> list[Entry]:
         return [entry for entry in self.gathered.entries.values() if entry.kind is kind]
@@ -159,6 +165,8 @@ class _Build:
                 complete_subnet(entry.body)
             elif kind is Kind.QOS_POLICY:
                 complete_policy(entry.body, entry.id)
+            elif kind is Kind.ROUTER:
+                complete_router(entry.body, entry.id)
             self._read_entry(Ref(kind, entry.id), entry)
 
     def _read_entry(self, key: Ref, entry: Entry) -> None:

@@ -48,3 +48,23 @@ def test_router_of_a_file_carries_instances_of_another_host(site: FileSite) -> N
     site.write()
     wait_until(lambda: not is_reached(world, "203.0.113.100"))
     assert is_reached(web, "203.0.113.1")
+
+
+@pytest.mark.spec("L3-80")
+def test_ndp_proxies_of_a_file_work_and_go(site: FileSite) -> None:
+    inside = "2001:db8:2::11"
+    db, world = site.boot("db1", "10.0.2.1"), site.boot("world")
+    site.port("db1")["fixed_ips"].append(inside)
+    site.content["routers"][0]["enable_ndp_proxy"] = True
+    site.write()
+    db.configure([f"{inside}/64"], ["2001:db8:2::1"])
+    world.configure(["2001:db8::1/64"])
+    world.run(["ip", "-6", "route", "add", "2001:db8:2::/64", "dev", "eth0"])
+    wait_until(lambda: is_reached(db, "2001:db8:2::1"))
+    assert not is_reached(world, inside)
+    site.content["ndp_proxies"] = [{"router": "edge", "port": "db1"}]
+    site.write()
+    wait_until(lambda: is_reached(world, inside))
+    site.content["ndp_proxies"] = []
+    site.write()
+    wait_until(lambda: not is_reached(world, inside))

@@ -8,6 +8,7 @@ import pytest
 
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.floating_ip import FloatingIp, PortForwarding
+from netfw.model.ndp_proxy import NdpProxy
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind
@@ -269,6 +270,47 @@ def test_overlapping_subnets_of_a_router_are_an_error(
 def test_a_second_port_of_a_router_on_a_subnet_is_a_warning() -> None:
     found = good(CLOUD, "ports: [{name: p, network: n, router: r, fixed_ips: [10.0.0.2]}]")
     assert "the router is on this subnet by ports[0] too" in str(found.warnings)
+
+
+def test_conntrack_helpers_need_no_ids() -> None:
+    helpers = "{protocol: tcp, port: 21, helper: ftp}, {protocol: udp, port: 69, helper: tftp}"
+    text = CLOUD.replace("{name: r,", f"{{name: r, conntrack_helpers: [{helpers}],")
+    found, again = (the(Router, good(text)).conntrack_helpers for _ in range(2))
+    assert [each.helper for each in found] == ["ftp", "tftp"]
+    assert len({each.id for each in found}) == 2
+    assert found == again
+    twice = helpers.replace("udp, port: 69, helper: tftp", "tcp, port: 21, helper: ftp")
+    (error,) = errors_of(text.replace(helpers, twice))
+    assert "conntrack_helpers[1]: is there twice" in error
+
+
+IPV6_FILES = (
+    CLOUD.replace("{name: r,", "{name: r, enable_ndp_proxy: true,").replace(
+        "fixed_ips: [10.0.0.9]", 'fixed_ips: [10.0.0.9, "2001:db8:2::9"]'
+    ),
+    "subnets: [{name: v6, network: n, cidr: 2001:db8:2::/64}]\n"
+    "hosts: {h: {}}\n"
+    "assignments: [{service: l3, host: h, router: r}]\n",
+)
+PROXY = "ndp_proxies: [{router: r, port: vm}]"
+
+
+def test_an_ndp_proxy_finds_its_address_and_reaches_the_agent_of_its_router() -> None:
+    found = good(*IPV6_FILES, PROXY)
+    proxy = the(NdpProxy, found)
+    assert proxy.address == ip_address("2001:db8:2::9")
+    assert proxy.router_id == id_of(Kind.ROUTER, "r")
+    assert found.warnings == ()
+    assert proxy in reachable(found.items, Subscription("h", {Service.L3})).values()
+
+
+def test_an_ndp_proxy_that_would_not_work_is_refused_or_a_warning() -> None:
+    off = IPV6_FILES[0].replace("enable_ndp_proxy: true", "enable_ndp_proxy: false")
+    (warning,) = good(off, IPV6_FILES[1], PROXY).warnings
+    assert "state enable_ndp_proxy: true there" in warning.problem
+    without = IPV6_FILES[0].replace(', "2001:db8:2::9"', "")
+    (error,) = errors_of(without, IPV6_FILES[1], PROXY)
+    assert "ndp_proxies[0].ip_address" in error
 
 
 def test_an_l3_agent_gets_everything_that_the_sample_says_of_its_router() -> None:
