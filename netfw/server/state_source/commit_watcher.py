@@ -27,10 +27,10 @@ Stop = Callable[[], None]
 LONGEST_PAUSE = 1.0
 """Seconds between attempts while the database does not answer, and between polls while notices
 arrive."""
-ACTIVE = 10.0
-"""Seconds after a commit for which further ones are expected."""
+SILENCE_SHARE = 0.05
+"""Time between two polls, as a part of the time since the last commit."""
 IDLE_POLL = 0.2
-"""Seconds between polls when none are expected."""
+"""Seconds between polls, at most."""
 
 
 class CommitWatcher:
@@ -138,8 +138,8 @@ class CommitWatcher:
         """Return the seconds until the next poll, if nothing wakes the thread before."""
         if self._notices.arrive:
             return max(self._poll, LONGEST_PAUSE)
-        expected = time.monotonic() - self._announced_at < ACTIVE
-        return self._poll if expected else max(self._poll, IDLE_POLL)
+        silence = time.monotonic() - self._announced_at
+        return max(self._poll, min(silence * SILENCE_SHARE, IDLE_POLL))
 
     def _next(self) -> float:
         """Return the longest time to wait."""

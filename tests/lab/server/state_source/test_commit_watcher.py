@@ -124,6 +124,29 @@ def test_a_thousand_watchers_cost_next_to_nothing_while_nothing_happens(
     assert used < 0.01
 
 
+def test_the_longer_nothing_is_committed_the_less_often_it_is_polled(
+    database_servers: DatabaseServers,
+) -> None:
+    database = Database(database_servers.filled("sqlite"))
+    statements: list[str] = []
+    event.listen(
+        database.reading,
+        "connect",
+        lambda connection, _: connection.set_trace_callback(statements.append),
+    )
+    watch = CommitWatcher(database, poll=0.005)
+    watch.listen(lambda *_: None)
+    time.sleep(1.0)
+    began = time.monotonic()
+    statements.clear()
+    time.sleep(1.0)
+    polls = [each for each in statements if "journal_head" in each]
+    took = time.monotonic() - began
+    watch.close()
+    database.close()
+    assert len(polls) <= took / 0.05 + 1  # after a second, 50 ms lie between two polls
+
+
 @pytest.mark.spec("RPC-02", "RPC-07")
 def test_readers_whose_state_changes_are_hinted(database: Database) -> None:
     site = Site(database, seed=3)
