@@ -126,6 +126,8 @@ def dhcp_options(
 
     :raises InvalidInput: one is invalid.
     """
+    if not requested:
+        return tuple(present)
     kept = {(option.name, option.ip_version): option for option in present}
     given = [entry for entry in requested if entry.get("opt_value") is not None]
     for entry in requested:

@@ -75,8 +75,11 @@ class Core:
     def add_service_plugins(self, services: Sequence[ServicePlugin]) -> None:
         """Add the pre-commit validation of service plugins, after all other hooks."""
         self.agent_services.services.extend(each.describe().name for each in services)
-        for each in services:
-            self.context.precommit_hooks.append(_validation_hook(each))
+        self.context.precommit_hooks += [
+            _validation_hook(each)
+            for each in services
+            if type(each).validate is not ServicePlugin.validate
+        ]
 
 
 def _validation_hook(plugin: ServicePlugin) -> PrecommitHook:
