@@ -156,13 +156,15 @@ _ACTIVE: Final = Status.ACTIVE.value
 
 def add_port_status_reasons(reader: Reader, bodies: Sequence[MutableMapping[str, Any]]) -> None:
     """Add to ports why they are not ACTIVE, in two statements at most if any port is not."""
-    waiting = [body["id"] for body in bodies if _awaits_a_host(reader, body)]
-    known = StatusReports(reader.connection).by_id(waiting) if waiting else {}
-    reported = []
+    waiting = []
     for body in bodies:
         body["status_reason"] = None
-        if body["id"] in known:
-            reported.append(body)
+        if body["status"] != _ACTIVE and _awaits_a_host(reader, body):
+            waiting.append(body)
+    if not waiting:
+        return
+    known = StatusReports(reader.connection).by_id(body["id"] for body in waiting)
+    reported = [body for body in waiting if body["id"] in known]
     by_dhcp = [
         _network(body)
         for body in reported
@@ -177,7 +179,7 @@ def add_port_status_reasons(reader: Reader, bodies: Sequence[MutableMapping[str,
 
 def _awaits_a_host(reader: Reader, body: Mapping[str, Any]) -> bool:
     """Return whether hosts may have reported why a port is not ACTIVE: of a new one, none has."""
-    if body["status"] == _ACTIVE or not (_is_bound(body) or _is_distributed(body)):
+    if not (_is_bound(body) or _is_distributed(body)):
         return False
     return body["revision_number"] != 1 or not isinstance(reader, Transaction)
 

@@ -75,10 +75,8 @@ def add_trunk_details(reader: Reader, bodies: Sequence[MutableBody]) -> None:
 
     It takes two statements if any port is the parent of a trunk, and none otherwise.
     """
-    memberships = {body["id"]: body.pop("trunk", None) for body in bodies}
-    parents = {
-        id: it["trunk_id"] for id, it in memberships.items() if it and not it.get("parent_id")
-    }
+    memberships = ((body["id"], body.pop("trunk", None)) for body in bodies)
+    parents = {id: it["trunk_id"] for id, it in memberships if it and not it.get("parent_id")}
     if not parents:
         return
     found = reader.resources.present(Ref(Kind.TRUNK, UUID(id)) for id in parents.values())

@@ -59,8 +59,10 @@ def add_resource_requests(reader: Reader, bodies: Bodies) -> None:
     applied: dict[str, str] = {}
     for body in bodies:
         body[REQUEST] = None
-        if policy := _applied(body):
+        if (body["qos_policy_id"] or body[INHERITED]) and (policy := _applied(body)):
             applied[body["id"]] = policy
+    if not applied:
+        return
     policies = _guarantees(reader, set(applied.values()))
     concerned = [body for body in bodies if applied.get(body["id"]) in policies]
     providers = _providers(reader, {body["network_id"] for body in concerned})

@@ -350,7 +350,7 @@ def _body(resource: Resource) -> dict[str, Any]:
 
 
 def _owners(rows: Iterable[Row]) -> Owners:
-    return [(row.body["id"], row.body.get("project_id", "")) for row in rows]
+    return ((row.body["id"], row.body.get("project_id", "")) for row in rows)
 
 
 def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
