@@ -20,6 +20,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from netfw.errors import ConfigError
+from netfw.server.db.engine.prepared import execute_text
 
 DRIVERS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -151,7 +152,7 @@ def _sqlite(url: URL, limits: Limits, begin: str, *, connections: int, statement
             connection.execute(f"PRAGMA {pragma}").close()
 
     def start(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+        execute_text(connection, begin).close()
 
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", start)

@@ -165,27 +165,7 @@ class Prepared:
     def _run(self, connection: Connection, sql: str, values: Any, *, many: bool = False) -> Any:
         if not connection.in_transaction():
             connection.begin()
-        dialect, own = connection.dialect, connection.connection
-        cursor = _cursor(connection)
-        for listener in connection.dispatch.before_cursor_execute:
-            listener(connection, cursor, sql, values, None, many)
-        try:
-            (cursor.executemany if many else cursor.execute)(sql, values)
-        except dialect.loaded_dbapi.Error as exc:
-            disconnected = dialect.is_disconnect(exc, own, cursor)
-            if disconnected:
-                connection.invalidate(exc)
-            else:
-                cursor.close()
-            raise DBAPIError.instance(
-                sql,
-                None,
-                exc,
-                dialect.loaded_dbapi.Error,
-                connection_invalidated=disconnected,
-                dialect=dialect,
-            ) from exc
-        return cursor
+        return execute_text(connection, sql, values, many=many)
 
     def _text(self, connection: Connection, lists: Mapping[str, list[Any]]) -> Text:
         key = connection.dialect.name, tuple(map(len, lists.values()))
@@ -208,6 +188,34 @@ class Prepared:
         columns = [each.name for each in getattr(self._statement, "exported_columns", ())]
         row: Any = namedtuple("Row", columns, rename=True)  # type: ignore[misc]
         return Text(sql, None if names is None else tuple(names), fixed, row._make)
+
+
+def execute_text(connection: Connection, sql: str, values: Any = (), *, many: bool = False) -> Any:
+    """Pass a statement to the driver, and return its cursor; begins no transaction.
+
+    :raises DBAPIError: the database refuses it.
+    """
+    dialect, own = connection.dialect, connection.connection
+    cursor = _cursor(connection)
+    for listener in connection.dispatch.before_cursor_execute:
+        listener(connection, cursor, sql, values, None, many)
+    try:
+        (cursor.executemany if many else cursor.execute)(sql, values)
+    except dialect.loaded_dbapi.Error as exc:
+        disconnected = dialect.is_disconnect(exc, own, cursor)
+        if disconnected:
+            connection.invalidate(exc)
+        else:
+            cursor.close()
+        raise DBAPIError.instance(
+            sql,
+            None,
+            exc,
+            dialect.loaded_dbapi.Error,
+            connection_invalidated=disconnected,
+            dialect=dialect,
+        ) from exc
+    return cursor
 
 
 def _padded(listed: list[Any]) -> list[Any]:
