@@ -4,12 +4,14 @@ A step takes one share of the machine, or as many as follow its name (`unit:2`, 
 mostly waits); there are two shares per core, since a step waits about as often as it computes.
 Steps start in the given order, so the longest come first. Steps that measure
 (`system-l2-faults:last`) start when all others have ended, and beside them, at a low priority,
-steps that only compute (`unit:low`). The output of a step is printed when it has ended.
+steps that only compute (`unit:low`). When a step has ended, its output is printed: all of it if it
+failed, else the last lines. The summary names the failed tests again, since CI shows the end only.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import time
@@ -18,6 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SHARES = 2 * (os.cpu_count() or 1)
+PASSED_LINES = 3
+"""Lines of output that a step that passed prints."""
+SUMMARY_LINES = 50
+"""Lines of output that the summary repeats of a step that failed."""
+_FAILED_TEST = re.compile(rb"(FAILED|ERROR) \S")  # of pytest; a log has more spaces
 
 
 @dataclass
@@ -32,6 +39,7 @@ class Step:
     seconds: float = 0.0
     work: float = 0.0
     passed: bool = False
+    output: bytes = b""
 
     @classmethod
     def named(cls, word: str) -> Step:
@@ -62,8 +70,19 @@ class Step:
     def end(self, place: Path, status: int, work: float) -> None:
         self.seconds, self.work = time.monotonic() - self.begun, work
         self.passed = os.waitstatus_to_exitcode(status) == 0
-        sys.stdout.buffer.write((place / self.name).read_bytes())
+        self.output = (place / self.name).read_bytes()
+        write(self.last_lines(PASSED_LINES) if self.passed else self.output.splitlines())
         say(f"== {self.line()}")
+
+    def last_lines(self, count: int) -> list[bytes]:
+        return [line for line in self.output.splitlines() if line.strip()][-count:]
+
+    def failed_tests(self) -> list[bytes]:
+        """Return the lines that name failed tests, or the last ones of a step without tests."""
+        tests = [line for line in self.output.splitlines() if _FAILED_TEST.match(line)]
+        more = len(tests) - SUMMARY_LINES
+        rest = [f"... and {more} more".encode()] if more > 0 else []
+        return [*tests[:SUMMARY_LINES], *rest] or self.last_lines(PASSED_LINES)
 
     def line(self) -> str:
         word = "ok" if self.passed else "FAILED"
@@ -72,6 +91,13 @@ class Step:
 
 def say(text: str) -> None:
     print(text, flush=True)
+
+
+def write(lines: list[bytes], indent: bytes = b"") -> None:
+    """Write lines as they are, whatever their encoding."""
+    sys.stdout.flush()
+    sys.stdout.buffer.writelines(indent + line + b"\n" for line in lines)
+    sys.stdout.flush()
 
 
 def run(steps: list[Step], place: Path) -> None:
@@ -95,6 +121,8 @@ def main(words: list[str]) -> int:
     say("\nSummary")
     for step in steps:
         say(f"  {step.line()}")
+        if not step.passed:
+            write(step.failed_tests(), b"         ")
     say(f"  {'':7}{'total':20}{seconds:7.1f} s{work:8.1f} s of CPU on {os.cpu_count()} cores")
     return 0 if all(step.passed for step in steps) else 1
 

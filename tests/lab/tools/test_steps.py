@@ -22,6 +22,14 @@ killed:
 	@kill -9 $$$$PPID
 meets-%:
 	@touch $@; for i in `seq 600`; do test `ls meets-* | wc -l` = 2 && exit; sleep 0.05; done; false
+wordy:
+	@seq 100
+tests:
+	@echo '________ test_a ________'; echo 'ERROR    netfw.db:db.py:7 no route'; seq 100; \\
+	echo 'FAILED tests/test_a.py::test_a[x y] - assert 1 == 2'; \\
+	echo 'ERROR tests/test_b.py - ImportError'; echo '1 failed, 9 passed'; false
+many-tests:
+	@seq --format 'FAILED tests/test_a.py::test_%g' 120; false
 niceness:
 	@echo niceness `nice`
 keeps-%:
@@ -54,6 +62,32 @@ def test_what_a_step_says_is_shown(steps) -> None:
     assert "something broke" in steps("bad").stdout
     assert "all is well" in steps("good:last").stdout
     assert steps("good", "good:last").returncode == 0
+
+
+def test_step_that_passes_prints_its_last_lines_only(steps) -> None:
+    assert re.findall(r"^\d+$", steps("wordy").stdout, re.M) == ["98", "99", "100"]
+
+
+def test_output_of_a_failed_step_is_complete_and_its_failed_tests_are_in_the_summary(steps) -> None:
+    before, _, summary = steps("tests", "good").stdout.partition("Summary")
+    assert all(f"\n{number}\n" in before for number in range(1, 101))
+    assert "ERROR    netfw.db:db.py:7 no route" in before
+    (failed, *named) = summary.strip().splitlines()[:3]
+    assert failed.startswith("FAILED tests ")
+    assert [line.strip() for line in named] == [
+        "FAILED tests/test_a.py::test_a[x y] - assert 1 == 2",
+        "ERROR tests/test_b.py - ImportError",
+    ]
+
+
+def test_summary_of_many_failed_tests_is_bounded(steps) -> None:
+    summary = steps("many-tests").stdout.partition("Summary")[2]
+    assert summary.count("FAILED tests/test_a.py") == 50
+    assert "... and 70 more" in summary
+
+
+def test_failed_step_without_tests_shows_its_end_in_the_summary(steps) -> None:
+    assert "something broke" in steps("bad").stdout.partition("Summary")[2]
 
 
 def test_whatever_bytes_a_step_says_are_passed_on(tmp_path: Path, steps) -> None:
