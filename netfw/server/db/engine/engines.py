@@ -190,6 +190,8 @@ def _server(url: URL, limits: Limits, isolation: Any) -> Engine:
             "init_command": f"SET SESSION innodb_lock_wait_timeout = {seconds}, "
             "SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         }
+        if "unix_socket" in url.query and not any(name.startswith("ssl") for name in url.query):
+            arguments["ssl_disabled"] = True  # PyMySQL loads all CA certificates per connection
     engine = create_engine(
         url,
         isolation_level=isolation,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import event
 
 from netfw.errors import ConfigError
-from netfw.server.db.engine.engines import database_url, default_url
+from netfw.server.db.engine.engines import Limits, database_url, default_url, writing_engine
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,27 @@ def test_without_a_word_it_is_a_file_below_the_state_path() -> None:
     assert default_url("/var/lib/netfw").render_as_string() == (
         "sqlite+pysqlite:////var/lib/netfw/netfw.db"
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "disabled"),
+    [
+        ("?unix_socket=/run/mysqld/mysqld.sock", True),
+        ("?unix_socket=/run/mysqld/mysqld.sock&ssl_ca=/etc/ca.pem", False),
+        ("", False),
+    ],
+)
+def test_mariadb_uses_no_tls_on_a_unix_socket_unless_the_url_says_so(
+    query: str, disabled: bool
+) -> None:
+    engine = writing_engine(database_url(f"mariadb://netfw@db/netfw{query}"), Limits())
+    given: list[dict[str, object]] = []
+
+    def connect(_dialect: object, _record: object, _args: object, options: dict) -> None:
+        given.append(options)
+        raise ConnectionError
+
+    event.listen(engine, "do_connect", connect)
+    with pytest.raises(ConnectionError):
+        engine.connect()
+    assert given[0].get("ssl_disabled", False) is disabled
