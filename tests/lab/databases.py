@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 from uuid import uuid4
 
 from attrs import frozen
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 
 from netfw.model.resource import Kind
 from netfw.server.db import Database, migration
@@ -17,10 +15,12 @@ from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import JOURNAL_HEAD
 from netfw.testing.lab.services.databases import PrivateMariadb, PrivatePostgres
 
-T = TypeVar("T")
-
+TRUNCATED_AFTER = 20
+"""Deletions after which PostgreSQL truncates: deleted rows stay in its files until then."""
 DEFAULT_RULES = STORED[Kind.DEFAULT_SECURITY_GROUP_RULE].table
 BACKENDS = ("sqlite", "postgresql", "mariadb")
+
+_TABLES = [table.name for table in JOURNAL_HEAD.metadata.sorted_tables if table is not JOURNAL_HEAD]
 
 
 @frozen
@@ -39,8 +39,7 @@ class DatabaseServers:
         self.directory = directory
         self._postgres: PrivatePostgres | None = None
         self._mariadb: PrivateMariadb | None = None
-        self._filled: dict[str, str] = {}
-        self._first_rows: dict[str, list[dict[str, Any]]] = {}
+        self._filled: dict[str, FilledDatabase] = {}
 
     @property
     def postgres(self) -> PrivatePostgres:
@@ -74,19 +73,18 @@ class DatabaseServers:
     def filled(self, backend: str) -> str:
         """The URL of a database with empty tables: always the same one, as making them is slow."""
         if backend not in self._filled:
-            self._filled[backend] = self.create(backend, "filled").url
-            _with(self._filled[backend], migration.upgrade)
-            self._first_rows[backend] = _with(self._filled[backend], _read_first_rows)
+            self._filled[backend] = FilledDatabase(self.create(backend, "filled").url)
         elif backend != "sqlite":
-            rows = self._first_rows[backend]
-            _with(self._filled[backend], lambda database: _empty(database, rows))
+            self._filled[backend].empty()
         if backend != "sqlite":
-            return self._filled[backend]
+            return self._filled[backend].url
         copy = self.directory / f"{uuid4().hex}.db"
         shutil.copy(self.directory / "filled.db", copy)
         return f"sqlite:///{copy}"
 
     def stop(self) -> None:
+        for filled in self._filled.values():
+            filled.close()
         for server in (self._postgres, self._mariadb):
             if server is not None:
                 server.stop()
@@ -97,31 +95,45 @@ class DatabaseServers:
         return path
 
 
-def _with(url: str, work: Callable[[Database], T]) -> T:
-    database = Database(url)
-    try:
-        return work(database)
-    finally:
-        database.close()
+class FilledDatabase:
+    """A database with empty tables, which can be emptied again."""
 
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._emptied = 0
+        self._database = Database(url)
+        migration.upgrade(self._database)
+        with self._database.reading.connect() as connection:
+            found = connection.execute(select(DEFAULT_RULES)).mappings()
+            self._first_rows = [dict(row) for row in found]
+        self._database.close()  # a copy of an SQLite file has then all of it
 
-def _read_first_rows(database: Database) -> list[dict[str, Any]]:
-    """The rows that the migrations make: those of default rules."""
-    with database.reading.connect() as connection:
-        return [dict(row) for row in connection.execute(select(DEFAULT_RULES)).mappings()]
+    def empty(self) -> None:
+        """Remove all rows but those that the migrations made; the server may have restarted."""
+        self._emptied += 1
+        self._database.transaction(lambda tx: self._empty(tx.connection))
 
-
-def _empty(database: Database, first_rows: list[dict[str, Any]]) -> None:
-    names = [
-        table.name for table in JOURNAL_HEAD.metadata.sorted_tables if table is not JOURNAL_HEAD
-    ]
-    with database.writing.begin() as connection:
+    def _empty(self, connection: Connection) -> None:
         if connection.dialect.name == "postgresql":
-            connection.exec_driver_sql(f"TRUNCATE {', '.join(names)}")
+            connection.exec_driver_sql(f"LOCK TABLE {', '.join(_TABLES)}")  # as TRUNCATE does
+        if connection.dialect.name == "postgresql" and self._emptied % TRUNCATED_AFTER == 0:
+            connection.exec_driver_sql(f"TRUNCATE {', '.join(_TABLES)}")
         else:
-            for name in reversed(names):
-                connection.exec_driver_sql(f"DELETE FROM {name}")
+            _delete_rows(connection)
         connection.exec_driver_sql(
             f"UPDATE journal_head SET seq = 0, oldest = 0, epoch = '{uuid4().hex}'"
         )
-        connection.execute(insert(DEFAULT_RULES), first_rows)
+        connection.execute(insert(DEFAULT_RULES), self._first_rows)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _delete_rows(connection: Connection) -> None:
+    """Delete all rows; most tables have none, and a statement for each takes long."""
+    lock = "" if connection.dialect.name == "postgresql" else "LOCK IN SHARE MODE"
+    query = " UNION ALL ".join(f"(SELECT '{name}' FROM {name} LIMIT 1 {lock})" for name in _TABLES)
+    filled = {name for (name,) in connection.exec_driver_sql(query)}
+    for name in reversed(_TABLES):
+        if name in filled:
+            connection.exec_driver_sql(f"DELETE FROM {name}")
