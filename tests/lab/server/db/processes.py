@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import time
 from collections.abc import Callable
@@ -16,12 +15,9 @@ from netfw.model import NetworkType
 from netfw.model.subnet import Subnet
 from netfw.server.db import Database, Transaction
 from tests.lab.server.db.samples import group, random_port, subnet
+from tests.lab.server.forkserver import CONTEXT
 
 VLANS = Pool(NetworkType.VLAN, "physnet1")
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["netfw.server.db", "sqlalchemy.dialects.postgresql.psycopg", "pymysql", "netfw.model"]
-)
 
 
 def at_once(workers: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:

@@ -16,7 +16,6 @@ from netfw.model.resource import Kind
 from netfw.server.db import Database, Transaction
 from netfw.server.db.allocation.quotas import UNLIMITED
 from tests.lab.server.db.processes import (
-    CONTEXT,
     VLANS,
     at_once,
     give_back_these,
@@ -27,6 +26,7 @@ from tests.lab.server.db.processes import (
     take_these,
 )
 from tests.lab.server.db.samples import group, network, store, subnet
+from tests.lab.server.forkserver import CONTEXT
 
 WORKERS = 4
 

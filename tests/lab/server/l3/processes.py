@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,14 +15,11 @@ from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole
 from netfw.server.db import Database
 from netfw.server.security_groups.groups import default_group
+from tests.lab.server.forkserver import CONTEXT
 from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
 from tests.lab.server.l3.ha_samples import ha_router, l3_agent
 
 WORKERS = 4
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["netfw.server.l3.routers", "sqlalchemy.dialects.postgresql.psycopg", "pymysql"]
-)
 _meeting: list[Any] = []
 
 

@@ -15,7 +15,8 @@ from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Kind
 from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.server.db.agents.assignments import AssignmentRows
-from tests.lab.server.db.processes import CONTEXT, at_once
+from tests.lab.server.db.processes import at_once
+from tests.lab.server.forkserver import CONTEXT
 from tests.lab.server.scheduling.processes import (
     ask_for_ports,
     core_of,
