@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from attrs import field, frozen
 
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.ping import BackgroundPing, Ping
+from netfw.testing.lab.ping import BackgroundPings, Ping, Pinger
 
 INTERVAL = 0.01
+GRACE = 2.0
+"""Seconds for answers that are under way at the end."""
 
 
 @frozen
 class Pings:
     """Pings under way; results once they have been stopped."""
 
-    running: Mapping[str, BackgroundPing]
+    names: Sequence[str]
+    running: BackgroundPings
     results: dict[str, Ping] = field(factory=dict)
 
     def stop(self) -> dict[str, Ping]:
         if not self.results:
-            with ThreadPoolExecutor(len(self.running)) as pool:
-                stopped = pool.map(BackgroundPing.stop, self.running.values())
-                self.results.update(zip(self.running, stopped, strict=True))
+            self.results.update(zip(self.names, self.running.stop(), strict=True))
         return self.results
 
     def lost(self) -> dict[str, int]:
@@ -49,11 +49,10 @@ class Pings:
 def pinging_all(
     targets: Mapping[str, tuple[Instance, str]], interval: float = INTERVAL
 ) -> Iterator[Pings]:
-    """Ping each address from its instance while the block runs."""
-    with ExitStack() as stack:
-        yield Pings(
-            {
-                name: stack.enter_context(instance.pinging(address, interval))
-                for name, (instance, address) in targets.items()
-            }
-        )
+    """Ping each address from its instance while the block runs, all at the same times."""
+    pingers = [instance.call(Pinger, address, interval) for instance, address in targets.values()]
+    pings = Pings(tuple(targets), BackgroundPings(pingers, GRACE))
+    try:
+        yield pings
+    finally:
+        pings.stop()

@@ -18,6 +18,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.namespaces import CommandFailed
+from netfw.testing.lab.ping import BackgroundPings, Pinger
 from netfw.testing.plugin import MakeLab
 
 pytestmark = pytest.mark.spec("DRV-32")
@@ -323,6 +324,18 @@ def test_pinging_tells_loss_apart_from_what_is_under_way(make_lab: MakeLab) -> N
         broken = background.stop()
     assert 0 < broken.lost < broken.sent
     assert 0 < broken.outage <= broken.sent * 0.01
+
+
+def test_pings_that_are_sent_together_are_counted_apart(make_lab: MakeLab) -> None:
+    host = make_lab(hosts=1, bridges=["br-int"]).hosts["host1"]
+    one, *_ = (host.instance(f"vm{number}", plug(number)) for number in (1, 2))
+    addresses = "10.0.0.2", "10.9.9.9", "10.0.0.2"
+    assert one.ping("10.0.0.2").lost == 0
+    together = BackgroundPings([one.call(Pinger, each, 0.01) for each in addresses], 0.2)
+    time.sleep(0.1)
+    found = together.stop()
+    assert len({each.sent for each in found}) == 1
+    assert [each.lost for each in found] == [0, found[1].sent, 0]
 
 
 def test_ping_to_nowhere_is_lost_and_not_an_error(make_lab: MakeLab) -> None:
