@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
@@ -137,15 +137,38 @@ class Connection:
         """Whether a word of the far end gets through in time; the near end says nothing before."""
         return self._passes(self._far, self._near, timeout)
 
+    def send(self) -> None:
+        """Send a word from the near end."""
+        self._send(self._near)
+
+    def reply(self, timeout: float = 10.0) -> bool:
+        """Whether the last word gets to the far end in time, which then sends the next one."""
+        if not self._receives(self._far, timeout):
+            return False
+        self._send(self._far)
+        return True
+
+    def receive(self, timeout: float = 10.0) -> bool:
+        """Whether the last word gets to the near end in time."""
+        return self._receives(self._near, timeout)
+
     def _passes(self, mouth: socket.socket, ear: socket.socket, timeout: float) -> bool:
+        self._send(mouth)
+        return self._receives(ear, timeout)
+
+    def _send(self, mouth: socket.socket) -> None:
         self._said += 1
+        mouth.sendall(self._said.to_bytes(4))
+
+    def _receives(self, ear: socket.socket, timeout: float) -> bool:
         word = self._said.to_bytes(4)
-        mouth.sendall(word)
         ear.settimeout(timeout)
         try:
             heard = b""
             while not heard.endswith(word):
-                heard += ear.recv(64)
+                if not (chunk := ear.recv(64)):
+                    return False
+                heard += chunk
         except TimeoutError:
             return False
         return True
@@ -177,31 +200,44 @@ def introduce(one: Instance, mac: str, *addresses: str) -> None:
     one.namespaces.ip(*(f"neigh replace {address} lladdr {mac} dev eth0" for address in addresses))
 
 
-class SteadyConnection:
-    """A TCP connection that carries words both ways all the time, in a background thread."""
+class SteadyConnections:
+    """TCP connections that carry words both ways all the time, in a background thread.
 
-    def __init__(self, one: Instance, two: Instance, target: str, port: int) -> None:
-        self._connection = Connection(one, two, target, port)
+    All send at the same times: a switch in userspace works per wake-up more than per packet.
+    """
+
+    def __init__(self, connections: Mapping[str, Connection]) -> None:
+        self._connections = connections
         self._ended = threading.Event()
         self.carried = 0
-        self.problem = ""
-        """Why it broke; empty: it did not."""
+        """How many words each of them carried."""
+        self.problems: dict[str, str] = {}
+        """By name, why a connection broke."""
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the word that is under way.  Idempotent."""
+        """Stop after the words that are under way.  Idempotent."""
         self._ended.set()
         self._thread.join()
-        self._connection.close()
+        for each in self._connections.values():
+            each.close()
 
     def _run(self) -> None:
-        while not self._ended.wait(4 * INTERVAL):
-            try:
-                if not self._connection.carries():
-                    self.problem = f"no answer after {self.carried} words"
-                    return
-            except OSError as error:
-                self.problem = f"{error} after {self.carried} words"
-                return
+        while not self.problems and not self._ended.wait(4 * INTERVAL):
+            for step in (Connection.send, Connection.reply, Connection.receive):
+                for name, connection in self._connections.items():
+                    self._take(step, name, connection)
             self.carried += 1
+
+    def _take(
+        self, step: Callable[[Connection], bool | None], name: str, connection: Connection
+    ) -> None:
+        """Take one step of a round, unless the connection broke in an earlier one."""
+        if name in self.problems:
+            return
+        try:
+            if step(connection) is False:
+                self.problems[name] = f"no answer after {self.carried} words"
+        except OSError as error:
+            self.problems[name] = f"{error} after {self.carried} words"

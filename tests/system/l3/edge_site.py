@@ -23,7 +23,7 @@ from netfw.testing.lab.wait import wait_until
 from tests.system.l3.environment import RoutedCloud, is_reached, prefer_switch, running
 from tests.system.l3.routed_networks import VLAN_OPTIONS, WORLD4, RoutedNetworks
 from tests.system.pings import Pings, pinging_all
-from tests.system.streams import SteadyConnection
+from tests.system.streams import Connection, SteadyConnections
 
 AUDIT_INTERVAL = 86400
 """Seconds: whatever is repaired is repaired for another reason."""
@@ -34,16 +34,14 @@ class Traffic:
     """Pings every 10 ms and TCP connections that nothing may interrupt."""
 
     pings: Pings
-    connections: Mapping[str, SteadyConnection]
+    connections: SteadyConnections
 
     def check(self) -> None:
         """Check that not one packet and not one connection was lost."""
         assert not self.pings.lost(), self.pings.report()
-        for each in self.connections.values():
-            each.stop()
-        broken = {name: each.problem for name, each in self.connections.items() if each.problem}
-        assert not broken, broken
-        assert all(each.carried for each in self.connections.values())
+        self.connections.stop()
+        assert not self.connections.problems, self.connections.problems
+        assert self.connections.carried
 
 
 class EdgeSite(RoutedCloud, RoutedNetworks):
@@ -116,10 +114,12 @@ class EdgeSite(RoutedCloud, RoutedNetworks):
             ),
         }  # fmt: skip
         with ExitStack() as stack:
-            connections = {}
-            for port, (name, (one, two, target)) in enumerate(ends.items(), 7000):
-                connections[name] = SteadyConnection(one, two, target, port)
-                stack.callback(connections[name].stop)
+            opened = {
+                name: Connection(one, two, target, port)
+                for port, (name, (one, two, target)) in enumerate(ends.items(), 7000)
+            }
+            connections = SteadyConnections(opened)
+            stack.callback(connections.stop)
             yield Traffic(stack.enter_context(pinging_all(self.targets())), connections)
 
     @contextmanager
