@@ -57,8 +57,14 @@ def test_every_check_of_the_demo_is_ok() -> None:
         assert f"  ok      {check}" in done.stdout
 
 
-@pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("number", "inherited"),
+    [
+        (signal.SIGINT, signal.SIG_DFL),
+        (signal.SIGINT, signal.SIG_IGN),
+        (signal.SIGKILL, signal.SIG_DFL),  # which no process can ignore
+    ],
+)
 def test_a_demo_that_is_ended_leaves_no_process_behind(
     number: signal.Signals, inherited: signal.Handlers
 ) -> None:
