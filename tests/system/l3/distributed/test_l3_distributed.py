@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
-from tests.system.l3.distributed.site import DistributedSite, distributed_site
+from tests.system.l3.distributed.site import DistributedSite
 from tests.system.l3.environment import fetch, is_reached
 from tests.system.l3.routed_networks import WORLD4
 from tests.system.pings import pinging_all
@@ -19,14 +16,6 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]
-
-
-@pytest.fixture(scope="module", params=["vxlan", "vlan"])
-def site(request: pytest.FixtureRequest) -> Iterator[DistributedSite]:
-    """A site that works; each test leaves it so."""
-    sandbox.require()
-    with distributed_site(request.param) as made:
-        yield made
 
 
 @pytest.mark.spec("L3-61", "L3-62", "L2-60")

@@ -13,32 +13,24 @@ from ipaddress import ip_address
 import pytest
 
 from netfw.cli.demo.server import ServedHost
-from netfw.testing.lab import sandbox
 from netfw.testing.lab.dhcp_client import Udhcpc, solicit
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.tcp_stream import Streams, connected, passes
 from netfw.testing.lab.wait import wait_until
 from tests.system.captures import listening as hearing
 from tests.system.l3.distributed.extras import difference, spare_router, traces
-from tests.system.l3.distributed.site import DistributedSite, distributed_site
+from tests.system.l3.distributed.site import DistributedSite
 from tests.system.l3.environment import is_answered, is_reached, listening, running
 from tests.system.l3.routed_networks import WORLD4, WORLD6, Segment
 
 pytestmark = [
     pytest.mark.exclusive,
+    pytest.mark.parametrize("site", ["vxlan-flat"], indirect=True),
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]
 AGENT_GATEWAY = "network:floatingip_agent_gateway"
 FORWARDED, SERVED = 8080, 80
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[DistributedSite]:
-    """A site that works; each test leaves it so."""
-    sandbox.require()
-    with distributed_site("vxlan", external_type="flat") as made:
-        yield made
 
 
 def outside_name(segment: Segment) -> str:

@@ -16,12 +16,11 @@ import pytest
 
 from netfw.cli.demo.agents import plan_of
 from netfw.cli.demo.server import ServedHost
-from netfw.testing.lab import sandbox
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.tcp_stream import connected, passes
 from netfw.testing.lab.wait import wait_until
 from tests.system.l3.distributed.pair import DistributedPair, distributed_pair
-from tests.system.l3.distributed.site import DistributedSite, Targets, distributed_site
+from tests.system.l3.distributed.site import DistributedSite, Targets
 from tests.system.l3.environment import crash, is_reached, prefer_switch, revive
 from tests.system.l3.ha_site import AWAY, TAKEOVER
 from tests.system.l3.kill_points import Churn, churning
@@ -30,6 +29,7 @@ from tests.system.pings import pinging_all
 
 pytestmark = [
     pytest.mark.exclusive,
+    pytest.mark.parametrize("site", ["vlan"], indirect=True),
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]
@@ -38,14 +38,6 @@ KILLS = 8
 """For each seed."""
 PORT = 4250
 """The first one of connections that have to survive."""
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[DistributedSite]:
-    """A site that works; each test leaves it so."""
-    sandbox.require()
-    with distributed_site("vlan") as made:
-        yield made
 
 
 def all_flows(site: DistributedSite) -> Targets:

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from netfw.cli.demo.server import ServedHost
-from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.services.prefix_server import PrefixServer
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.distributed.site import DistributedSite, distributed_site
+from tests.system.l3.distributed.site import DistributedSite
 from tests.system.l3.environment import is_reached
 from tests.system.l3.routed_networks import WORLD6
 from tests.system.l3.test_l3_ipv6 import preferred_addresses
 
 pytestmark = [
     pytest.mark.exclusive,
+    pytest.mark.parametrize("site", ["vlan"], indirect=True),
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]
@@ -113,13 +113,6 @@ class DelegatedSpread:
         self.network.delete_network(self.subnet.network_id)
         for pool in (FIRST, SECOND):
             self.site.world.namespaces.ip(f"route del {pool}")
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[DistributedSite]:
-    sandbox.require()
-    with distributed_site("vlan") as made:
-        yield made
 
 
 @pytest.fixture

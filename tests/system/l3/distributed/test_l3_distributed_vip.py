@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from netfw.testing.lab import sandbox
 from netfw.testing.lab.temp_directory import temporary_directory
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.distributed.site import DistributedSite, distributed_site
+from tests.system.l3.distributed.site import DistributedSite
 from tests.system.l3.distributed.virtual_address import SharedAddress, shared_address
 from tests.system.pings import pinging_all
 
@@ -20,13 +19,6 @@ pytestmark = [
 ]
 FOLLOWED = 0.05
 """Seconds by which routers may follow an announcement later than a machine of the same network."""
-
-
-@pytest.fixture(scope="module", params=["vxlan", "vlan"])
-def site(request: pytest.FixtureRequest) -> Iterator[DistributedSite]:
-    sandbox.require()
-    with distributed_site(request.param) as made:
-        yield made
 
 
 @pytest.fixture

@@ -61,7 +61,10 @@ class SharedAddress:
 def shared_address(
     site: RoutedNetworks, segment: Segment, hosts: tuple[ServedHost, ServedHost], directory: Path
 ) -> Iterator[SharedAddress]:
-    """Run two instances on two hosts whose keepalived share addresses of a segment."""
+    """Run two instances on two hosts whose keepalived share addresses of a segment.
+
+    Remove all of it at the end.
+    """
     group = _make_group(site.network)
     port = site.network.create_port(network_id=segment.network.id, name="vip")
     pairs = [{"ip_address": each["ip_address"]} for each in port.fixed_ips]
@@ -83,6 +86,11 @@ def shared_address(
         for process in started:
             process.terminate()
             process.wait()
+        for host, member in zip(hosts, members, strict=True):
+            site.network.delete_port(member.port.id)
+            host.unplug_port(member.port)
+        site.network.delete_port(port.id)
+        site.network.delete_security_group(group.id)
 
 
 def _make_group(network: Any) -> Any:
