@@ -110,15 +110,19 @@ tempest: packages $(READY) ## the network API tests of Tempest and neutron-tempe
 	$(call STEP,Tempest)
 	@$(BIN)/python -m tests.tempest.run
 
-fuzz: packages $(READY) ## the long forms: policies, packets, histories and API requests by chance, for more than an hour
+fuzz: packages $(READY) ## the long forms: policies, packets, histories, kills and API requests by chance, for more than an hour
 	$(call STEP,property-based firewall tests)
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/firewall/test_ovs_firewall.py \
 	    tests/conformance/firewall/test_iptables_firewall.py -k "Property or nothing_leaks"
 	$(call STEP,property-based histories of state sources)
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/state_source/test_file_source.py \
 	    tests/conformance/state_source/test_remote_source.py tests/lab/server/state_source/test_database_source.py -k any_history
+	$(call STEP,L2 agent killed at 300 random points)
+	@NETFW_SEEDS=25 $(PYTEST) -q --sandbox tests/system/l2/test_l2_faults.py -k again_and_again
 	$(call STEP,L3 agent killed at 200 random points)
 	@NETFW_SEEDS=25 $(PYTEST) -q --sandbox tests/system/l3/test_l3_agent_kills.py
+	$(call STEP,DHCP agent killed at random points)
+	@NETFW_SEEDS=25 $(PYTEST) -q --sandbox tests/system/dhcp/test_dhcp_faults_by_api.py -k at_any_moment
 	$(call STEP,property-based values)
 	@NETFW_LONG=1 $(PYTEST) -q -n 2 --timeout 1800 tests/unit
 	$(call STEP,property-based API requests: NETFW_API_SECONDS=3600)

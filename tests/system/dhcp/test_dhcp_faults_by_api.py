@@ -15,7 +15,7 @@ from netfw.testing.lab.wait import wait_until
 from tests.system.dhcp.environment import DhcpNet, agents_of, leased
 from tests.system.file_hosts import start_all, stop_all
 
-SEEDS = int(os.environ.get("NETFW_SEEDS", "2"))
+SEEDS = int(os.environ.get("NETFW_SEEDS", "1"))
 
 pytestmark = [
     pytest.mark.timeout(300),

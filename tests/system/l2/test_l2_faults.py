@@ -30,7 +30,7 @@ from tests.system.pings import INTERVAL, Pings
 
 pytestmark = pytest.mark.exclusive
 
-SEEDS = int(os.environ.get("NETFW_SEEDS", "3"))
+SEEDS = int(os.environ.get("NETFW_SEEDS", "1"))
 """For each flavour."""
 CROWD = int(os.environ.get("NETFW_CROWD", "100"))
 CROWD_OF_A_KILL = 24
