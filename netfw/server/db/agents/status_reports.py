@@ -6,7 +6,7 @@ A status is no change of a resource: its revision stays, and the journal has no 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 from uuid import UUID
 
@@ -71,12 +71,12 @@ WIRED: Final = (
 
 def waiting_ports(
     connection: Connection, networks: Iterable[UUID]
-) -> Mapping[UUID, frozenset[UUID]]:
+) -> Mapping[UUID, Set[UUID]]:
     """Return the ports that are wired and not ACTIVE, by networks that have any."""
-    found: dict[UUID, frozenset[UUID]] = {}
+    found: dict[UUID, set[UUID]] = {}
     for part in _parts(sorted(map(str, set(networks)))):
         for network, port in connection.execute(WIRED, {"ids": part}):
-            found[UUID(network)] = found.get(UUID(network), frozenset()) | {UUID(port)}
+            found.setdefault(UUID(network), set()).add(UUID(port))
     return found
 
 
