@@ -149,10 +149,11 @@ class PrivateMariadb(PrivateServer):
         :raises BackendBroken: it is not installed, or does not start.
         """
         data, user = self.directory / "data", f"--user={getpass.getuser()}"
-        small = ("--innodb-log-file-size=16M",)
+        # Temporary tables are named by the process id, which another sandbox may have as well.
+        own = ("--innodb-log-file-size=16M", f"--tmpdir={self.directory}")
         if not data.exists():
             flags = ("--auth-root-authentication-method=normal", "--skip-test-db")
-            _run("mariadb-install-db", "--no-defaults", f"--datadir={data}", user, *flags, *small)
+            _run("mariadb-install-db", "--no-defaults", f"--datadir={data}", user, *flags, *own)
         options = (
             "--skip-networking",
             "--skip-log-bin",
@@ -166,7 +167,7 @@ class PrivateMariadb(PrivateServer):
         self._launch(
             [
                 *(*_MORTAL, _program("mariadbd"), "--no-defaults", user, f"--datadir={data}"),
-                *(f"--socket={self._socket}", *options, *small),
+                *(f"--socket={self._socket}", *options, *own),
             ],
             self._client("SELECT 1"),
         )

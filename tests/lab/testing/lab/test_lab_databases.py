@@ -11,9 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import psycopg
+import pymysql
 import pytest
 
-from netfw.testing.lab.services.databases import PrivatePostgres
+from netfw.testing.lab.services.databases import PrivateMariadb, PrivatePostgres
 
 BUSY = "DO $$ BEGIN FOR n IN 1..2000000000 LOOP PERFORM 1; END LOOP; END $$"
 
@@ -53,3 +54,20 @@ def test_killed_database_answers_no_client(postgres: PrivatePostgres) -> None:
     postgres.start()
     with psycopg.connect(url) as again:
         assert again.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_temporary_tables_of_mariadb_are_in_its_own_directory(tmp_path: Path) -> None:
+    """They are named by the process id: two sandboxes with one ``/tmp`` remove each other's."""
+    made = PrivateMariadb(tmp_path / "m")
+    made.directory.mkdir()
+    try:
+        made.start()
+        socket = str(made.directory / "s.sock")
+        with (
+            pymysql.connect(unix_socket=socket, user="root", ssl_disabled=True) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute("SELECT @@tmpdir")
+            assert cursor.fetchone() == (str(made.directory),)
+    finally:
+        made.stop()
