@@ -8,10 +8,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
+
+from netfw.testing.lab.wait import wait_until
 
 UID, GID = 54321, 54322
 PORT = 9696
@@ -41,11 +42,12 @@ class Server:
         command = [Path(sys.executable).parent / "netfw-server", "--config-file"]
         with (path / "log").open("wb") as log:
             self.process = subprocess.Popen([*command, path / "netfw.conf"], stderr=log)
-        deadline = time.monotonic() + 40
-        while b" serves: " not in (path / "log").read_bytes():
-            assert self.process.poll() is None, (path / "log").read_text()
-            assert time.monotonic() < deadline, (path / "log").read_text()
-            time.sleep(0.05)
+        wait_until(self._serves, (path / "log").read_text, seconds=240)
+
+    def _serves(self) -> bool:
+        log = (self.path / "log").read_bytes()
+        assert self.process.poll() is None, log.decode()
+        return b" serves: " in log
 
     def stop(self) -> None:
         self.process.terminate()
@@ -116,10 +118,7 @@ def test_tcp_client_needs_a_token(server):
     )
     server.process.send_signal(1)
     given = f"X-Auth-Token: {made.stdout.strip()}"
-    deadline = time.monotonic() + 60
-    while server.ask(host, given, source="127.0.0.1")[0] != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: server.ask(host, given, source="127.0.0.1")[0] == 200, "the new token")
     assert server.ask(host, given + "x", source="127.0.0.1")[0] == 401
 
 
