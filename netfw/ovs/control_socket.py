@@ -1,6 +1,6 @@
 """Control socket of ``ovs-vswitchd``: commands that neither OpenFlow nor OVSDB has.
 
-``ovs.unixctl.client`` waits for a reply without a limit; a switch that hangs must not stop an agent.
+``ovs.unixctl.client`` waits for a reply without a limit: a switch that hangs would stop an agent.
 """
 
 from __future__ import annotations
