@@ -13,13 +13,16 @@ from netfw.drivers.values.reports import RoleReport
 from netfw.errors import RequestError
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole
-from netfw.server.db import Database
+from netfw.server.db import Database, Limits
 from netfw.server.security_groups.groups import default_group
 from tests.lab.server.forkserver import CONTEXT
 from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
 from tests.lab.server.l3.ha_samples import ha_router, l3_agent
 
 WORKERS = 4
+PATIENCE = 120.0
+"""Seconds for which a transaction waits for locks, and processes for each other: what they ask for
+must succeed on a busy machine too."""
 _meeting: list[Any] = []
 
 
@@ -32,13 +35,13 @@ def at_once(work: Callable[..., Any], url: str, *arguments: Any) -> list[Any]:
     barrier = CONTEXT.Barrier(WORKERS)
     with ProcessPoolExecutor(WORKERS, CONTEXT, _meet_at, (barrier,)) as pool:
         running = [pool.submit(work, url, *arguments, seed) for seed in range(WORKERS)]
-        return [each.result(timeout=60) for each in running]
+        return [each.result(timeout=2 * PATIENCE) for each in running]
 
 
 @contextmanager
 def core_at(url: str) -> Iterator[Layer3]:
     """A core of this process on the database."""
-    database = Database(url)
+    database = Database(url, Limits(lock_timeout=PATIENCE))
     try:
         yield Layer3(database)
     finally:
@@ -47,7 +50,7 @@ def core_at(url: str) -> Iterator[Layer3]:
 
 def outcome(work: Callable[[], Any]) -> str:
     """The sort of error that *work* ends with; empty: none.  All processes begin it together."""
-    _meeting[0].wait(30)
+    _meeting[0].wait(PATIENCE)
     try:
         work()
     except RequestError as exc:
@@ -61,7 +64,7 @@ def want_default_groups(url: str, projects: list[str], seed: int) -> dict[str, s
 
         def group(project: str) -> str:
             asking = RequestContext(project_id=project)
-            _meeting[0].wait(30)
+            _meeting[0].wait(PATIENCE)
             return str(core.context.run(asking, lambda unit: default_group(unit, project)))
 
         return {project: group(project) for project in projects}
@@ -157,7 +160,7 @@ THREADS = 8
 
 def _in_threads(work: Callable[[int], Any]) -> list[str]:
     """The outcomes of *work* in several threads, which begin with those of all processes."""
-    _meeting[0].wait(30)
+    _meeting[0].wait(PATIENCE)
 
     def one(number: int) -> str:
         try:
