@@ -69,9 +69,7 @@ WIRED: Final = (
 )
 
 
-def waiting_ports(
-    connection: Connection, networks: Iterable[UUID]
-) -> Mapping[UUID, Set[UUID]]:
+def waiting_ports(connection: Connection, networks: Iterable[UUID]) -> Mapping[UUID, Set[UUID]]:
     """Return the ports that are wired and not ACTIVE, by networks that have any."""
     found: dict[UUID, set[UUID]] = {}
     for part in _parts(sorted(map(str, set(networks)))):
