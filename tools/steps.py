@@ -3,7 +3,7 @@
 A step takes one share of the machine, or as many as follow its name (`unit:2`, or 0 for one that
 mostly waits); there are two shares per core, since a step waits about as often as it computes.
 Steps start in the given order, so the longest come first. Steps that measure
-(`system-l2-faults:last`) start when all others have ended, and beside them, at a low priority,
+(`system-l2-faults:last`) start when all others have ended, and beside them, at the lowest priority,
 steps that only compute (`unit:low`). When a step has ended, its output is printed: all of it if it
 failed, else the last lines. The summary names the failed tests again, since CI shows the end only.
 """
@@ -57,7 +57,8 @@ class Step:
         """Start the target with its output in a file in *place*; return its pid."""
         self.begun = time.monotonic()
         output = os.open(place / self.name, os.O_WRONLY | os.O_CREAT)
-        argv = [*(["nice"] if self.low else []), "make", "--no-print-directory", self.name]
+        priority = ["nice", "-n", "19"] if self.low else []
+        argv = [*priority, "make", "--no-print-directory", self.name]
         pid = os.posix_spawnp(
             argv[0],
             argv,

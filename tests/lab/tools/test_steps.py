@@ -114,7 +114,7 @@ def test_step_that_needs_the_machine_runs_alone(steps) -> None:
 
 def test_steps_that_only_compute_have_a_low_priority(steps) -> None:
     own = os.getpriority(os.PRIO_PROCESS, 0)
-    assert f"niceness {min(own + 10, 19)}" in steps("niceness:low").stdout
+    assert "niceness 19" in steps("niceness:low").stdout
     assert f"niceness {own}" in steps("niceness:last").stdout
 
 
