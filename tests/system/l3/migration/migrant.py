@@ -33,7 +33,7 @@ ANNOUNCEMENTS = (0, 0.05, 0.15, 0.25, 0.35)
 """Seconds before each announcement of a hypervisor after the last one, as QEMU sends them."""
 LONGEST_SILENCE = 0.3
 """Seconds without an answer at the activation, at most."""
-ROUNDS = 3
+ROUNDS = 8
 _BROADCAST = b"\xff" * 6
 _RARP = 0x8035
 _REVERSE_REQUEST = b"\x00\x01\x08\x00\x06\x04\x00\x03"
