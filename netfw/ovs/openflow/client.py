@@ -85,14 +85,16 @@ class OpenFlow:
         """Execute *changes* atomically; see :meth:`~netfw.ovs.openflow.bundle.Bundles.commit`.
 
         Meters that flows name are written before.  Megaflows that the switch could keep from
-        before the changes are deleted after.
+        before the changes are deleted after; those of an unknown outcome by the next call, also
+        if that has no changes.
         """
         if changes:
             self._meters.ensure(each.flow for each in (*changes.changed, *changes.added))
+            self._megaflows.mark_outdated()
             self._bundles.commit(changes, committed, by)
-            self._megaflows.delete_outdated()
         elif committed is not None:
             committed()
+        self._megaflows.delete_outdated()
 
     def meters(self) -> dict[int, RateLimit] | None:
         """Return the limits of all meters; ``None``: the switch has no meters."""

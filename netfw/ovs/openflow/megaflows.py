@@ -44,13 +44,19 @@ class Megaflows:
         kind, _, path = connection.target.partition(":")
         local = kind == "unix"
         self._control = ControlSocket(Path(path).parent, connection.timeout) if local else None
+        self._outdated = self._warned = False
         self._outlive: bool | None = None
         connection.on_state(self._connected)
 
+    def mark_outdated(self) -> None:
+        """Record that flows change now, whether the outcome gets known or not."""
+        self._outdated = True
+
     def delete_outdated(self) -> None:
-        """Delete what may be outdated after a change of flows."""
-        if self._control is None or self._outlive is False:
+        """Delete what may be outdated since flows changed; what fails is done the next time."""
+        if self._control is None or not self._outdated:
             return
+        self._outdated = False
         try:
             if self._outlive is None:
                 version = self._control.command("version")
@@ -58,9 +64,12 @@ class Megaflows:
             if self._outlive:
                 self._control.command("revalidator/purge")
         except BackendUnavailable as error:
-            self._outlive = False
-            LOG.warning("a userspace datapath can keep outdated megaflows: %s", error)
+            self._outdated = True
+            if not self._warned:
+                LOG.warning("a userspace datapath can keep outdated megaflows: %s", error)
+            self._warned = True
 
     def _connected(self, up: bool) -> None:
         """Ask again: the switch may have been updated."""
         self._outlive = None
+        self._warned = False

@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from struct import pack
 
 from netfw.ovs.openflow.messages import COMMIT, HEADER, Type
@@ -15,10 +16,16 @@ Behaviour = Callable[[socket.socket], None]
 class Peer:
     """Accepts connections, one after the other, and does with each what it was told."""
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: Behaviour, path: Path | None = None) -> None:
         self._behaviour = behaviour
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.target = f"tcp:127.0.0.1:{self._listener.getsockname()[1]}"
+        if path is None:
+            self._listener = socket.create_server(("127.0.0.1", 0))
+            self.target = f"tcp:127.0.0.1:{self._listener.getsockname()[1]}"
+        else:
+            self._listener = socket.socket(socket.AF_UNIX)
+            self._listener.bind(str(path))
+            self._listener.listen()
+            self.target = f"unix:{path}"
         self.accepted = 0
         self._closing = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -39,8 +46,8 @@ class Peer:
 
     def close(self) -> None:
         self._closing = True
-        host, port = self._listener.getsockname()
-        socket.create_connection((host, port)).close()
+        with socket.socket(self._listener.family) as last:
+            last.connect(self._listener.getsockname())
         self._thread.join(5)
         self._listener.close()
 
