@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import pytest
@@ -65,6 +66,7 @@ class Meeting:
 
     def start(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Start *work* in a thread, and wait until it waits for a lock."""
+        time.sleep(FRESH)  # the last count may be of another test
         waiting = self.count_waiting()
         running = self._pool.submit(work, *arguments)
         wait_until(lambda: running.done() or self.count_waiting() > waiting, pause=FRESH)
@@ -110,15 +112,23 @@ class Meeting:
             yield
 
 
+M = TypeVar("M", bound=Meeting)
+
+
 @contextmanager
-def meeting_at(url: str, caplog: pytest.LogCaptureFixture, **router: Any) -> Iterator[Meeting]:
-    """Transactions on the database; none of them is retried because of a deadlock."""
+def meeting_at(make: Callable[[Database, ThreadPoolExecutor], M], url: str) -> Iterator[M]:
+    """Make a meeting on the database."""
     database = Database(url)
     try:
         with ThreadPoolExecutor(4) as pool:
-            made = Meeting(database, pool, **router)
-            with caplog.at_level(logging.DEBUG, "netfw.server.db.database"):
-                yield made
+            yield make(database, pool)
     finally:
         database.close()
+
+
+@contextmanager
+def no_retries(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Check that no transaction of a test is retried because of a deadlock."""
+    with caplog.at_level(logging.DEBUG, "netfw.server.db.database"):
+        yield
     assert not [each for each in caplog.get_records("call") if "retrying" in each.getMessage()]

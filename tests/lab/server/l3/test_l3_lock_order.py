@@ -10,7 +10,7 @@ from netfw.errors import Conflict, NotFound
 from netfw.model.resource import Kind
 from tests.lab.databases import DatabaseServers
 from tests.lab.server.l3.environment import ADMIN, ANNA
-from tests.lab.server.l3.meeting import Meeting, meeting_at
+from tests.lab.server.l3.meeting import Meeting, meeting_at, no_retries
 
 pytestmark = pytest.mark.spec("API-06", "API-07", "ML2-11")
 
@@ -21,7 +21,7 @@ def meeting(
     database_servers: DatabaseServers,
     caplog: pytest.LogCaptureFixture,
 ) -> Iterator[Meeting]:
-    with meeting_at(database_servers.filled(request.param), caplog) as made:
+    with no_retries(caplog), meeting_at(Meeting, database_servers.filled(request.param)) as made:
         yield made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,12 +13,12 @@ from netfw.server.db import Database
 from netfw.server.qos.policies import QosPlugin
 from tests.lab.databases import DatabaseServers
 from tests.lab.server.l3.environment import ADMIN
-from tests.lab.server.l3.meeting import Meeting
+from tests.lab.server.l3.meeting import Meeting, meeting_at, no_retries
 
 pytestmark = pytest.mark.spec("API-07", "ML2-11")
 
 
-class Limits(Meeting):
+class QosMeeting(Meeting):
     """A policy of Anna, and her floating IP, on which marks are not enforced."""
 
     def __init__(self, database: Database, pool: ThreadPoolExecutor) -> None:
@@ -42,41 +41,34 @@ class Limits(Meeting):
 
 
 @pytest.fixture(params=["postgresql", "mariadb"])
-def limits(
+def qos(
     request: pytest.FixtureRequest,
     database_servers: DatabaseServers,
     caplog: pytest.LogCaptureFixture,
-) -> Iterator[Limits]:
-    """Transactions on the database; none of them is retried because of a deadlock."""
-    database = Database(database_servers.filled(request.param))
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            made = Limits(database, pool)
-            with caplog.at_level(logging.DEBUG, "netfw.server.db.database"):
-                yield made
-    finally:
-        database.close()
-    assert not [each for each in caplog.get_records("call") if "retrying" in each.getMessage()]
+) -> Iterator[QosMeeting]:
+    url = database_servers.filled(request.param)
+    with no_retries(caplog), meeting_at(QosMeeting, url) as made:
+        yield made
 
 
 def test_a_rule_is_refused_that_a_user_which_is_not_committed_yet_cannot_enforce(
-    limits: Limits,
+    qos: QosMeeting,
 ) -> None:
-    with limits.stopped(limits.attach) as use:
-        rule = limits.start(limits.mark)
+    with qos.stopped(qos.attach) as use:
+        rule = qos.start(qos.mark)
     use.result(60)
     with pytest.raises(QosRuleNotSupported):
         rule.result(60)
-    assert limits.found() == (limits.policy, [])
+    assert qos.found() == (qos.policy, [])
 
 
 def test_a_user_is_refused_that_cannot_enforce_a_rule_which_is_not_committed_yet(
-    limits: Limits,
+    qos: QosMeeting,
 ) -> None:
-    with limits.stopped(limits.mark) as rule:
-        use = limits.start(limits.attach)
+    with qos.stopped(qos.mark) as rule:
+        use = qos.start(qos.attach)
     rule.result(60)
     with pytest.raises(QosRuleNotSupported):
         use.result(60)
-    policy, rules = limits.found()
+    policy, rules = qos.found()
     assert (policy, len(rules)) == (None, 1)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from threading import Barrier
 from typing import Any
 
@@ -18,7 +16,7 @@ from netfw.server.db import Database
 from netfw.server.rbac.policies import RbacPlugin
 from tests.lab.databases import DatabaseServers
 from tests.lab.server.l3.environment import ADMIN, ANNA, BERT, Layer3
-from tests.lab.server.l3.meeting import Meeting
+from tests.lab.server.l3.meeting import Meeting, meeting_at, no_retries
 
 pytestmark = pytest.mark.spec("API-07", "ML2-11")
 
@@ -77,29 +75,14 @@ USES: dict[str, tuple[Use, dict[str, str]]] = {
 }
 
 
-@contextmanager
-def sharing_at(url: str) -> Iterator[Sharing]:
-    database = Database(url)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            yield Sharing(database, pool)
-    finally:
-        database.close()
-
-
 @pytest.fixture(params=["postgresql", "mariadb"])
 def sharing(
     request: pytest.FixtureRequest,
     database_servers: DatabaseServers,
     caplog: pytest.LogCaptureFixture,
 ) -> Iterator[Sharing]:
-    """Transactions on the database; none of them is retried because of a deadlock."""
-    with (
-        sharing_at(database_servers.filled(request.param)) as made,
-        caplog.at_level(logging.DEBUG, "netfw.server.db.database"),
-    ):
+    with no_retries(caplog), meeting_at(Sharing, database_servers.filled(request.param)) as made:
         yield made
-    assert not [each for each in caplog.get_records("call") if "retrying" in each.getMessage()]
 
 
 @pytest.fixture(params=USES)
@@ -170,7 +153,7 @@ def test_a_use_is_refused_whose_flag_is_about_to_be_withdrawn(sharing: Sharing) 
 
 
 def test_policies_and_uses_of_many_agree(url: str) -> None:
-    with sharing_at(url) as made:
+    with meeting_at(Sharing, url) as made:
         for _ in range(ROUNDS):
             policy = made.share()
             barrier = Barrier(3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.lab.databases import DatabaseServers
 from tests.lab.server.l3.distributed.samples import floating_ip
 from tests.lab.server.l3.environment import ADMIN
 from tests.lab.server.l3.ha_samples import l3_agent
-from tests.lab.server.l3.meeting import Meeting, meeting_at
+from tests.lab.server.l3.meeting import Meeting, meeting_at, no_retries
 from tests.server.core.agent_samples import beat
 
 pytestmark = pytest.mark.spec("API-19")
@@ -23,7 +24,9 @@ def meeting(
     database_servers: DatabaseServers,
     caplog: pytest.LogCaptureFixture,
 ) -> Iterator[Meeting]:
-    with meeting_at(database_servers.filled(request.param), caplog, distributed=True) as made:
+    distributed = partial(Meeting, distributed=True)
+    url = database_servers.filled(request.param)
+    with no_retries(caplog), meeting_at(distributed, url) as made:
         for host in ("one", "two"):
             l3_agent(made.core, host, mode="dvr")
             made.core.core.agent_services.agents([beat(host)])
