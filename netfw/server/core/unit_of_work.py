@@ -329,10 +329,8 @@ class UnitOfWork:
             before = self._first[target]
             if before is None and after is None:
                 continue
-            if target in self._watched:
-                seen = self._watched[target]
-                if seen is after or seen == after:
-                    continue
+            if target in self._watched and self._watched[target] == after:
+                continue
             self._watched[target] = after
             changes.append(self._change(before, after))
         return changes
