@@ -47,6 +47,7 @@ lint: $(READY) ## style, formatting and duplicate spec copies
 	@$(BIN)/ruff format --check .
 	@$(BIN)/python tools/spec_copy.py
 	@$(BIN)/python tools/vocabulary.py
+	@$(BIN)/python tools/public_interfaces.py
 
 types: $(READY) ## mypy --strict on netfw, netfw_drivers and the embedding samples; names and calls in tests
 	$(call STEP,types)
