@@ -73,18 +73,91 @@ def test_a_wrong_command_is_answered_with_usage() -> None:
 def test_a_broken_vendor_driver_is_listed_with_its_reason_and_the_rest_go_on(
     tmp_path: Path,
 ) -> None:
-    info = tmp_path / "acme_net-1.2.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-net\nVersion: 1.2\n")
-    (info / "entry_points.txt").write_text("[netfw.interface_drivers]\nacme = acme_gone:Acme\n")
-    done = subprocess.run(
-        [NETFW, "drivers", "--json"],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(tmp_path)},
-    )
+    install(tmp_path, "acme = acme_gone:Acme\n")
+    done = run_beside(tmp_path, "drivers", "--json")
+    assert done.returncode == 0, done.stderr
     rows = {row["name"]: row for row in json.loads(done.stdout)}
     assert rows["acme"]["distribution"] == "acme-net"
     assert "No module named 'acme_gone'" in rows["acme"]["health"]
     assert rows["null"]["health"] == "ok"
+
+
+VENDOR = """
+{before}
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.interface import InterfaceDriver
+from netfw.plan import Outcome
+
+class Acme(InterfaceDriver):
+    VERSION = 2
+    @classmethod
+    def from_conf(cls, options, host):
+        {make}
+    def describe(self):
+        {describe}
+    def problems(self):
+        {problems}
+    def converge(self, update):
+        return Outcome(done=frozenset(update))
+    def devices(self):
+        return {{}}
+    def close(self):
+        {close}
+"""
+
+DEFECTS = {
+    "close_raises": ({"close": "raise RuntimeError('boom')"}, "close raises RuntimeError: boom"),
+    "exits_at_close": ({"close": "raise SystemExit(3)"}, "close raises SystemExit: 3"),
+    "makes_nothing": ({"make": "return None"}, "from_conf returned None, not a Acme"),
+    "makes_another": ({"make": "return InterfaceDriver"}, "from_conf returned <class"),
+    "making_exits": ({"make": "raise SystemExit(4)"}, "cannot be made: SystemExit: 4"),
+    "exits": ({"before": "raise SystemExit(5)"}, "cannot be imported: SystemExit: 5"),
+    "ends_the_process": ({"before": "import os; os._exit(6)"}, "it ended the process (status 6)"),
+    "crashes": ({"before": "import os; os.abort()"}, "it ended the process (SIGABRT)"),
+    "hangs": ({"make": "import threading; threading.Event().wait()"}, "did not return within 20 s"),
+    "describes_nothing": ({"describe": "return None"}, "cannot describe itself"),
+    "exits_in_problems": ({"problems": "raise SystemExit(7)"}, "problems raises SystemExit: 7"),
+    "has_no_problems": ({"problems": "return None"}, "problems raises TypeError"),
+    "prints": ({"before": "print('{')"}, "ok"),
+    "closes_output": ({"before": "import os; os.close(1); os.close(2)"}, "ok"),
+    "interrupts": ({"describe": "raise KeyboardInterrupt"}, "KeyboardInterrupt"),
+}
+
+
+@pytest.mark.spec("DRV-13", "DRV-11")
+def test_every_driver_is_listed_beside_those_that_raise_exit_crash_or_hang(tmp_path: Path) -> None:
+    good = {
+        "before": "",
+        "make": "return cls()",
+        "describe": "return DriverInfo('acme')",
+        "problems": "return ()",
+        "close": "pass",
+    }
+    for name, (change, _) in DEFECTS.items():
+        (tmp_path / f"acme_{name}.py").write_text(VENDOR.format(**good | change))
+    install(tmp_path, "".join(f"{name} = acme_{name}:Acme\n" for name in DEFECTS))
+    done = run_beside(tmp_path, "drivers", "--json", "--timeout", "20")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    assert rows.keys() >= DEFECTS.keys()
+    health = {name: rows[name]["health"] for name in DEFECTS}
+    assert {name: text for name, text in health.items() if DEFECTS[name][1] not in text} == {}
+    assert rows["null"]["health"] == rows["vxlan"]["health"] == "ok"
+
+
+def install(directory: Path, points: str, group: str = "netfw.interface_drivers") -> None:
+    info = directory / "acme_net-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-net\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{points}")
+
+
+def run_beside(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [NETFW, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(directory)},
+    )

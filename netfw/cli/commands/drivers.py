@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from attrs import asdict, frozen
 
+from netfw.cli.runtime.driver_trial import DriverReport
 from netfw.cli.runtime.tables import print_table
-from netfw.drivers.base import Driver
-from netfw.drivers.registry import loader
-from netfw.drivers.registry.loader import Installed, catalogue, create
-from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.errors import DriverError, NetfwError, NotFound, nearest
+from netfw.cli.runtime.trial_process import try_drivers
+from netfw.drivers.registry.loader import Registration, all_contracts, registrations
+from netfw.errors import NotFound, nearest
 
-if TYPE_CHECKING:
-    from oslo_config.cfg import Opt
-
-
-STAND_INS: Final[Mapping[str, str]] = {"InterfaceDriver": "null", "Transport": "socket"}
-"""Drivers without needs of their own, for drivers that need one of the contract."""
+TIMEOUT: Final = 60.0
+"""Seconds for a driver to be imported and made; a busy machine needs some of them."""
 
 
 @frozen(kw_only=True)
@@ -40,6 +34,13 @@ class Row:
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("drivers", help="list installed drivers, or show one")
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help="how long a driver may take to be imported and made (default: %(default)g)",
+    )
     parser.set_defaults(func=list_drivers)
     actions = parser.add_subparsers(metavar="ACTION")
     listing = actions.add_parser("list", help="list installed drivers (the default)")
@@ -51,7 +52,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def list_drivers(arguments: argparse.Namespace) -> int:
-    rows = [_row(kind, found) for kind, found in _everything()]
+    rows = [_row(each, report) for each, report in _tried(_everything(), arguments.timeout)]
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:
@@ -62,79 +63,51 @@ def list_drivers(arguments: argparse.Namespace) -> int:
 
 def show_driver(arguments: argparse.Namespace) -> int:
     """Print the details of a driver; return 1 when it cannot be used."""
+    everything = _everything()
     chosen = [
-        (kind, found)
-        for kind, found in _everything()
-        if arguments.name in (found.name, f"{kind.__name__}/{found.name}")
+        each
+        for each in everything
+        if arguments.name in (each.name, f"{each.contract.__name__}/{each.name}")
     ]
     if not chosen:
-        names = sorted({found.name for _, found in _everything()})
+        names = sorted({each.name for each in everything})
         raise NotFound(
             f"no driver is called {arguments.name!r}{nearest(arguments.name, names)}; "
             f"installed: {', '.join(names)}"
         )
-    described = [_details(kind, found) for kind, found in chosen]
+    tried = _tried(chosen, arguments.timeout)
+    described = [_details(each, report) for each, report in tried]
     if arguments.json:
         print(json.dumps(described, indent=2))
     else:
         for details in described:
             _print_details(details)
-    return 1 if any(found.error for _, found in chosen) else 0
+    return 0 if all(report.is_usable for _, report in tried) else 1
 
 
-def _everything() -> Iterator[tuple[type[Driver], Installed[Driver]]]:
-    for kind in loader.all_contracts():
-        for found in catalogue(kind):
-            yield kind, found
+def _everything() -> list[Registration]:
+    return [each for contract in all_contracts() for each in registrations(contract)]
 
 
-def _row(kind: type[Driver], found: Installed[Driver]) -> Row:
-    capabilities: Sequence[str] = ()
-    health = str(found.error)
-    if found.driver is not None:
-        capabilities, health = _try_out(kind, found)
-    if kind.DRAFT:
+def _tried(
+    chosen: Sequence[Registration], timeout: float
+) -> list[tuple[Registration, DriverReport]]:
+    reports = try_drivers([(each.contract, each.name) for each in chosen], timeout)
+    return list(zip(chosen, reports, strict=True))
+
+
+def _row(each: Registration, report: DriverReport) -> Row:
+    health = report.health
+    if each.contract.DRAFT:
         health += "; draft contract: may change without notice"
     return Row(
-        interface=kind.__name__,
-        name=found.name,
-        distribution=found.distribution,
-        version=found.version,
-        capabilities=tuple(capabilities),
+        interface=each.contract.__name__,
+        name=each.name,
+        distribution=each.distribution,
+        version=each.version,
+        capabilities=tuple(report.capabilities),
         health=health,
     )
-
-
-def _try_out(kind: type[Driver], found: Installed[Driver]) -> tuple[Sequence[str], str]:
-    """Return capabilities and health of a driver made with its default options."""
-    with ExitStack() as stack:
-        host = stack.enter_context(LocalHostResources())
-        _lend(host, kind, stack)
-        try:
-            driver = create(kind, found.name, {}, host)
-        except DriverError as exc:
-            return (), str(exc)
-        except NetfwError as exc:
-            return (), f"needs configuration: {exc}"
-        try:
-            capabilities = sorted(driver.describe().capabilities)
-            return capabilities, "; ".join(driver.problems()) or "ok"
-        except Exception as exc:  # noqa: BLE001 - one bad driver does not hide the others
-            return (), f"a defect of the driver: {type(exc).__name__}: {exc}"
-        finally:
-            driver.close()
-
-
-def _lend(host: LocalHostResources, kind: type[Driver], stack: ExitStack) -> None:
-    """Register drivers that work on any machine, for drivers that need one."""
-    for contract in loader.all_contracts():
-        name = STAND_INS.get(contract.__name__)
-        if name is None or contract is kind:
-            continue
-        with suppress(NetfwError):
-            driver = create(contract, name, {}, host)
-            stack.callback(driver.close)
-            host.add(driver)
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -142,20 +115,9 @@ def _cells(row: Row) -> tuple[str, ...]:
     return row.interface, row.name, row.distribution, row.version, capabilities, row.health
 
 
-def _details(kind: type[Driver], found: Installed[Driver]) -> dict[str, Any]:
-    row: dict[str, Any] = asdict(_row(kind, found))
-    options = [_option(option) for option in found.driver.OPTIONS] if found.driver else []
-    doc = (found.driver.__doc__ or "").strip().partition("\n")[0] if found.driver else ""
-    return {**row, "about": doc, "group": f"[{found.name}]", "options": options}
-
-
-def _option(option: Opt) -> dict[str, Any]:
-    return {
-        "name": option.dest,
-        "type": str(option.type),
-        "default": option.default,
-        "help": option.help or "",
-    }
+def _details(each: Registration, report: DriverReport) -> dict[str, Any]:
+    row: dict[str, Any] = asdict(_row(each, report))
+    return {**row, "about": report.about, "group": f"[{each.name}]", "options": report.options}
 
 
 def _print_details(details: dict[str, Any]) -> None:

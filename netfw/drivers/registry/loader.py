@@ -12,6 +12,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from itertools import chain
@@ -60,12 +61,20 @@ Points: TypeAlias = Mapping[tuple[str, str], Sequence[EntryPoint]]
 
 
 @frozen(kw_only=True)
+class Registration:
+    """The name of a driver, with the distribution that registers it."""
+
+    contract: type[Driver]
+    name: str
+    distribution: str
+    version: str
+
+
+@frozen(kw_only=True)
 class Installed(Generic[D]):
     """An entry point of a contract's group: the driver class, or why it cannot be used."""
 
     name: str
-    distribution: str
-    version: str
     driver: type[D] | None = None
     error: DriverError | None = None
 
@@ -109,14 +118,20 @@ def create(contract: Contract[D], name: str, options: Mapping[str, Any], host: H
         raise ConfigError(f"[{name}] {exc}") from exc
     except NetfwError:
         raise
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         raise DriverInvalid(
             f"{_group(contract)}: {name!r} cannot be made: {type(exc).__name__}: {exc}"
         ) from exc
+    if not isinstance(made, driver):
+        raise DriverInvalid(
+            f"{_group(contract)}: {name!r} cannot be made: from_conf returned {made!r}, not a "
+            f"{driver.__name__}"
+        )
     try:
         check_capabilities(contract, name, made)
-    except BaseException:
-        made.close()
+    except DriverInvalid:
+        with suppress(Exception):
+            made.close()
         raise
     return made
 
@@ -127,19 +142,32 @@ def installed(contract: Contract[Driver]) -> list[str]:
     return sorted(name for each, name in _points_at(_search_path()) if each == group)
 
 
+def registrations(contract: Contract[Driver]) -> list[Registration]:
+    """Return all installed drivers of *contract* by name, without importing them."""
+    points = _points_at(_search_path())
+    found = []
+    for name in installed(contract):
+        origin, _ = _points_named(points, _group(contract), name)[0]
+        distribution, _, version = origin.rpartition(" ")
+        found.append(
+            Registration(
+                contract=cast(type[Driver], contract),
+                name=name,
+                distribution=distribution,
+                version=version,
+            )
+        )
+    return found
+
+
 def catalogue(contract: Contract[D]) -> Iterator[Installed[D]]:
     """Yield every installed driver of *contract*, the unusable ones with the reason."""
     for name in installed(contract):
-        points = [point for point in entry_points(group=_group(contract)) if point.name == name]
-        origins = sorted({_origin(point) for point in points})
-        distribution, _, version = origins[0].partition(" ")
         try:
             driver, error = load(contract, name), None
         except DriverError as exc:
             driver, error = None, exc
-        yield Installed(
-            name=name, distribution=distribution, version=version, driver=driver, error=error
-        )
+        yield Installed(name=name, driver=driver, error=error)
 
 
 def list_opts() -> list[tuple[str, Sequence[Opt]]]:
@@ -191,7 +219,7 @@ def check_capabilities(contract: Contract[D], name: str, driver: D) -> None:
     known = [capability for types in kind.CAPABILITY_TYPES for capability in types]
     try:
         declared = driver.describe().capabilities
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         raise DriverInvalid(
             f"{kind.GROUP}: {name!r} cannot describe itself: {type(exc).__name__}: {exc}"
         ) from exc
@@ -271,7 +299,9 @@ def _import(point: EntryPoint, origin: str) -> object:
 
     try:
         found: object = OnePoint(point.group, on_load_failure_callback=failed).extensions[0].plugin
-    except (Exception, SystemExit) as exc:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:
         raise DriverInvalid(
             f"{point.group}: {point.name!r} from {origin} cannot be imported: "
             f"{type(exc).__name__}: {exc}"
