@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,18 @@ class Acme(InterfaceDriver):
         {close}
 """
 
+GOOD = {
+    "before": "",
+    "make": "return cls()",
+    "describe": "return DriverInfo('acme')",
+    "problems": "return ()",
+    "close": "pass",
+}
+STAY = """
+import threading
+threading.Thread(target=threading.Event().wait, name="stays").start()
+"""
+
 DEFECTS = {
     "close_raises": ({"close": "raise RuntimeError('boom')"}, "close raises RuntimeError: boom"),
     "exits_at_close": ({"close": "raise SystemExit(3)"}, "close raises SystemExit: 3"),
@@ -124,17 +137,89 @@ DEFECTS = {
 }
 
 
+REFUSED_IMPORTS = {
+    "patches": (
+        "import time; time.sleep = print",
+        "replaces functions of Python or netfw: time.sl",
+    ),
+    "patches_netfw": (
+        "from netfw.drivers.host_driver import HostDriver; HostDriver.gc = print",
+        "replaces functions of Python or netfw: HostDriver.gc",
+    ),
+    "handles_signals": (
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+        "changes the handlers of SIGTERM",
+    ),
+    "umask": ("import os; os.umask(0o123)", "changes the umask"),
+    "cwd": ("import os; os.chdir('/usr')", "changes the working directory"),
+    "stdout": ("import sys, io; sys.stdout = io.StringIO()", "changes sys.stdout"),
+    "socket_timeout": (
+        "import socket; socket.setdefaulttimeout(3)",
+        "changes the default timeout of sockets",
+    ),
+}
+
+SUSPICIOUS = {
+    "prints": ({"before": "print('hello')"}, "its import prints 'hello'"),
+    "writes": ({"before": "import os; os.write(2, b'oh')"}, "its import prints 'oh'"),
+    "sleeps": ({"before": "import time; time.sleep(3.1)"}, "its import takes 3."),
+    "thread": ({"before": STAY}, "its import starts threads: stays"),
+    "opens": ({"before": "import socket; s = socket.socket()"}, "its import opens socket:"),
+    "environment": ({"before": "import os; os.environ['ACME'] = '1'"}, "environment: ACME"),
+    "logging": ({"before": "import logging; logging.basicConfig()"}, "settings of logging"),
+    "seed": ({"before": "import random; random.seed(1)"}, "changes the state of random"),
+    "process": (
+        {"make": "import subprocess; cls.p = subprocess.Popen(['sleep', '60']); return cls()"},
+        "from_conf or describe starts processes",
+    ),
+    "leaks": (
+        {"make": "cls.f = open('/dev/zero'); return cls()"},
+        "after close: it opens /dev/zero",
+    ),
+    "chatty": ({"close": "print('bye')"}, "close prints 'bye'"),
+}
+
+
+@pytest.mark.spec("DRV-11", "DRV-13")
+def test_driver_whose_import_changes_the_process_is_refused(tmp_path: Path) -> None:
+    for name, (before, _) in REFUSED_IMPORTS.items():
+        (tmp_path / f"acme_{name}.py").write_text(VENDOR.format(**GOOD | {"before": before}))
+    install(tmp_path, "".join(f"{name} = acme_{name}:Acme\n" for name in REFUSED_IMPORTS))
+    rows = listed(tmp_path)
+    health = {name: rows[name]["health"] for name in REFUSED_IMPORTS}
+    wrong = {name: text for name, text in health.items() if REFUSED_IMPORTS[name][1] not in text}
+    assert wrong == {}
+    assert rows["null"]["health"] == rows["vxlan"]["health"] == "ok"
+
+
+@pytest.mark.spec("DRV-13")
+def test_suspicious_driver_is_listed_with_a_warning(tmp_path: Path) -> None:
+    for name, (change, _) in SUSPICIOUS.items():
+        (tmp_path / f"acme_{name}.py").write_text(VENDOR.format(**GOOD | change))
+    install(tmp_path, "".join(f"{name} = acme_{name}:Acme\n" for name in SUSPICIOUS))
+    rows = listed(tmp_path)
+    found = {name: " | ".join(rows[name]["warnings"]) for name in SUSPICIOUS}
+    assert {name: text for name, text in found.items() if SUSPICIOUS[name][1] not in text} == {}
+    assert {rows[name]["health"] for name in SUSPICIOUS} == {"ok"}
+    own = [row for row in rows.values() if row["distribution"] == "netfw"]
+    assert {row["name"]: row["warnings"] for row in own if row["warnings"]} == {}
+
+
+@pytest.mark.spec("DRV-13", "DRV-11")
+def test_driver_in_a_misspelt_group_is_listed_with_the_nearest(tmp_path: Path) -> None:
+    install(tmp_path, "acme = acme:Acme\n", group="netfw.interface_driver")
+    row = listed(tmp_path)["acme"]
+    assert row["distribution"] == "acme-net"
+    assert row["health"] == (
+        "cannot be found: netfw has no group 'netfw.interface_driver', did you mean "
+        "'netfw.interface_drivers'?"
+    )
+
+
 @pytest.mark.spec("DRV-13", "DRV-11")
 def test_every_driver_is_listed_beside_those_that_raise_exit_crash_or_hang(tmp_path: Path) -> None:
-    good = {
-        "before": "",
-        "make": "return cls()",
-        "describe": "return DriverInfo('acme')",
-        "problems": "return ()",
-        "close": "pass",
-    }
     for name, (change, _) in DEFECTS.items():
-        (tmp_path / f"acme_{name}.py").write_text(VENDOR.format(**good | change))
+        (tmp_path / f"acme_{name}.py").write_text(VENDOR.format(**GOOD | change))
     install(tmp_path, "".join(f"{name} = acme_{name}:Acme\n" for name in DEFECTS))
     done = run_beside(tmp_path, "drivers", "--json", "--timeout", "20")
     assert done.returncode == 0, done.stderr
@@ -151,6 +236,12 @@ def install(directory: Path, points: str, group: str = "netfw.interface_drivers"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-net\nVersion: 1.2\n")
     (info / "entry_points.txt").write_text(f"[{group}]\n{points}")
+
+
+def listed(directory: Path) -> dict[str, Any]:
+    done = run_beside(directory, "drivers", "--json")
+    assert done.returncode == 0, done.stderr
+    return {row["name"]: row for row in json.loads(done.stdout)}
 
 
 def run_beside(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

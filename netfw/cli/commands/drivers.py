@@ -12,6 +12,7 @@ from attrs import asdict, frozen
 from netfw.cli.runtime.driver_trial import DriverReport
 from netfw.cli.runtime.tables import print_table
 from netfw.cli.runtime.trial_process import try_drivers
+from netfw.drivers.registry.entry_point_index import misplaced_points
 from netfw.drivers.registry.loader import Registration, all_contracts, registrations
 from netfw.errors import NotFound, nearest
 
@@ -29,6 +30,7 @@ class Row:
     version: str
     capabilities: tuple[str, ...]
     health: str
+    warnings: tuple[str, ...] = ()
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -52,7 +54,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def list_drivers(arguments: argparse.Namespace) -> int:
-    rows = [_row(each, report) for each, report in _tried(_everything(), arguments.timeout)]
+    tried = _tried(_everything(), arguments.timeout)
+    rows = [*(_row(each, report) for each, report in tried), *_misplaced()]
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:
@@ -107,12 +110,33 @@ def _row(each: Registration, report: DriverReport) -> Row:
         version=each.version,
         capabilities=tuple(report.capabilities),
         health=health,
+        warnings=tuple(report.warnings),
     )
+
+
+def _misplaced() -> list[Row]:
+    """Return the drivers that nobody finds: their entry points are in a misspelt group."""
+    found = misplaced_points([contract.GROUP for contract in all_contracts()])
+    rows = []
+    for point in found:
+        distribution, _, version = point.origin.rpartition(" ")
+        rows.append(
+            Row(
+                interface="-",
+                name=point.name,
+                distribution=distribution,
+                version=version,
+                capabilities=(),
+                health=f"cannot be found: {point.problem}",
+            )
+        )
+    return rows
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     capabilities = ", ".join(row.capabilities) or "-"
-    return row.interface, row.name, row.distribution, row.version, capabilities, row.health
+    health = "; ".join((row.health, *(f"warning: {each}" for each in row.warnings)))
+    return row.interface, row.name, row.distribution, row.version, capabilities, health
 
 
 def _details(each: Registration, report: DriverReport) -> dict[str, Any]:
@@ -125,6 +149,8 @@ def _print_details(details: dict[str, Any]) -> None:
     print(f"  from {details['distribution']} {details['version']}")
     print(f"  capabilities: {', '.join(details['capabilities']) or 'none'}")
     print(f"  health: {details['health']}")
+    for warning in details["warnings"]:
+        print(f"  warning: {warning}")
     if not details["options"]:
         print("  no options")
         return

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
 from netfw.drivers.base import Driver
+from netfw.drivers.registry.class_warnings import capability_warnings, class_warnings
 from netfw.drivers.registry.loader import all_contracts, create, load
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.process_state import GlobalState, ProcessResources
 from netfw.errors import DriverError, NetfwError
 
 if TYPE_CHECKING:
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
 
 STAND_INS: Final[Mapping[str, str]] = {"InterfaceDriver": "null", "Transport": "socket"}
 """Drivers without needs of their own, for drivers that need one of the contract."""
+SLOW: Final = 3.0
+"""Seconds; the imports of netfw's own drivers take less than one."""
+LONGEST_OUTPUT: Final = 60
+"""Characters of a driver's output that a warning shows."""
 
 
 @frozen(kw_only=True)
@@ -28,65 +36,112 @@ class DriverReport:
     is_usable: bool = True
     """False: the loader refuses the driver."""
     capabilities: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    """What is suspicious: probably a mistake of the author."""
     about: str = ""
     options: Sequence[Mapping[str, Any]] = ()
 
 
-def try_driver(kind: type[Driver], name: str) -> DriverReport:
-    """Make the driver *name* with its default options, and report what it says of itself.
+class OutputReader:
+    """What was written to a file since it was read last."""
 
-    A defect of the driver, whatever it raises, is its health.
-    """
-    try:
-        driver = load(kind, name)
-    except DriverError as exc:
-        return DriverReport(health=str(exc), is_usable=False)
-    health: list[str] = []
-    capabilities: list[str] = []
-    with _defects("", health), ExitStack() as stack:
-        _make_and_describe(kind, name, stack, health, capabilities)
-    return DriverReport(
-        health="; ".join(health) or "ok",
-        capabilities=capabilities,
-        about=(driver.__doc__ or "").strip().partition("\n")[0],
-        options=[_describe_option(option) for option in driver.OPTIONS],
-    )
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self) -> str:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # a driver may have closed or replaced it
+                stream.flush()
+        written = self._file.read()
+        return written.decode(errors="replace").strip()
 
 
-def _make_and_describe(
-    kind: type[Driver], name: str, stack: ExitStack, health: list[str], capabilities: list[str]
-) -> None:
-    host = stack.enter_context(LocalHostResources())
-    _lend(host, kind, stack)
-    try:
-        driver = create(kind, name, {}, host)
-    except DriverError as exc:
-        health.append(str(exc))
-        return
-    except NetfwError as exc:
-        health.append(f"needs configuration: {exc}")
-        return
-    stack.callback(_close, driver, health)
-    with _defects("describe", health):
-        capabilities += sorted(str(each) for each in driver.describe().capabilities)
-    with _defects("problems", health):
-        health += [str(problem) for problem in driver.problems()]
+class DriverTrial:
+    """The trial of one driver.  A defect of the driver, whatever it raises, is its health."""
 
+    def __init__(self, kind: type[Driver], name: str, output: OutputReader) -> None:
+        self._kind, self._name, self._output = kind, name, output
+        self._health: list[str] = []
+        self._warnings: list[str] = []
+        self._capabilities: list[str] = []
 
-def _close(driver: Driver, health: list[str]) -> None:
-    with _defects("close", health):
-        driver.close()
+    def run(self) -> DriverReport:
+        """Import the driver, make it with its default options, and report what it says."""
+        try:
+            with self._watched("its import"):
+                driver = load(self._kind, self._name)
+        except DriverError as exc:
+            return DriverReport(health=str(exc), is_usable=False, warnings=self._warnings)
+        self._warnings += class_warnings(self._kind, self._name, driver)
+        before = ProcessResources.read()
+        with self._defects(""), ExitStack() as stack:
+            self._make(stack)
+        left = before.acquired(ProcessResources.read())
+        self._warnings += [f"after close: it {each} and leaves them" for each in left]
+        return DriverReport(
+            health="; ".join(self._health) or "ok",
+            capabilities=self._capabilities,
+            warnings=self._warnings,
+            about=(driver.__doc__ or "").strip().partition("\n")[0],
+            options=[_describe_option(option) for option in driver.OPTIONS],
+        )
 
+    def _make(self, stack: ExitStack) -> None:
+        host = stack.enter_context(LocalHostResources())
+        _lend(host, self._kind, stack)
+        try:
+            with self._watched("from_conf or describe"):
+                driver = create(self._kind, self._name, {}, host)
+        except DriverError as exc:
+            self._health.append(str(exc))
+            return
+        except NetfwError as exc:
+            self._health.append(f"needs configuration: {exc}")
+            return
+        stack.callback(self._close, driver)
+        with self._defects("describe"):
+            self._capabilities += sorted(str(each) for each in driver.describe().capabilities)
+            self._warnings += capability_warnings(driver)
+        with self._defects("problems"), self._output_of("problems"):
+            self._health += [str(problem) for problem in driver.problems()]
 
-@contextmanager
-def _defects(method: str, health: list[str]) -> Iterator[None]:
-    """Turn what a driver raises, `SystemExit` included, into a sentence of its health."""
-    try:
-        yield
-    except BaseException as exc:  # noqa: BLE001 - one bad driver does not hide the others
-        raised = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
-        where = f"{method} raises " if method else ""
-        health.append(f"a defect of the driver: {where}{raised}")
+    def _close(self, driver: Driver) -> None:
+        with self._defects("close"), self._output_of("close"):
+            driver.close()
+
+    @contextmanager
+    def _defects(self, method: str) -> Iterator[None]:
+        """Turn what a driver raises, `SystemExit` included, into a sentence of its health."""
+        try:
+            yield
+        except BaseException as exc:  # noqa: BLE001 - one bad driver does not hide the others
+            raised = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
+            where = f"{method} raises " if method else ""
+            self._health.append(f"a defect of the driver: {where}{raised}")
+
+    @contextmanager
+    def _watched(self, what: str) -> Iterator[None]:
+        """Warn of what the process has got meanwhile, and of a long time."""
+        state, resources, start = GlobalState.read(), ProcessResources.read(), time.monotonic()
+        with self._output_of(what):
+            yield
+        seconds = time.monotonic() - start
+        changes = [
+            *state.changes(GlobalState.read()),
+            *resources.changes(ProcessResources.read()),
+        ]
+        self._warnings += [f"{what} {change}" for change in changes]
+        if seconds > SLOW:
+            self._warnings.append(f"{what} takes {seconds:.1f} seconds")
+
+    @contextmanager
+    def _output_of(self, what: str) -> Iterator[None]:
+        self._output.read()
+        try:
+            yield
+        finally:
+            if text := self._output.read():
+                self._warnings.append(f"{what} prints {text[:LONGEST_OUTPUT]!r}")
 
 
 def _lend(host: LocalHostResources, kind: type[Driver], stack: ExitStack) -> None:

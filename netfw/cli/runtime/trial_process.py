@@ -18,7 +18,7 @@ from typing import Self
 
 from attrs import asdict
 
-from netfw.cli.runtime.driver_trial import DriverReport, try_driver
+from netfw.cli.runtime.driver_trial import DriverReport, DriverTrial, OutputReader
 from netfw.drivers.base import Driver
 
 DriverKey = tuple[type[Driver], str]
@@ -97,10 +97,19 @@ def _run(connection: Connection, keys: Sequence[DriverKey]) -> None:
     os.setsid()
     logging.lastResort = None
     warnings.simplefilter("ignore")
-    with tempfile.TemporaryFile() as output:
-        for descriptor in (1, 2):
-            os.dup2(output.fileno(), descriptor)
+    with tempfile.NamedTemporaryFile() as output:
+        written = OutputReader(output.file)
         for kind, name in keys:
-            report = try_driver(kind, name)
+            _write_to(output.name)
+            report = DriverTrial(kind, name, written).run()
             connection.send_bytes(json.dumps(asdict(report), default=str).encode())
     sys.stdout = sys.stderr = None  # nothing is left to flush
+
+
+def _write_to(path: str) -> None:
+    """Let standard output and error append to *path*; a driver may have closed or moved them."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    if file > 2:  # else one of them was closed, and this is its descriptor now
+        os.close(file)

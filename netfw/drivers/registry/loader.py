@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import importlib
 import logging
-import os
 import pkgutil
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
-from importlib.metadata import Distribution, EntryPoint, entry_points
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from attrs import frozen
 
 import netfw.drivers
 import netfw.drivers.server
-from netfw.drivers.base import Contract, Driver, HostResources
+from netfw.drivers.base import Capability, Contract, Driver, DriverInfo, HostResources
+from netfw.drivers.registry.class_warnings import capability_problem
+from netfw.drivers.registry.declarations import convert, declaration_problems, own_value
+from netfw.drivers.registry.entry_names import name_problem, object_problem
+from netfw.drivers.registry.entry_point_import import import_object
+from netfw.drivers.registry.entry_point_index import all_points, points_named, read_points
+from netfw.drivers.registry.method_kinds import kind_mismatches
 from netfw.drivers.registry.signatures import mismatches
 from netfw.errors import (
     ConfigError,
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 D = TypeVar("D", bound=Driver)
-Points: TypeAlias = Mapping[tuple[str, str], Sequence[EntryPoint]]
-"""By group and name."""
 
 
 @frozen(kw_only=True)
@@ -87,8 +86,10 @@ def load(contract: Contract[D], name: str) -> type[D]:
         *contract*, or two distributions register the name.
     """
     group = _group(contract)
-    points = _points_named(_points_at(_search_path()), group, name)
-    points = points or _points_named(_points(), group, name)
+    if problem := name_problem(name):
+        raise DriverInvalid(f"{group}: {name!r} cannot be used: {problem}")
+    points = points_named(all_points(), group, name)
+    points = points or points_named(read_points(), group, name)
     if not points:
         raise DriverNotFound(group, name, installed(contract))
     if len({point.value for _, point in points}) > 1:
@@ -99,7 +100,7 @@ def load(contract: Contract[D], name: str) -> type[D]:
         LOG.warning(
             "%s: %r is a driver of a draft contract: it may change without notice", group, name
         )
-    return check(contract, name, _import(point, origin), origin)
+    return check(contract, name, import_object(point, origin), origin)
 
 
 def create(contract: Contract[D], name: str, options: Mapping[str, Any], host: HostResources) -> D:
@@ -139,15 +140,15 @@ def create(contract: Contract[D], name: str, options: Mapping[str, Any], host: H
 def installed(contract: Contract[Driver]) -> list[str]:
     """Return the names of all installed drivers of *contract*, without importing them."""
     group = _group(contract)
-    return sorted(name for each, name in _points_at(_search_path()) if each == group)
+    return sorted(name for each, name in all_points() if each == group)
 
 
 def registrations(contract: Contract[Driver]) -> list[Registration]:
     """Return all installed drivers of *contract* by name, without importing them."""
-    points = _points_at(_search_path())
+    points = all_points()
     found = []
     for name in installed(contract):
-        origin, _ = _points_named(points, _group(contract), name)[0]
+        origin, _ = points_named(points, _group(contract), name)[0]
         distribution, _, version = origin.rpartition(" ")
         found.append(
             Registration(
@@ -190,44 +191,60 @@ def check(contract: Contract[D], name: str, found: object, origin: str = "this p
     def refuse(why: str) -> NoReturn:
         raise DriverInvalid(f"{kind.GROUP}: {name!r} from {origin} cannot be used: {why}")
 
-    if not (isinstance(found, type) and issubclass(found, kind)):
-        refuse(f"{found!r} is not a subclass of {kind.__module__}.{kind.__name__}")
-    driver = found
+    if problem := object_problem(kind, found):
+        refuse(problem)
+    driver = cast(type[D], found)
     if missing := sorted(getattr(driver, "__abstractmethods__", ())):
         refuse(f"it does not implement {', '.join(missing)}")
-    version = _written_for(kind, driver)
+    version = own_value(kind, driver, "VERSION")
     if version is None:
         refuse(f"it does not say which version it was written for; add VERSION = {kind.VERSION}")
+    if type(version) is not int:
+        refuse(f"its VERSION is {version!r}, not a number; write VERSION = {kind.VERSION}")
     if version != kind.VERSION:
         refuse(
             f"it was written for version {version} of {kind.__name__}, "
             f"and this netfw has version {kind.VERSION}"
         )
-    if wrong := mismatches(kind, driver):
+    if wrong := kind_mismatches(kind, driver) or mismatches(kind, driver):
         refuse("; ".join(wrong))
-    if not _are_options(driver.OPTIONS):
-        refuse(f"its OPTIONS are {driver.OPTIONS!r}, not a tuple of oslo.config options")
+    if wrong := tuple(declaration_problems(kind, driver)):
+        refuse("; ".join(wrong))
     return driver
 
 
 def check_capabilities(contract: Contract[D], name: str, driver: D) -> None:
-    """Refuse a driver that declares a capability which its contract does not have.
+    """Refuse a driver that declares a capability which its contract or the driver does not have.
 
     :raises DriverInvalid: names the capability, and those of the contract.
     """
     kind = cast(type[D], contract)
-    known = [capability for types in kind.CAPABILITY_TYPES for capability in types]
     try:
-        declared = driver.describe().capabilities
+        info = cast(object, driver.describe())
     except (Exception, SystemExit) as exc:
         raise DriverInvalid(
             f"{kind.GROUP}: {name!r} cannot describe itself: {type(exc).__name__}: {exc}"
         ) from exc
-    if foreign := sorted(str(capability) for capability in declared if capability not in known):
+    if not (isinstance(info, DriverInfo) and type(info.name) is str and info.name):
+        raise DriverInvalid(
+            f"{kind.GROUP}: {name!r} cannot describe itself: {info!r} is no DriverInfo with a name"
+        )
+    if foreign := sorted(_foreign(kind, info.capabilities)):
+        known = [str(capability) for types in kind.CAPABILITY_TYPES for capability in types]
         raise DriverInvalid(
             f"{kind.GROUP}: {name!r} cannot be used: it declares {', '.join(foreign)}, and the "
             f"capabilities of {kind.__name__} are {', '.join(known) or 'none'}"
         )
+    if problem := capability_problem(driver):
+        raise DriverInvalid(f"{kind.GROUP}: {name!r} cannot be used: {problem}")
+
+
+def _foreign(kind: type[Driver], declared: Iterable[object]) -> Iterator[str]:
+    """Yield what is no capability of the contract: also text that only looks like one."""
+    for capability in declared:
+        if type(capability) not in kind.CAPABILITY_TYPES:
+            is_known = isinstance(capability, Capability)
+            yield str(capability) if is_known else f"{capability!r}, which is no Capability"
 
 
 def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -252,7 +269,7 @@ def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -
             values[dest] = None
             continue
         try:
-            values[dest] = option.type(value)
+            values[dest] = convert(option, value)
         except (ValueError, TypeError) as exc:
             problems.append(f"{dest} cannot be {value!r}: {exc}")
     if problems:
@@ -262,93 +279,3 @@ def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -
 
 def _group(contract: Contract[Driver]) -> str:
     return cast(type[Driver], contract).GROUP
-
-
-def _are_options(options: object) -> bool:
-    if options == ():
-        return True  # without importing oslo.config
-    from oslo_config.cfg import Opt
-
-    return isinstance(options, tuple) and all(isinstance(option, Opt) for option in options)
-
-
-def _written_for(kind: type[Driver], driver: type[Driver]) -> int | None:
-    """Return the version that the driver's own classes state, not that of the contract."""
-    for ancestor in driver.__mro__:
-        if ancestor is kind:
-            break
-        if "VERSION" in vars(ancestor):
-            return cast(int, vars(ancestor)["VERSION"])
-    return None
-
-
-def _import(point: EntryPoint, origin: str) -> object:
-    """Import the object of *point* with stevedore.
-
-    The entry points are not read by stevedore: its caches, in the process and on disk, lack the
-    distribution of an entry point and miss one that is installed later.
-    """
-    from stevedore import ExtensionManager
-
-    class OnePoint(ExtensionManager[Any]):
-        def list_entry_points(self) -> list[EntryPoint]:
-            return [point]
-
-    def failed(_manager: object, _point: EntryPoint, exc: BaseException) -> NoReturn:
-        raise exc
-
-    try:
-        found: object = OnePoint(point.group, on_load_failure_callback=failed).extensions[0].plugin
-    except KeyboardInterrupt:
-        raise
-    except BaseException as exc:
-        raise DriverInvalid(
-            f"{point.group}: {point.name!r} from {origin} cannot be imported: "
-            f"{type(exc).__name__}: {exc}"
-        ) from exc
-    return found
-
-
-def _points_named(points: Points, group: str, name: str) -> list[tuple[str, EntryPoint]]:
-    """Return the entry points *name* of *group* with their distributions, in their order."""
-    return sorted((_origin(point), point) for point in points.get((group, name), ()))
-
-
-def _search_path() -> tuple[tuple[str, int], ...]:
-    """Return the import path with the times of its last changes: the key of the cache."""
-    return tuple((directory, _changed(directory)) for directory in sys.path)
-
-
-def _changed(directory: str) -> int:
-    try:
-        return os.stat(directory or ".").st_mtime_ns
-    except OSError:
-        return 0
-
-
-@lru_cache(maxsize=1)
-def _points_at(search_path: tuple[tuple[str, int], ...]) -> Points:
-    """Return all entry points, cached: reading them opens a file of each package."""
-    return _points()
-
-
-def _points() -> Points:
-    if sys.version_info < (3, 12):  # there they come by group
-        each = chain(*dict.values(entry_points()))
-    else:
-        each = entry_points()
-    found: dict[tuple[str, str], list[EntryPoint]] = {}
-    for point in each:
-        found.setdefault((point.group, point.name), []).append(point)
-    return found
-
-
-def _origin(point: EntryPoint) -> str:
-    return "an unknown distribution" if point.dist is None else _name_and_version(point.dist)
-
-
-@lru_cache(maxsize=256)
-def _name_and_version(distribution: Distribution) -> str:
-    """Return name and version, cached: each reads and parses a file of the package."""
-    metadata = distribution.metadata
-    return f"{metadata['Name']} {metadata['Version']}"

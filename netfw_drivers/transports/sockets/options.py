@@ -55,7 +55,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         "that they know one, and servers that they know the same.  A client uses the first.",
     ),
     cfg.StrOpt("tls_certificate", help="This side's certificate, with its chain (PEM)."),
-    cfg.StrOpt("tls_key", help="The key of that certificate (PEM)."),
+    cfg.StrOpt("tls_key", help="The file with the key of that certificate (PEM)."),
     cfg.StrOpt(
         "tls_ca",
         help="Authorities that sign the other side's certificate (PEM).  A server that has them "

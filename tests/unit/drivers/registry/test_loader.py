@@ -12,67 +12,9 @@ from netfw.drivers.registry.loader import catalogue, check, create, installed, l
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import ConfigError, DriverInvalid, DriverNotFound
 from netfw.plan import Outcome
+from tests.unit.drivers.registry.vendor_site import GOOD, Site
 
 pytestmark = pytest.mark.real
-
-GOOD = """
-from oslo_config import cfg
-from netfw.drivers.base import DriverInfo
-from netfw.drivers.interface import InterfaceDriver
-from netfw.plan import Outcome
-
-class Acme(InterfaceDriver):
-    VERSION = 2
-    OPTIONS = (
-        cfg.StrOpt("switch", required=True, help="Address of the switch."),
-        cfg.IntOpt("retries", default=3, min=1, help="How often to try."),
-    )
-    def __init__(self, switch, retries):
-        self.switch, self.retries = switch, retries
-    @classmethod
-    def from_conf(cls, options, host):
-        return cls(options["switch"], options["retries"])
-    def describe(self):
-        return DriverInfo("acme")
-    def converge(self, update):
-        return Outcome(done=frozenset(update))
-    def devices(self):
-        return {}
-"""
-
-
-class Site:
-    """A directory on the path into which distributions are installed."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-
-    def install(self, module: str, code: str, *, name: str, distribution: str, cls: str) -> None:
-        (self.directory / f"{module}.py").write_text(code)
-        info = self.directory / f"{distribution.replace('-', '_')}-1.2.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n"
-        )
-        (info / "entry_points.txt").write_text(
-            f"[{InterfaceDriver.GROUP}]\n{name} = {module}:{cls}\n"
-        )
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return Site(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def forget_modules(tmp_path: Path) -> object:
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
 
 
 @pytest.mark.spec("DRV-10")
