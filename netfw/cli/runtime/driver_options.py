@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from attrs import frozen
 from oslo_config.cfg import Locations
 
 from netfw.cli.runtime.renamed_drivers import check_driver_name, check_option_groups
 from netfw.conf.loader import Groups, load_config
 from netfw.drivers.base import Contract, Driver, HostResources
 from netfw.drivers.registry.loader import catalogue, create, load
+from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt
@@ -38,15 +40,51 @@ def groups_of(
     """
     conf = load_config(program, argv, own).conf
     check_option_groups(conf, kinds.values())
-    groups: dict[str | None, Sequence[Opt]] = dict(own)
+    declared = {
+        group: {option.dest: _Declared(option, "netfw itself") for option in options}
+        for group, options in own.items()
+    }
     for (group, option), kind in kinds.items():
         for name in names(conf, group, option):
             check_driver_name(kind, group, option, name)
-            options = _with_defaults(load(kind, name).OPTIONS, defaults)
-            new = [each for each in options if each not in groups.get(name, ())]
-            if new:
-                groups[name] = (*groups.get(name, ()), *new)
-    return groups
+            by = f"{name!r} of {cast(type[Driver], kind).GROUP}"
+            for each in _with_defaults(load(kind, name).OPTIONS, defaults):
+                _declare(declared.setdefault(name, {}), _Declared(each, by), name)
+    return {
+        group: [each.option for each in options.values()]
+        for group, options in declared.items()
+        if options or group in own
+    }
+
+
+@frozen
+class _Declared:
+    """An option, and what declares it."""
+
+    option: Opt
+    by: str
+
+
+def _declare(group: dict[str, _Declared], new: _Declared, name: str) -> None:
+    """Add an option to a group; drivers of one name may share it if it means the same to both.
+
+    :raises ConfigError: both have an option of that name, with different values.
+    """
+    known = group.setdefault(new.option.dest, new)
+    ours, theirs = _meaning(known.option), _meaning(new.option)
+    if ours != theirs:
+        differing = ", ".join(sorted(key for key in ours if ours[key] != theirs.get(key)))
+        raise ConfigError(
+            f"[{name}] {new.option.dest}: {known.by} and {new.by} both declare it, with another "
+            f"{differing or 'type'}: use one of them, or a version of one that renames its option"
+        )
+
+
+def _meaning(option: Opt) -> dict[str, object]:
+    """Return what decides the value of an option: not its help, nor its name for deprecations."""
+    aspects = ("default", "required", "multi", "mutable", "secret")
+    type = option.type, getattr(option.type, "__dict__", None)  # types do not compare all limits
+    return {"type": type, **{aspect: getattr(option, aspect) for aspect in aspects}}
 
 
 def names(conf: ConfigOpts, group: str | None, option: str) -> list[str]:

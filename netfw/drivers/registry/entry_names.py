@@ -21,6 +21,8 @@ def name_problem(name: str) -> str | None:
         return f"its name has {len(name)} characters, and at most {LONGEST_NAME} are possible"
     if not _NAME.fullmatch(name):
         return "its name has other characters than letters, digits, dots, dashes and underscores"
+    if name.upper() == "DEFAULT":
+        return "its name is that of the group of all programs"
     return None
 
 

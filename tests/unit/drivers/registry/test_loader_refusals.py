@@ -171,6 +171,7 @@ def test_object_that_is_no_driver_class_is_refused_with_what_it_is(
         ("acme switch", "other characters than letters, digits, dots, dashes"),
         ("acme/switch", "other characters than letters"),
         ("acme-", "other characters than letters"),
+        ("default", "its name is that of the group of all programs"),
         ("a" * 65, "its name has 65 characters, and at most 64 are possible"),
     ],
 )
