@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import frozen
 
-from netfw.drivers.base import HostResources
+from netfw.drivers.base import Driver, HostResources
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.extension_driver import ExtensionDriver
 from netfw.drivers.server.ipam import IpamCapability, IpamDriver
@@ -38,13 +38,45 @@ from netfw.server.qos.references import resolve_policies
 
 @frozen(kw_only=True)
 class Drivers:
-    """The drivers of one server, each type in the order of the configuration."""
+    """The drivers of one server, each type in the order of the configuration.
+
+    :raises ConfigError: two drivers of one contract describe themselves by the same name.
+    """
 
     ipam: IpamDriver
     types: Sequence[TypeDriver] = ()
     mechanisms: Sequence[MechanismDriver] = ()
     extensions: Sequence[ExtensionDriver] = ()
     notifiers: Sequence[Notifier] = ()
+
+    def __attrs_post_init__(self) -> None:
+        _refuse_equal_names("mechanism_drivers", self.mechanisms)
+        _refuse_equal_names("extension_drivers", self.extensions)
+        _refuse_equal_names("notifiers", self.notifiers)
+
+
+def _refuse_equal_names(option: str, drivers: Iterable[Driver]) -> None:
+    """Refuse drivers of one contract with the same name.
+
+    Bindings, queued changes and stored attributes belong to a driver by its name: one of the two
+    would get those of the other, or none.
+
+    :raises ConfigError: names both, and what to do.
+    """
+    found: dict[str, Driver] = {}
+    for driver in drivers:
+        name = driver.describe().name
+        other = found.setdefault(name, driver)
+        if other is not driver:
+            raise ConfigError(
+                f"{option}: {_class_name(other)} and {_class_name(driver)} both describe "
+                f"themselves as {name!r}: remove one of them from {option}"
+            )
+
+
+def _class_name(driver: Driver) -> str:
+    kind = type(driver)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 @frozen(kw_only=True)

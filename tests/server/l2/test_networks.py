@@ -6,7 +6,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from netfw.drivers.base import DriverInfo
 from netfw.drivers.server.change import Change
+from netfw.drivers.server.mechanism import MechanismCapability
 from netfw.drivers.server.query import Query
 from netfw.errors import (
     Conflict,
@@ -201,8 +203,12 @@ def test_quotas_of_networks_count_and_all_of_a_list_is_made_or_none(database: Da
 class Strict(LoggerMechanismDriver):
     """Refuses what is called so, and remembers what it was asked about."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self.seen: list[Change] = []
+        self._name = name
+
+    def describe(self) -> DriverInfo[MechanismCapability]:
+        return DriverInfo(self._name, super().describe().capabilities)
 
     def validate(self, change: Change) -> None:
         self.seen.append(change)
@@ -213,7 +219,7 @@ class Strict(LoggerMechanismDriver):
 @pytest.mark.spec("ML2-02")
 @pytest.mark.spec("ML2-03")
 def test_a_driver_that_refuses_has_everything_undone(database: Database) -> None:
-    first, second = Strict(), Strict()
+    first, second = Strict("first"), Strict("second")
     calls = Calls(core_plugin(database, "vlan", mechanisms=(first, second)))
     kept = calls.network(name="kept")
     assert [change.ref.kind for change in second.seen] == [Kind.NETWORK]

@@ -261,3 +261,31 @@ def test_an_ipam_driver_with_external_state_is_refused_when_the_server_starts(
 ) -> None:
     with pytest.raises(ConfigError, match="external keeps its state outside"):
         build_core(database, Drivers(ipam=ExternalIpamDriver(), types=type_drivers()))
+
+
+class SecondLogger(LoggerMechanismDriver):
+    """A driver of another vendor that describes itself by the same name."""
+
+
+@pytest.mark.parametrize(
+    ("option", "drivers"),
+    [
+        (
+            "mechanism_drivers",
+            {"mechanisms": [LoggerMechanismDriver(), SecondLogger()]},
+        ),
+        ("extension_drivers", {"extensions": [Painter(), Painter()]}),
+    ],
+)
+def test_two_drivers_of_one_contract_with_one_name_are_refused(
+    option: str, drivers: Mapping[str, Any]
+) -> None:
+    first, second = (type(each) for each in next(iter(drivers.values())))
+    with pytest.raises(ConfigError) as caught:
+        Drivers(ipam=InternalIpamDriver(), **drivers)
+    assert str(caught.value) == (
+        f"{option}: {first.__module__}.{first.__qualname__} and "
+        f"{second.__module__}.{second.__qualname__} both describe themselves as "
+        f"{'logger' if option == 'mechanism_drivers' else 'painter'!r}: remove one of them from "
+        f"{option}"
+    )
