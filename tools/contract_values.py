@@ -28,9 +28,16 @@ class Declared:
 
     @property
     def is_enum(self) -> bool:
-        """Whether it says which values there are."""
-        return isinstance(self.node, ast.ClassDef) and any(
-            re.search("Enum|Capability", ast.unparse(each)) for each in self.node.bases
+        """Whether it says which values there are, or which of them have names."""
+        return isinstance(self.node, ast.ClassDef) and (
+            any(re.search("Enum|Capability", ast.unparse(each)) for each in self.node.bases)
+            or any(self._is_constant(each) for each in self.node.body)
+        )
+
+    def _is_constant(self, node: ast.stmt) -> bool:
+        return (
+            isinstance(node, ast.AnnAssign)
+            and ast.unparse(node.annotation) == f"ClassVar[{self.name}]"
         )
 
     @property

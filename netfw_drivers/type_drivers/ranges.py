@@ -16,7 +16,7 @@ def check_type(own: NetworkType, request: Provider) -> None:
 
     :raises InvalidInput: names the attribute.
     """
-    if request.network_type is not own:
+    if request.network_type != own:
         raise InvalidInput(
             {"network_type": f"{request.network_type} is not what the {own} driver is for"}
         )

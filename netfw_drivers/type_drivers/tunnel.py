@@ -11,7 +11,7 @@ from oslo_config import cfg
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors.networks import NoNetworkAvailable, TunnelIdInUse
-from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Provider
+from netfw.model.segment import NetworkType, Provider, segmentation_ids
 from netfw_drivers.type_drivers.mtu import (
     ETHERNET_HEADER,
     GENEVE_HEADER,
@@ -49,7 +49,7 @@ class TunnelTypeDriver(TypeDriver):
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        spans = spans_of(cls.RANGES, options[cls.RANGES], SEGMENTATION_IDS[cls.TYPE])
+        spans = spans_of(cls.RANGES, options[cls.RANGES], segmentation_ids(cls.TYPE) or range(0))
         return cls(spans, tunnel_mtu(options, cls.encapsulation(options)))
 
     @classmethod
@@ -58,7 +58,7 @@ class TunnelTypeDriver(TypeDriver):
         """Return the size of all headers before an instance's packet, without the outer IP."""
 
     def describe(self) -> DriverInfo[Capability]:
-        return DriverInfo(self.TYPE.value)
+        return DriverInfo(str(self.TYPE))
 
     def network_type(self) -> NetworkType:
         return self.TYPE

@@ -377,7 +377,7 @@ class DesiredSwitch:
         value = LocalNetwork(segments=segments, mtu=network.mtu, router_interfaces=interfaces)
         self._put((NetworkKey(id), value))
         types = (segment.provider.network_type for segment in segments)
-        self._peers.network(id, next((type for type in types if type.is_tunnel), None))
+        self._peers.network(id, next((type for type in types if self.view.own(type)), None))
 
     def _is_expecting(self, network: Network) -> bool:
         """Return whether this host needs a network before a port of it is plugged."""

@@ -10,7 +10,7 @@ from attrs import frozen
 from netfw.agents.l2.hybrid_ports import has_hybrid_plug
 from netfw.drivers.values.switch_values import Endpoint, SwitchDevice, SwitchFacts
 from netfw.model.network import Network
-from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Segment
+from netfw.model.segment import WELL_KNOWN_TYPES, NetworkType, Segment, segmentation_ids
 from netfw.model.values.ids import SegmentId
 
 
@@ -45,7 +45,7 @@ class L2HostContext:
     def own(self, type: NetworkType) -> Endpoint | None:
         """Return this host's tunnel endpoint of a type."""
         for endpoint in self.facts.endpoints:
-            if endpoint.type is type:
+            if endpoint.type == type:
                 return endpoint
         return None
 
@@ -56,7 +56,9 @@ class L2HostContext:
     def unreachable_reason(self, segment: Segment) -> str:
         """Return what to change for this host to reach *segment*; empty: it does."""
         kind, physical = segment.provider.network_type, segment.provider.physical_network
-        if segment.provider.segmentation_id is None and kind in SEGMENTATION_IDS:
+        if not kind.is_well_known:
+            return self._unreachable_vendor_type(kind, physical)
+        if segment.provider.segmentation_id is None and segmentation_ids(kind) is not None:
             return f"give its {kind} segment a segmentation id"
         if kind is NetworkType.LOCAL:
             return ""
@@ -65,6 +67,15 @@ class L2HostContext:
         if physical in self.facts.physical_networks:
             return ""
         return f"map its physical network: add {physical}:BRIDGE to bridge_mappings"
+
+    def _unreachable_vendor_type(self, kind: NetworkType, physical: str | None) -> str:
+        if kind not in self.facts.network_types and self.own(kind) is None:
+            carried = {*WELL_KNOWN_TYPES, *self.facts.network_types}
+            known = ", ".join(sorted(carried))
+            return f"use a switch driver that carries {kind} segments: this one carries {known}"
+        if physical is not None and physical not in self.facts.physical_networks:
+            return f"map its physical network {physical} in the options of the switch driver"
+        return ""
 
 
 def segments_of(network: Network, stored: Iterable[Segment]) -> tuple[Segment, ...]:

@@ -116,6 +116,7 @@ def make_state_report(
             for name, rates in facts.bandwidths.items()
         },
         "tunnel_types": sorted(endpoint.type for endpoint in facts.endpoints),
+        **({"network_types": sorted(facts.network_types)} if facts.network_types else {}),
         "tunneling_ip": addresses[0] if addresses else None,
         "l2_population": settings.population,
         "arp_responder_enabled": settings.arp_responder,

@@ -52,10 +52,10 @@ def endpoints_of(agent: Agent, view: L2HostContext) -> frozenset[Endpoint]:
     if address is None or not isinstance(names, list | tuple) or agent.host == view.host:
         return frozenset()
     usable = set()
-    for type in {type for type in NetworkType if type in names}:
-        own = view.own(type)
-        if own is not None and own.address != address and own.address.version == address.version:
-            usable.add(Endpoint(type, address))
+    for own in view.facts.endpoints:
+        is_usable = own.address != address and own.address.version == address.version
+        if own.type in names and is_usable:
+            usable.add(Endpoint(own.type, address))
     return frozenset(usable)
 
 
@@ -129,7 +129,7 @@ class OverlayPeers:
 
     def network(self, id: NetworkId, type: NetworkType | None) -> None:
         """Update the tunnel type of a network on this host; ``None``: it is not tunnelled."""
-        if self._here.get(id) is type:
+        if self._here.get(id) == type:
             return
         if type is None:
             del self._here[id]
@@ -214,7 +214,7 @@ class OverlayPeers:
         """Return the endpoint of *host* for *network*; of several, the newest."""
         type = self._here.get(network)
         offers = self._by_host.get(host, {})
-        ends = [end for end in offers if end.type is type]
+        ends = [end for end in offers if end.type == type]
         return max(ends, key=lambda end: self._newest(offers[end]), default=None)
 
     def _newest(self, ids: Iterable[AgentId]) -> tuple[int, AgentId]:

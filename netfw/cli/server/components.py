@@ -31,7 +31,7 @@ from netfw.drivers.server.type_driver import TypeDriver
 from netfw.drivers.transport import Transport
 from netfw.drivers.values.agent_requests import Request
 from netfw.drivers.values.reports import Report, ReportResult
-from netfw.errors import BackendError, ConfigError, NotSupported, nearest
+from netfw.errors import BackendError, ConfigError, NotSupported
 from netfw.model.router import HA_MARKERS
 from netfw.model.segment import NetworkType
 from netfw.server.core.documents import DocumentsPlugin
@@ -114,10 +114,8 @@ def settings_of(conf: ConfigOpts) -> Settings:
 def _network_type(option: str, name: str) -> NetworkType:
     try:
         return NetworkType(name)
-    except ValueError:
-        raise ConfigError(
-            f"{option}: {name!r} is not a type of network{nearest(name, NetworkType)}"
-        ) from None
+    except ValueError as exc:
+        raise ConfigError(f"{option}: {exc}") from None
 
 
 def _check_conntrack_helpers(words: Sequence[str]) -> None:

@@ -220,6 +220,8 @@ class SwitchFacts:
     """Bandwidth that can be guaranteed to ports, by the attachment point in ``mappings``."""
     endpoints: frozenset[Endpoint] = frozenset()
     """Tunnel endpoints of this host: the types it supports, and the addresses for peers."""
+    network_types: frozenset[NetworkType] = frozenset()
+    """Types of segments that the switch carries and that netfw itself does not know."""
     datapath_type: str = ""
     bridge: str = ""
     """Bridge into which a hypervisor plugs instances."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from netfw.model.network import Network
-from netfw.model.segment import NetworkType, Provider, Segment
+from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import AllocationPool, Ipv6Mode, Subnet
 from netfw.model.wire.codec import Listed, Nullable, Several
 from netfw.model.wire.common import (
@@ -26,6 +26,7 @@ from netfw.model.wire.scalars import (
     DNS_NAME,
     ID,
     IP_VERSION,
+    NETWORK_TYPE,
     NUMBER,
     PHYSICAL_NETWORK,
     SUBNET_POOL,
@@ -39,7 +40,7 @@ def _provider(prefix: str) -> ObjectCodec[Provider]:
     return ObjectCodec(
         Provider,
         (
-            Attribute(f"{prefix}network_type", choice(NetworkType), "network_type"),
+            Attribute(f"{prefix}network_type", NETWORK_TYPE, "network_type"),
             Attribute(f"{prefix}physical_network", Nullable(PHYSICAL_NETWORK), "physical_network"),
             Attribute(f"{prefix}segmentation_id", Nullable(NUMBER), "segmentation_id"),
         ),

@@ -13,6 +13,7 @@ from uuid import UUID
 from netfw.errors import nearest
 from netfw.model.binding import check_vif_type
 from netfw.model.router import VRIDS
+from netfw.model.segment import NAME_PATTERN, NetworkType
 from netfw.model.subnet import PREFIX_DELEGATION
 from netfw.model.values import text_validation
 from netfw.model.values.address import IpAddress, IpNetwork, Mac, as_address, as_network
@@ -77,6 +78,12 @@ def text(
     return Scalar(
         parse, str, {"type": "string", "maxLength": TEXT_LENGTH, "pattern": f"^{pattern}$"}
     )
+
+
+def _parse_network_type(raw: object) -> NetworkType:
+    if not isinstance(raw, str):
+        raise ValueError(f"not text: {describe(raw)}")
+    return NetworkType(raw)
 
 
 def integer(least: int, most: int) -> Scalar[int]:
@@ -270,6 +277,8 @@ HOST = text(check_host, text_validation.HOST.pattern)
 HOST_OR_EMPTY = text(_empty_or(check_host), f"({text_validation.HOST.pattern})?")
 TOKEN = text(check_token, text_validation.TOKEN.pattern)
 DNS_NAME = text(check_dns_name, rf"({_LABEL}(\.{_LABEL})*\.?)?")
+NETWORK_TYPE = Scalar(_parse_network_type, str, {"type": "string", "pattern": f"^{NAME_PATTERN}$"})
+"""The name of any type: which of them a server or a host has is known to its drivers."""
 PHYSICAL_NETWORK = text(check_physical_network, text_validation.PHYSICAL_NETWORK.pattern)
 DHCP_OPTION_NAME = text(check_dhcp_option_name, text_validation.DHCP_OPTION_NAME.pattern)
 DHCP_OPTION_VALUE = text(check_dhcp_option_value)

@@ -278,7 +278,7 @@ def _offered(network: Network, segments: Sequence[Segment]) -> tuple[Segment, ..
 
 def _fits(provider: Provider, wants: Provider) -> bool:
     return (
-        provider.network_type is wants.network_type
+        provider.network_type == wants.network_type
         and wants.physical_network in (None, provider.physical_network)
         and wants.segmentation_id in (None, provider.segmentation_id)
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from netfw.drivers.server.type_driver import AllocationStore, Range, TypeDriver
-from netfw.errors import ConfigError, Conflict, InvalidInput
+from netfw.errors import ConfigError, Conflict, InvalidInput, nearest
 from netfw.errors.networks import NoNetworkAvailable
 from netfw.model.segment import NetworkType, Provider
 from netfw.server.core.settings import Settings
@@ -38,10 +38,11 @@ class TypeDrivers:
     def __init__(self, drivers: Sequence[TypeDriver], settings: Settings) -> None:
         self._drivers: dict[NetworkType, TypeDriver] = {}
         for driver in drivers:
-            other = self._drivers.setdefault(driver.network_type(), driver)
+            type = _type_of(driver)
+            other = self._drivers.setdefault(type, driver)
             if other is not driver:
                 names = f"{other.describe().name} and {driver.describe().name}"
-                raise ConfigError(f"type_drivers: {names} are both for {driver.network_type()}")
+                raise ConfigError(f"type_drivers: {names} are both for {type}")
         self._settings = settings
         self.range_source: RangeSource | None = None
         """Set by the plugin of network segment ranges, before the server starts."""
@@ -78,7 +79,8 @@ class TypeDrivers:
         driver = self._drivers.get(requested.network_type)
         if driver is None:
             known = ", ".join(sorted(self._drivers)) or "none"
-            text = f"{requested.network_type} is not among the types of this server: {known}"
+            near = nearest(requested.network_type, self._drivers)
+            text = f"{requested.network_type} is not among the types of this server: {known}{near}"
             raise InvalidInput({f"{prefix}network_type": text})
         try:
             driver.validate(requested)
@@ -157,5 +159,26 @@ class TypeDrivers:
 
     def _tried(self, option: str, types: Iterable[NetworkType]) -> tuple[TypeDriver, ...]:
         if missing := [type for type in types if type not in self._drivers]:
-            raise ConfigError(f"{option}: {', '.join(missing)} is not among type_drivers")
+            known = ", ".join(sorted(self._drivers)) or "none"
+            near = nearest(missing[0], self._drivers)
+            raise ConfigError(
+                f"{option}: {', '.join(missing)} is not among type_drivers ({known}){near}"
+            )
         return tuple(self._drivers[type] for type in types)
+
+
+def _type_of(driver: TypeDriver) -> NetworkType:
+    """Return the type of *driver*.
+
+    :raises ConfigError: it is plain text, or no name of a type: a defect of the driver.
+    """
+    try:
+        type: object = driver.network_type()
+    except ValueError as exc:
+        raise ConfigError(f"type_drivers: {driver.describe().name}: {exc}") from exc
+    if not isinstance(type, NetworkType):
+        raise ConfigError(
+            f"type_drivers: {driver.describe().name}: its network_type is {type!r}, not a "
+            "NetworkType"
+        )
+    return type

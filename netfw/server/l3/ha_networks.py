@@ -119,7 +119,7 @@ def _provider(settings: Settings) -> dict[str, str]:
     """Return the provider attributes of HA networks; empty: as for other networks."""
     if settings.l3_ha_network_type is None:
         return {}
-    provider = {f"{PREFIX}network_type": settings.l3_ha_network_type.value}
+    provider = {f"{PREFIX}network_type": str(settings.l3_ha_network_type)}
     if settings.l3_ha_network_physical_name:
         provider[f"{PREFIX}physical_network"] = settings.l3_ha_network_physical_name
     return provider

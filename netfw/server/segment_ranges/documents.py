@@ -65,7 +65,7 @@ def find_of_type(
 ) -> list[dict[str, Any]]:
     """Return the stored ranges of *type*; with *project*: its own."""
     found = VendorResources(tx.connection, NAME).find({}, project=project)
-    return [each for each in found if each["network_type"] == type.value]
+    return [each for each in found if each["network_type"] == type]
 
 
 def range_of(document: Document) -> Range:
@@ -107,7 +107,7 @@ def default_document(id: str, configured: Range) -> dict[str, Any]:
         "tenant_id": ALL_PROJECTS,
         "default": True,
         "shared": True,
-        "network_type": configured.pool.type.value,
+        "network_type": str(configured.pool.type),
         "physical_network": configured.pool.physical_network or "",
         "minimum": configured.first,
         "maximum": configured.last,

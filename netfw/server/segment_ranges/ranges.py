@@ -16,7 +16,7 @@ from netfw.errors.segment_ranges import (
     NetworkSegmentRangeOverlaps,
     NetworkSegmentRangeReferencedByProject,
 )
-from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Provider
+from netfw.model.segment import NetworkType, Provider, segmentation_ids
 from netfw.model.values.validation import outside
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.documents import DocumentHandler
@@ -99,7 +99,7 @@ class SegmentRangeHandler(DocumentHandler):
         type, physical = wanted.pool.type, wanted.pool.physical_network
         if type is NetworkType.VLAN and physical is None:
             raise InvalidInput({"physical_network": "is required for a range of VLANs"})
-        if type is not NetworkType.VLAN and physical is not None:
+        if type.is_well_known and type is not NetworkType.VLAN and physical is not None:
             raise InvalidInput({"physical_network": f"a {type} segment has none"})
         if not self._types.has(type):
             raise NetworkSegmentRangeNetTypeNotSupported(
@@ -152,7 +152,9 @@ def _with_usage(reader: Reader, bodies: Sequence[Body]) -> tuple[Body, ...]:
 
 def _check_numbers(new: Mapping[str, Any]) -> None:
     type, first, last = NetworkType(new["network_type"]), new["minimum"], new["maximum"]
-    allowed = SEGMENTATION_IDS[type]
+    allowed = segmentation_ids(type)
+    if allowed is None:
+        raise InvalidInput({"network_type": f"{type} segments have no numbers"})
     ends = {"minimum": first, "maximum": last}
     problems = {name: outside(end, allowed) for name, end in ends.items() if end not in allowed}
     if not problems and last < first:

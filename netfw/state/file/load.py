@@ -8,7 +8,10 @@ from hashlib import blake2b
 
 from attrs import evolve
 
+from netfw.drivers.registry.loader import installed
+from netfw.drivers.server.type_driver import TypeDriver
 from netfw.errors import InvalidInput
+from netfw.model.segment import WELL_KNOWN_TYPES
 from netfw.state.file.diagnostics import Diagnostic, truncate
 from netfw.state.file.file_reader import Contents, read, stat_files
 from netfw.state.file.parse import Parsed, line_at, lines_of, parse
@@ -56,7 +59,7 @@ class TopologyLoader:
             del self._parsed[file]
         if errors:
             return Topology(errors=truncate(errors))
-        topology = build_topology(documents, self._known)
+        topology = build_topology(documents, self._known, _network_types())
         return evolve(
             topology,
             errors=_with_lines(topology.errors, contents.files),
@@ -71,6 +74,11 @@ class TopologyLoader:
         parsed = parse(file, data)
         self._parsed[file] = digest, parsed
         return parsed
+
+
+def _network_types() -> list[str]:
+    """Return the types of segments that netfw knows, and the names of installed type drivers."""
+    return list(dict.fromkeys((*WELL_KNOWN_TYPES, *installed(TypeDriver))))
 
 
 def digest_of(*data: bytes) -> bytes:

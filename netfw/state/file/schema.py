@@ -22,6 +22,7 @@ from netfw.model.wire.scalars import (
     HOST,
     ID,
     MAC,
+    NETWORK_TYPE,
     PHYSICAL_NETWORK,
     TEXT,
     choice,
@@ -143,8 +144,8 @@ SHORT: Final[Mapping[Kind, Mapping[str, str]]] = MappingProxyType(
 
 
 def _tunnel_type(raw: object) -> NetworkType:
-    kind = choice(NetworkType).parse(raw)
-    if not kind.is_tunnel:
+    kind = NETWORK_TYPE.parse(raw)
+    if kind.is_well_known and not kind.is_tunnel:
         raise ValueError(f"{kind} is no tunnel")
     return kind
 

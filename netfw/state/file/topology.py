@@ -5,7 +5,7 @@ A topology with an error has no items; every error is reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from attrs import define, evolve, field, frozen
@@ -17,7 +17,7 @@ from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.router import Router
-from netfw.model.segment import Provider, Segment
+from netfw.model.segment import WELL_KNOWN_TYPES, Provider, Segment
 from netfw.model.subnet import Subnet
 from netfw.model.trunk import Trunk
 from netfw.model.values.address import Mac
@@ -46,6 +46,7 @@ from netfw.state.file.router_defaults import (
 )
 from netfw.state.file.router_validation import router_errors
 from netfw.state.file.schema import STATED_ASSIGNMENT, STATED_HOST, StatedHost
+from netfw.state.file.segment_types import segment_type_errors
 from netfw.state.file.trunk_defaults import join_trunk
 from netfw.state.routing_requests import AGENT_BINARY, AGENT_TYPE, derive_routing_mac
 
@@ -66,14 +67,20 @@ Known = dict[Ref, tuple[Mapping[str, Any], Resource]]
 """Cache of parsed bodies with their resources."""
 
 
-def build_topology(documents: Mapping[str, object], known: Known | None = None) -> Topology:
-    """Build the topology of *documents*, by file name.
+def build_topology(
+    documents: Mapping[str, object],
+    known: Known | None = None,
+    network_types: Collection[str] = WELL_KNOWN_TYPES,
+) -> Topology:
+    """Build the topology of *documents*, by file name, with segments of *network_types*.
 
     *known* is a cache between calls, and is updated.
     """
     gathered = gather(documents)
     build = _Build(gathered, {} if known is None else known)
     build.run()
+    if not build.errors:
+        build.errors += segment_type_errors(gathered, build.resources, network_types)
     if not build.errors:
         build.errors += router_errors(gathered, build.resources)
     if build.errors:

@@ -41,7 +41,7 @@ from netfw.model import (
     VnicType,
 )
 from netfw.model.local_ip import LocalIpAssociation, LocalIpMode
-from netfw.model.segment import SEGMENTATION_IDS, VLAN_IDS
+from netfw.model.segment import VLAN_IDS, WELL_KNOWN_TYPES, segmentation_ids
 from netfw.testing.strategies.basic import (
     addresses,
     booleans,
@@ -66,8 +66,8 @@ from netfw.testing.strategies.basic import (
 @st.composite
 def providers(draw: st.DrawFn) -> Provider:
     """Draw the encapsulation of a segment, its id allocated or not."""
-    kind = draw(st.sampled_from(NetworkType))
-    numbers = SEGMENTATION_IDS.get(kind)
+    kind = draw(st.sampled_from((*WELL_KNOWN_TYPES, NetworkType("acme-fabric"))))
+    numbers = segmentation_ids(kind)
     number = None if numbers is None else draw(maybe(st.integers(numbers[0], numbers[-1])))
     physical = None
     if kind is NetworkType.FLAT or (kind is NetworkType.VLAN and number is not None):

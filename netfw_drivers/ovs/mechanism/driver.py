@@ -18,7 +18,7 @@ from netfw.drivers.values.qos_support import SupportedQosRule, effective_policy
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VifType, VnicType
 from netfw.model.qos import AnyDirection, QosRuleType
-from netfw.model.segment import NetworkType, Provider
+from netfw.model.segment import WELL_KNOWN_TYPES, NetworkType, Provider
 from netfw.model.values.ids import PortId, SegmentId
 from netfw_drivers.ovs.mechanism.agent_config import AgentReport, parse_report
 from netfw_drivers.ovs.mechanism.guarantees import guarantee_obstacle
@@ -115,6 +115,8 @@ def _obstacle(provider: Provider, report: AgentReport) -> str:
     kind, name = provider.network_type, provider.physical_network
     if kind is NetworkType.LOCAL:
         return ""
+    if not kind.is_well_known:
+        return f"{_named(provider)}: openvswitch carries {', '.join(WELL_KNOWN_TYPES)} segments"
     if kind.is_tunnel:
         if kind in report.tunnel_types:
             return ""

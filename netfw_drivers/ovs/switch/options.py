@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from netfw.drivers.values.switch_values import Bandwidth
 from netfw.errors import ConfigError
-from netfw.model.segment import NetworkType
+from netfw.model.segment import WELL_KNOWN_TYPES, NetworkType
 from netfw.model.values.address import IpAddress, as_address
 from netfw.model.values.device_names import check_device_name
 from netfw_drivers.ovs.common.options import CONNECTION_OPTIONS, INTEGRATION_BRIDGE
@@ -20,7 +20,7 @@ from netfw_drivers.ovs.switch.plan.settings import (
     Settings,
 )
 
-_TUNNELS = sorted(str(kind) for kind in NetworkType if kind.is_tunnel)
+_TUNNELS = sorted(str(kind) for kind in WELL_KNOWN_TYPES if kind.is_tunnel)
 
 OPTIONS: tuple[cfg.Opt, ...] = (
     INTEGRATION_BRIDGE,

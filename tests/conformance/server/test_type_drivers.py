@@ -10,7 +10,7 @@ import pytest
 from netfw.drivers.registry.loader import create, installed
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.server.type_driver import TypeDriver
-from netfw.model.segment import NetworkType, Provider
+from netfw.model.segment import WELL_KNOWN_TYPES, NetworkType, Provider
 from netfw.testing.conformance.server.type_driver import TypeDriverConformance
 
 pytestmark = pytest.mark.fakes
@@ -136,4 +136,4 @@ class TestGeneve(ByName):
 
 
 def test_there_is_a_driver_for_each_type() -> None:
-    assert set(installed(TypeDriver)) >= set(NetworkType)
+    assert set(installed(TypeDriver)) >= set(WELL_KNOWN_TYPES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import ipaddress
+import pickle
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
@@ -45,6 +47,7 @@ from netfw.model import (
     ref,
 )
 from netfw.model.resource import KINDS
+from netfw.model.segment import WELL_KNOWN_TYPES
 from netfw.model.values.protocol import ICMP, ICMPV6, TCP
 
 A, B, C = (UUID(int=number) for number in (1, 2, 3))
@@ -125,6 +128,31 @@ def test_a_segment_is_carried_in_a_way_that_exists(
 ) -> None:
     kind = NetworkType(fields.pop("network_type"))
     assert problems(lambda: Provider(network_type=kind, **fields)).keys() == expected
+
+
+def test_network_type_of_a_vendor_equals_every_other_of_its_name() -> None:
+    fabric = NetworkType("acme-fabric")
+    assert {fabric: 1}[NetworkType("acme-fabric")] == 1
+    assert not fabric.is_well_known
+    assert not fabric.is_tunnel
+    assert pickle.loads(pickle.dumps(fabric)) == copy.deepcopy(fabric) == fabric
+    Provider(network_type=fabric, physical_network="leaf", segmentation_id=2**32 - 1)
+    Provider(network_type=fabric)
+    wrong = problems(lambda: Provider(network_type=fabric, segmentation_id=2**32))
+    assert wrong.keys() == {"segmentation_id"}
+
+
+@pytest.mark.parametrize("type", WELL_KNOWN_TYPES)
+def test_well_known_network_type_is_one_object(type: NetworkType) -> None:
+    assert NetworkType(str(type)) is type
+    assert pickle.loads(pickle.dumps(type)) is copy.deepcopy(type) is type
+    assert getattr(NetworkType, type.upper()) is type
+
+
+@pytest.mark.parametrize("name", ["", "VXLAN", "a b", "7up", "a/b", "a" * 33, "vxlan\n"])
+def test_text_that_is_no_name_is_no_network_type(name: str) -> None:
+    with pytest.raises(ValueError, match="is no name of a network type"):
+        NetworkType(name)
 
 
 def test_the_first_and_last_vlan_are_allowed() -> None:

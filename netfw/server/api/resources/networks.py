@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from netfw.errors.networks import InvalidAllocationPool
-from netfw.model.segment import NetworkType
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.wire.codec import ABSENT, Absent, Codec, Listed, Nullable, Scalar
 from netfw.model.wire.common import IDS
@@ -15,6 +14,7 @@ from netfw.model.wire.scalars import (
     CIDR,
     ID,
     IP_VERSION,
+    NETWORK_TYPE,
     NUMBER,
     PHYSICAL_NETWORK,
     SUBNET_POOL,
@@ -61,7 +61,7 @@ def _chosen(number: int) -> int | Absent:
     return number or ABSENT
 
 
-_TYPE = Nullable(choice(NetworkType))
+_TYPE = Nullable(NETWORK_TYPE)
 _PHYSICAL = Nullable(PHYSICAL_NETWORK)
 _NUMBER = Nullable(NUMBER)
 _PROVIDER: Mapping[str, Codec[Any]] = {
@@ -120,7 +120,7 @@ SEGMENT = ApiResource(
         IDENTITY,
         read_only("network_id", ID, filterable=True),
         ApiAttribute(name="name", codec=Null(NAME, ""), create=False),
-        read_only("network_type", choice(NetworkType), filterable=True),
+        read_only("network_type", NETWORK_TYPE, filterable=True),
         read_only("physical_network", _PHYSICAL, filterable=True),
         read_only("segmentation_id", _NUMBER, filterable=True),
         ApiAttribute(name="description", codec=NAME, create=False, filterable=False),

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from netfw.model.segment import SEGMENTATION_IDS
 from netfw.model.wire.codec import Listed, Nullable
-from netfw.model.wire.scalars import DOCUMENT, NUMBER, PHYSICAL_NETWORK, TEXT, integer, word_of
+from netfw.model.wire.scalars import (
+    DOCUMENT,
+    NETWORK_TYPE,
+    NUMBER,
+    PHYSICAL_NETWORK,
+    TEXT,
+    integer,
+    word_of,
+)
 from netfw.server.api.resources.common import NAMED, PROJECT, STANDARD, read_only
 from netfw.server.api.schema.request_codecs import FLAG, Either, Null
 from netfw.server.api.schema.resource_schema import ADMIN, ApiAttribute, ApiResource, Verb
@@ -45,7 +52,7 @@ NETWORK_SEGMENT_RANGE = ApiResource(
         ),
         ApiAttribute(
             name="network_type",
-            codec=word_of([each.value for each in SEGMENTATION_IDS]),
+            codec=NETWORK_TYPE,
             required=True,
             update=False,
         ),

@@ -69,7 +69,7 @@ def _select_used(at: int, wanted: Range) -> Select[Any]:
     return (
         select(literal(at).label("at"), segments.segmentation_id, NETWORKS.c.project_id)
         .join(NETWORKS, NETWORKS.c.id == segments.network_id)
-        .where(segments.network_type == wanted.pool.type.value)
+        .where(segments.network_type == str(wanted.pool.type))
         .where(segments.physical_network == wanted.pool.physical_network)
         .where(segments.segmentation_id.between(wanted.first, wanted.last))
         .order_by(segments.segmentation_id)

@@ -20,7 +20,7 @@ from netfw.drivers.values.switch_values import (
     Tunnel,
 )
 from netfw.errors import ConfigError
-from netfw.model.segment import NetworkType
+from netfw.model.segment import WELL_KNOWN_TYPES, NetworkType
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
@@ -34,7 +34,7 @@ from netfw.testing.conformance.switch.environment import (
     wanted,
 )
 
-TUNNELS = [kind for kind in NetworkType if kind.is_tunnel]
+TUNNELS = [kind for kind in WELL_KNOWN_TYPES if kind.is_tunnel]
 State = dict[SwitchKey, SwitchValue]
 
 

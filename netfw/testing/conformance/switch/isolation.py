@@ -22,7 +22,7 @@ from netfw.drivers.values.switch_values import (
     Wiring,
 )
 from netfw.errors import Conflict, InvalidInput
-from netfw.model.segment import NetworkType
+from netfw.model.segment import WELL_KNOWN_TYPES, NetworkType
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
@@ -162,7 +162,7 @@ class SwitchNetworksConformance(SwitchSuite):
             self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 4)
-    @pytest.mark.parametrize("kind", [*NetworkType])
+    @pytest.mark.parametrize("kind", WELL_KNOWN_TYPES)
     def test_a_dropped_network_leaves_no_trace(
         self, driver: SwitchDriver, kind: NetworkType
     ) -> None:

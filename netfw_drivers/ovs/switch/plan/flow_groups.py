@@ -328,7 +328,7 @@ class FlowGroupBuilder:
     ) -> tuple[str, object, Flows]:
         kind, number = segment.provider.network_type, segment.provider.segmentation_id or 0
         peers = {*self._wanted.mesh(kind), *self._wanted.floods(network)}
-        found = (self._tunnel_number(peer) for peer in peers if peer.type is kind)
+        found = (self._tunnel_number(peer) for peer in peers if peer.type == kind)
         outputs = tuple(sorted(port for port in found if port is not None))
         make = partial(br_tun.network_flows, vlan, kind, number, outputs)
         return self._settings.tunnel, (vlan, kind, number, outputs), make
@@ -359,7 +359,7 @@ class FlowGroupBuilder:
     def _segment(self, network: NetworkId, kind: NetworkType) -> Segment | None:
         for segment in self._segments(network):
             known = Domain(network, segment.id) in self._numbers
-            if segment.provider.network_type is kind and known:
+            if segment.provider.network_type == kind and known:
                 return segment
         return None
 

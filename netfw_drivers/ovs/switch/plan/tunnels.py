@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from netfw.drivers.values.switch_values import Endpoint, Tunnel
 from netfw.errors import Conflict
-from netfw.model.segment import NetworkType
+from netfw.model.segment import WELL_KNOWN_TYPES
 from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb.values import Port
 from netfw_drivers.ovs.switch.plan.observed import (
@@ -29,7 +29,7 @@ def plan_listeners(draft: OvsdbChanges, settings: Settings) -> None:
     nothing.  Where another port has its name, tunnels work as well as without it.
     """
     wanted = settings.listeners()
-    for kind in NetworkType:
+    for kind in WELL_KNOWN_TYPES:
         name = listener_name(kind)
         port = draft.snapshot.ports.get(name)
         endpoint = wanted.get(kind)

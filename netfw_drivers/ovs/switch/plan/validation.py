@@ -22,7 +22,7 @@ from netfw.drivers.values.switch_values import (
 )
 from netfw.errors import InvalidInput, NetfwError, NotFound, NotSupported
 from netfw.model.router import MAX_ROUTER_INTERFACES
-from netfw.model.segment import VLAN_IDS, NetworkType, Segment
+from netfw.model.segment import VLAN_IDS, WELL_KNOWN_TYPES, NetworkType, Segment
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
 from netfw_drivers.ovs.switch.plan.settings import Settings
 
@@ -108,6 +108,9 @@ def _host(value: HostMac) -> Iterator[NetfwError]:
 def _segment(segment: Segment, settings: Settings) -> Iterator[NetfwError]:
     provider = segment.provider
     kind, physical = provider.network_type, provider.physical_network
+    if not kind.is_well_known:
+        known = ", ".join(WELL_KNOWN_TYPES)
+        yield NotSupported(f"openvswitch carries no {kind} segments: it carries {known}")
     if kind.is_tunnel and kind not in settings.tunnel_types:
         yield NotSupported(f"this host does no {kind}: add it to tunnel_types")
     if kind in {NetworkType.FLAT, NetworkType.VLAN} and physical not in settings.mappings:

@@ -122,6 +122,11 @@ def test_a_port_that_is_not_to_be_admitted_is_dead_and_says_why(resources, reaso
             segment(NET, NetworkType.VLAN, None, "physnet1"),
             "give its vlan segment a segmentation id",
         ),
+        (
+            segment(NET, NetworkType("acme-fabric"), 7, "physnet1"),
+            "use a switch driver that carries acme-fabric segments: this one carries flat, geneve, "
+            "gre, local, vlan, vxlan",
+        ),
     ],
 )
 def test_a_port_whose_network_does_not_reach_this_host_is_dead_by_an_error(unreachable, remedy):

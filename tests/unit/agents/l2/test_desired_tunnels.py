@@ -173,3 +173,35 @@ def test_a_vlan_network_needs_no_population():
     vlan = segment(NET, NetworkType.VLAN, 7, "physnet1")
     made = desired(NET, vlan, PORT, port(2, NET, THERE), AGENT_THERE, population=True)
     assert made.values.keys() == {PortKey(PORT.id), NetworkKey(NET.id)}
+
+
+FABRIC = NetworkType("acme-fabric")
+
+
+@pytest.mark.parametrize("physical", [None, "physnet1"])
+def test_network_of_a_vendors_type_is_wired_where_the_switch_carries_it(physical):
+    facts = evolve(FACTS, network_types=frozenset({FABRIC}))
+    fabric = segment(NET, NetworkType("acme-fabric"), 7, physical)
+    made = desired(NET, fabric, PORT, facts=facts)
+    assert made.values == {NetworkKey(NET.id): local(NET, fabric), PortKey(PORT.id): wiring(PORT)}
+
+
+def test_physical_network_of_a_vendors_type_must_be_mapped():
+    facts = evolve(FACTS, network_types=frozenset({FABRIC}))
+    made = desired(NET, segment(NET, FABRIC, 7, "spine"), PORT, facts=facts)
+    assert made.decision(PORT.id).reason.endswith(
+        "map its physical network spine in the options of the switch driver"
+    )
+
+
+def test_tunnels_of_a_vendors_type_lead_to_peers_that_have_it():
+    """The type of the peer is parsed from its report: equal, and another object."""
+    own = Endpoint(FABRIC, ip_address("192.0.2.1"))
+    facts = evolve(FACTS, endpoints=frozenset({own}))
+    peer = agent(THERE, "192.0.2.2", ("acme-fabric",))
+    fabric = segment(NET, NetworkType("acme-fabric"), 7)
+    there = port(2, NET, host=THERE)
+    made = desired(NET, fabric, PORT, there, peer, facts=facts, population=True)
+    far = Endpoint(NetworkType("acme-fabric"), ip_address("192.0.2.2"))
+    assert made.values[far] == Tunnel(THERE)
+    assert FloodKey(NET.id, far) in made.values

@@ -56,6 +56,17 @@ hosts:
         ("hosts: [a]", "hosts: not an object: a list"),
         ("hosts: {a b: {}}", "hosts.'a b': not a host name"),
         ("hosts: {a: {tunnel_types: [vlan]}}", "hosts.a.tunnel_types[0]: vlan is no tunnel"),
+        (
+            "hosts: {a: {tunnel_types: [vxlam]}}",
+            "hosts.a.tunnel_types[0]: 'vxlam' is none of local, flat, vlan, gre, vxlan, geneve, "
+            "did you mean 'vxlan'?; a type of a vendor is the name of an installed type driver",
+        ),
+        (
+            "networks: [{name: a, network_type: vxlam, segmentation_id: 7}]",
+            "networks[0].network_type: 'vxlam' is none of local, flat, vlan, gre, vxlan, geneve, "
+            "did you mean 'vxlan'?; a type of a vendor is the name of an installed type driver",
+        ),
+        ("networks: [{name: a, network_type: V X}]", "networks[0].network_type: 'V X' is no name"),
         ("hosts: {a: {bridge_mappings: {p: a/b}}}", "hosts.a.bridge_mappings.'p': not a device"),
         ("hosts: {a: null}", "hosts.a: not an object: null"),
         ("project_id: 1", "project_id: not text: 1; put it in quotes"),

@@ -162,6 +162,7 @@ def test_the_device_that_is_wired_stays_so_when_another_claims_its_port(populate
     ("wrong", "error"),
     [
         (network(2, "gre", segmentation_id=5), NotSupported),
+        (network(2, "acme-fabric", segmentation_id=5, physical_network="physnet1"), NotSupported),
         (network(2, "flat", physical_network="elsewhere"), NotFound),
         ({peer(1): tunnel(1)[peer(1)]}, InvalidInput),
         ({port_key(1): network(1)[network_key(1)]}, InvalidInput),
