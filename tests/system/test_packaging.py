@@ -145,3 +145,43 @@ def test_installed_elsewhere_every_entry_point_loads_and_the_command_works(
     drivers = {row["name"]: row for row in rows}
     assert drivers["null"]["health"] == "ok"
     assert {name for group, name, _ in points if group == "netfw.interface_drivers"} <= set(drivers)
+
+
+VENDOR = """
+from netfw.drivers.interface import InterfaceDriver
+from netfw_drivers.null.interface import NullInterfaceDriver
+
+class Acme(InterfaceDriver):
+    def devices(self) -> int:
+        return 1
+
+reveal_type(NullInterfaceDriver.devices)
+"""
+
+
+@pytest.mark.spec("DRV-02")
+def test_types_are_found_where_netfw_is_installed_as_a_link(wheel: Wheel, tmp_path: Path) -> None:
+    """As by ``pip install --editable``: a type checker reads paths, and runs no import hook."""
+    build = (
+        "import sys; from setuptools.build_meta import build_editable; build_editable(sys.argv[1])"
+    )
+    run(sys.executable, "-c", build, tmp_path, cwd=wheel.tree)
+    (link,) = tmp_path.glob("netfw-*.whl")
+    run(sys.executable, "-m", "venv", "--without-pip", "env", cwd=tmp_path)
+    python = tmp_path / "env" / "bin" / "python"
+    offline = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
+    run(sys.executable, "-m", "pip", "--python", python, "install", *offline, link, cwd=tmp_path)
+    (tmp_path / "acme.py").write_text(VENDOR)
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", python)
+    done = subprocess.run(
+        [*mypy, "--cache-dir", tmp_path / "cache", "acme.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    own = [line for line in done.stdout.splitlines() if line.startswith("acme.py")]
+    assert len(own) == 2, done.stdout
+    assert 'Return type "int" of "devices" incompatible' in own[0]
+    assert "Revealed type is" in own[-1]
+    assert "netfw.drivers.interface.Device" in own[-1]
