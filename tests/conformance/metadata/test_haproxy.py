@@ -2,189 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import signal
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from attrs import evolve
 
-from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
-from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.values.keys import NetworkKey
-from netfw.model.values.address import IpAddress
-from netfw.testing.conformance.metadata import lab_environment as lab
-from netfw.testing.conformance.metadata.recording_agent import RecordingAgent
-from netfw.testing.conformance.metadata.requests import HONEST, Arrival
-from netfw.testing.conformance.metadata.suite import MetadataDriverConformance
-from netfw.testing.lab import sandbox
+from netfw.drivers.metadata import MetadataDriver
+from netfw.testing.conformance.metadata.haproxy_suite import HaproxyConformance
+from netfw_drivers.haproxy.driver import HaproxyMetadataDriver
 
 pytestmark = pytest.mark.services
 
-ONE_USER = Path("/proc/self/uid_map").read_text().split()[2] == "1"
-USER = None if ONE_USER else "haproxy"
-"""Who the proxies run as: a sandbox of an ordinary user knows nobody else."""
-
-
-@pytest.fixture(scope="module")
-def rooms() -> Iterator[lab.MetadataLab]:
-    """The same namespaces for all tests: who tidies up leaves them as they were."""
-    sandbox.require()
-    found = lab.MetadataLab(MetadataDriverConformance.DEVICE)
-    yield found
-    found.close()
-
-
-def id_of(key: MetadataKey) -> str:
-    return str(key.network if isinstance(key, NetworkKey) else key.router)
-
 
 @pytest.mark.spec("MD-01", "MD-02", "DHCP-61")
-class TestHaproxyMetadataDriver(MetadataDriverConformance):
-    @pytest.fixture
-    def make_driver(
-        self, rooms: lab.MetadataLab, tmp_path: Path
-    ) -> Iterator[Callable[[], MetadataDriver]]:
-        place = Path(f"/run/{tmp_path.name}")  # short enough for a socket, and open to all
-        place.mkdir()
-        self.rooms, self.confs = rooms, place / "confs"
-        self.agent = RecordingAgent(place / "agent")
-        options = {
-            "metadata_proxy_socket": str(self.agent.path),
-            "metadata_proxy_confs": str(self.confs),
-            "metadata_proxy_user": USER,
-            "metadata_proxy_syslog": "",
-        }
-        drivers: list[MetadataDriver] = []
-
-        def make_beside() -> MetadataDriver:
-            drivers.append(create(MetadataDriver, "haproxy", options, LocalHostResources()))
-            return drivers[-1]
-
-        def make() -> MetadataDriver:
-            for driver in drivers:  # one at a time works on a host
-                driver.close()
-            return make_beside()
-
-        self.make_beside = make_beside
-
-        yield make
-        for driver in drivers:
-            driver.close()  # or it would start again what the last one ends
-        last = make()
-        last.gc(())
-        last.close()
-        rooms.expel()
-        self.agent.close()
-        assert not lab.processes(str(self.confs)), "a driver that was told to remove everything"
-
-    def test_two_driver_objects_work_on_one_host_at_once(
-        self, make_driver: Callable[[], MetadataDriver]
-    ) -> None:
-        super().test_two_driver_objects_work_on_one_host_at_once(self.make_beside)
+class TestHaproxyMetadataDriver(HaproxyConformance):
+    DRIVER: ClassVar[type[MetadataDriver]] = HaproxyMetadataDriver
 
     @pytest.mark.spec("MD-10")
     def test_a_client_cannot_set_its_identity(self, driver: MetadataDriver) -> None:
         super().test_a_client_cannot_set_its_identity(driver)
-
-    def make_namespace(self, name: str) -> None:
-        self.rooms.open(name)
-
-    def listen_addresses(self, proxy: MetadataProxy) -> Collection[IpAddress]:
-        return lab.listen_points(proxy)
-
-    def source(self, proxy: MetadataProxy, address: IpAddress) -> IpAddress:
-        return lab.CLIENT[address.version]
-
-    def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
-        return self.rooms.open(proxy.netns).ask(address, proxy.port, request)
-
-    def arrivals(self) -> Collection[Arrival]:
-        return self.agent.take()
-
-    def actual(self, key: MetadataKey, value: MetadataProxy) -> MetadataProxy | None:
-        found = lab.listening_proxy(self.rooms.open(value.netns), value)
-        other = evolve(value, port=value.port % 65535 + 1)
-        if found is None or not self.is_for(key, found):
-            return other if self.traces(key, value) else None
-        return found
-
-    def is_for(self, key: MetadataKey, proxy: MetadataProxy) -> bool:
-        """Whether requests come from *proxy* with the id of *key*."""
-        self.agent.take()
-        answer = self.ask(proxy, lab.listen_points(proxy)[0], HONEST)
-        ids = {value for each in self.agent.take() for name, value in each.headers
-               if name.lower().startswith("x-neutron-")}  # fmt: skip
-        return bool(answer) and ids == {id_of(key)}
-
-    def pids(self, key: MetadataKey) -> Collection[int]:
-        return lab.processes(f"haproxy.*{id_of(key)}")
-
-    def process_identity(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
-        (pid,) = self.pids(key)
-        return pid, os.stat(f"/proc/{pid}").st_ctime_ns
-
-    def kill(self, key: MetadataKey, proxy: MetadataProxy) -> None:
-        for pid in self.pids(key):
-            os.kill(pid, signal.SIGKILL)
-            lab.gone(pid)
-
-    def vanish(self, key: MetadataKey, value: MetadataProxy) -> None:
-        self.config(key).unlink()  # so that it cannot be started again behind our back
-        self.kill(key, value)
-
-    def config(self, key: MetadataKey) -> Path:
-        (path,) = self.confs.rglob(f"{id_of(key)}.conf")
-        return path
-
-    def traces(self, key: MetadataKey, proxy: MetadataProxy) -> Collection[str]:
-        files = [str(path) for path in self.confs.rglob(f"*{id_of(key)}*")]
-        return [*files, *map(str, self.pids(key))]
-
-    def excess(self, key: MetadataKey, proxy: MetadataProxy) -> Collection[str]:
-        if USER is None:
-            return []  # all that the agent may
-        account = pwd.getpwnam(USER)
-        wanted = {
-            "Uid": {str(account.pw_uid)},
-            "Gid": {str(account.pw_gid)},
-            "Groups": set(),
-            "CapEff": {"0" * 16},
-            "CapPrm": {"0" * 16},
-        }
-        (pid,) = self.pids(key)
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        found = {
-            name: set(rest.split()) for name, _, rest in (line.partition(":") for line in lines)
-        }
-        return [f"{name}: {found[name]}" for name in wanted if found[name] != wanted[name]]
-
-    def make_foreign(self, value: MetadataProxy) -> None:
-        self.rooms.settle(value)
-
-    def foreign_is_intact(self, value: MetadataProxy) -> bool:
-        return self.rooms.is_settled(value)
-
-    def outage(self) -> AbstractContextManager[None]:
-        return lab.no_files_left()
-
-    def drifts(self) -> Mapping[str, Callable[[MetadataKey, MetadataProxy], None]]:
-        return {
-            "it is gone": self.vanish,
-            "its configuration was changed": self.meddle,
-            "its configuration is gone": lambda key, _: self.config(key).unlink(),
-            "its record is gone": self.forget,
-            "its namespace was made anew": lambda _, proxy: self.rooms.open(proxy.netns).renew(),
-        }
-
-    def meddle(self, key: MetadataKey, proxy: MetadataProxy) -> None:
-        path = self.config(key)
-        path.write_text(path.read_text().replace(id_of(key), "somebody-else"))
-
-    def forget(self, key: MetadataKey, proxy: MetadataProxy) -> None:
-        (record,) = self.confs.rglob(f"{id_of(key)}.json")
-        record.unlink()

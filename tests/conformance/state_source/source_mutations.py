@@ -26,8 +26,8 @@ from netfw.model.values.device_owner import DeviceOwner
 from netfw.model.values.ids import PortId
 from netfw.state.dependencies import Assignment, Item
 from netfw.state.memory_source import MemorySource
+from netfw.testing.conformance.state_source.memory_backend import MemorySourceBackend
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
-from tests.conformance.state_source.memory_environment import MemoryEnvironment
 
 MUTATIONS = Mutations()
 
@@ -35,8 +35,8 @@ MUTATIONS = Mutations()
 class FakeSource(MemorySource):
     """A source in memory, and the environment of the suite."""
 
-    def environment(self) -> MemoryEnvironment:
-        return MemoryEnvironment(self)
+    def environment(self) -> MemorySourceBackend:
+        return MemorySourceBackend(self)
 
     cut: Callable[[], None] | None = None
     """Interrupts the connection to the server; ``None``: there is none."""
@@ -94,7 +94,7 @@ def _(source, original, *items, page=500):
     source.late = {}
 
 
-class EarlyNumberingEnvironment(MemoryEnvironment):
+class EarlyNumberingEnvironment(MemorySourceBackend):
     """Commits a change with the number that it had when it began."""
 
     def begin(self, put: Sequence[Item] = ()) -> Callable[[], None]:

@@ -16,8 +16,8 @@ from netfw.drivers.values.subscription import Subscription
 from netfw.errors import BackendUnavailable
 from netfw.state.memory_source import MemorySource
 from netfw.testing.conformance.state_source.environment import SourceEnvironment
+from netfw.testing.conformance.state_source.memory_backend import MemorySourceBackend
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
-from tests.conformance.state_source.memory_environment import MemoryEnvironment
 
 pytestmark = pytest.mark.fakes
 
@@ -29,7 +29,7 @@ class TestMemorySource(StateSourceConformance):
     @contextmanager
     def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         source = MemorySource(page=page)
-        yield SourceEnvironment(source, MemoryEnvironment(source))
+        yield SourceEnvironment(source, MemorySourceBackend(source))
         source.close()
 
 
@@ -63,7 +63,7 @@ class TestRemoteSource(StateSourceConformance):
     @contextmanager
     def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         source = RemoteSource(page=page)
-        yield SourceEnvironment(source, MemoryEnvironment(source), source.cut)
+        yield SourceEnvironment(source, MemorySourceBackend(source), source.cut)
 
 
 def test_the_source_in_memory_loads_by_its_name() -> None:

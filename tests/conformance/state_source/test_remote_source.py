@@ -22,7 +22,7 @@ from netfw.testing.fakes.transport import FakeNetwork
 from netfw_drivers.transports.sockets.transport import SocketTransport
 from tests.conformance.state_source.memory_environment import (
     RESOURCE_BYTES,
-    MemoryEnvironment,
+    MemorySourceBackend,
     remote_memory,
 )
 from tests.conformance.transport.hint_for_all import hints_for_all
@@ -47,7 +47,7 @@ class TestOverAWire(StateSourceConformance):
             wire.cut = True
 
         try:
-            yield SourceEnvironment(source, MemoryEnvironment(memory), cut)
+            yield SourceEnvironment(source, MemorySourceBackend(memory), cut)
         finally:
             source.close()
             rpc_server.close()

@@ -20,12 +20,12 @@ from netfw.testing.conformance.common.raw_socket import drain
 from netfw.testing.conformance.switch import frames
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch.environment import SwitchTestPort, a_network, wanted
+from netfw.testing.conformance.switch.ovs_environment import OvsSwitchEnvironment, ovs_environment
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.pipeline.br_tun import LEARNT_AT_MOST
 from netfw_drivers.ovs.pipeline.tunnel_tables import UNICAST
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 from netfw_drivers.ovs.switch.plan.settings import MAX_MACS_PER_PORT
-from tests.conformance.switch.test_ovs_switch import OvsSwitchEnvironment, ovs_environment
 
 VICTIM_VLAN = 2005
 INVENTED = 28_649
@@ -51,7 +51,7 @@ class TestOvsSwitchAttacks(SwitchSuite):
     @pytest.fixture(scope="class")
     @classmethod
     def shared_environment(cls) -> Iterator[OvsSwitchEnvironment]:
-        with ovs_environment() as environment:
+        with ovs_environment(OvsSwitchDriver) as environment:
             yield environment
 
     def received_of(

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-import shutil
 import socket
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import SharedAddress, Transport
-from netfw.testing.conformance.transport.environment import TransportEnvironment
-from netfw.testing.conformance.transport.suite import TransportConformance
+from netfw.testing.conformance.transport.socket_suite import SocketTransportConformance
 from netfw.testing.lab.services.certificates import PrivateAuthority
 from netfw.testing.lab.services.fault_proxy import FaultProxy
 from netfw_drivers.transports.sockets.transport import SocketTransport
-
-QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
 
 
 def free_ports() -> tuple[int, int]:
@@ -32,65 +23,11 @@ def free_ports() -> tuple[int, int]:
         return one.getsockname()[1], other.getsockname()[1]
 
 
-class Remembering(logging.Handler):
-    """Keeps what is logged."""
+class LocalTransports(SocketTransportConformance):
+    """A server of netfw's own transport on a unix socket."""
 
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())
-
-
-class LocalTransports(TransportConformance):
-    """A server on a unix socket, and clients that reach it through a relay."""
-
-    CLASS: ClassVar[type[SocketTransport]] = SocketTransport
+    CLASS: ClassVar[type[Transport]] = SocketTransport
     LOGGER: ClassVar[str] = "netfw_drivers.transports.sockets.server"
-
-    def make(self, **options: Any) -> SocketTransport:
-        """A transport with these options and those that all have."""
-        given = {"message_size": self.LIMIT, "workers": self.WORKERS, **QUICK, **options}
-        return self.CLASS.from_conf(
-            check_options("socket", self.CLASS, given), LocalHostResources()
-        )
-
-    @contextmanager
-    def make_environment(self) -> Iterator[TransportEnvironment]:
-        log, self.log = logging.getLogger(self.LOGGER), Remembering()
-        log.addHandler(self.log)
-        self.directory = Path(tempfile.mkdtemp(prefix="netfw-"))
-        try:
-            self.relay = self.make_relay()
-            try:
-                with super().make_environment() as environment:
-                    yield environment
-            finally:
-                self.relay.close()
-        finally:
-            shutil.rmtree(self.directory, ignore_errors=True)
-            log.removeHandler(self.log)
-
-    def make_relay(self) -> FaultProxy:
-        """What is between clients and server."""
-        return FaultProxy(str(self.directory / "relay"), str(self.directory / "server"))
-
-    def make_server(self, shared: SharedAddress | None = None) -> Transport:
-        over = dict(shared.options) if shared else {}
-        return self.make(**{"listen": f"unix:{self.directory}/server", "connect": "", **over})
-
-    def make_client(self) -> Transport:
-        return self.make(listen="", connect=f"unix:{self.directory}/relay")
-
-    def outage(self) -> AbstractContextManager[None]:
-        return self.relay.outage()
-
-    def unauthorized_clients(self) -> Iterable[Transport]:
-        return ()
-
-    def log_text(self) -> str:
-        return "\n".join(self.log.lines)
 
 
 class LocalTcpTransports(LocalTransports):
