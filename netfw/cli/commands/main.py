@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from netfw.cli.commands import drivers, explain, lab, plan, token
+from netfw.cli.commands import conformance, drivers, explain, lab, plan, token
 from netfw.cli.demo import command as demo
 from netfw.errors import ConfigError, NetfwError
 
@@ -18,6 +18,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="netfw", description="Virtual networking, driver by driver.")
     top.add_argument("--version", action="version", version=f"netfw {version('netfw')}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    conformance.add_parser(commands)
     demo.add_parser(commands)
     drivers.add_parser(commands)
     explain.add_parser(commands)
@@ -44,6 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return status
+
+
+def conformance_main(argv: Sequence[str] | None = None) -> int:
+    """Run ``netfw-conformance``, which is ``netfw conformance``."""
+    return main(["conformance", *(sys.argv[1:] if argv is None else argv)])
 
 
 if __name__ == "__main__":

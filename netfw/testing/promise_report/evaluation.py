@@ -1,0 +1,106 @@
+"""Decide which promises are kept, from the recorded results of tests."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from netfw.testing.promise_report.sentences import StatedPromise
+
+
+class State(enum.StrEnum):
+    """The state of a promise after the tests."""
+
+    KEPT = "kept"
+    BROKEN = "broken"
+    NOT_TRIED = "not tried"
+
+
+@frozen(kw_only=True)
+class TestResult:
+    """The result of one test."""
+
+    __test__ = False
+
+    bases: frozenset[str]
+    contracts: frozenset[str]
+    test: str
+    proves: frozenset[tuple[str, str]]
+    outcome: str
+    """``passed``, ``failed``, ``skipped`` or ``error``: its environment could not be made."""
+    reason: str
+
+    @classmethod
+    def parse(cls, record: dict[str, Any]) -> TestResult:
+        """Read a line of the recorder."""
+        return cls(
+            bases=frozenset(record["bases"]),
+            contracts=frozenset(record["contracts"]),
+            test=record["test"],
+            proves=frozenset((where, what) for where, what in record["proves"]),
+            outcome=record["outcome"],
+            reason=record["reason"],
+        )
+
+    def is_about(self, contract: str) -> bool:
+        """Return whether its class is a suite of *contract*, or a part of one."""
+        return f"{contract}Conformance" in self.bases or contract in self.contracts
+
+
+@frozen(kw_only=True)
+class Row:
+    """A promise, its state and the reason; a failed test without a promise is a row, too."""
+
+    driver: str
+    promise: str
+    sentence: str
+    state: State
+    reason: str = ""
+    is_incomplete: bool = field(default=False)
+    """It was not tried because of a fault, not because of a missing capability."""
+
+
+def evaluate(
+    driver: str, promises: Sequence[StatedPromise], results: Sequence[TestResult]
+) -> list[Row]:
+    """Return a row for every promise, and for each test that failed and proves none of them."""
+    rows = [_row(driver, stated, results) for stated in promises]
+    known = {(stated.promise.where, stated.promise.what) for stated in promises}
+    rows += [
+        Row(
+            driver=driver,
+            promise="-",
+            sentence=each.test.removeprefix("test_").replace("_", " "),
+            state=State.BROKEN,
+            reason=each.reason,
+        )
+        for each in results
+        if each.outcome == "failed" and not each.proves & known
+    ]
+    return rows
+
+
+def _row(driver: str, stated: StatedPromise, results: Iterable[TestResult]) -> Row:
+    name = (stated.promise.where, stated.promise.what)
+    proofs = [each for each in results if name in each.proves]
+    by_outcome = {each.outcome: each for each in reversed(proofs)}
+    state, reason, incomplete = State.NOT_TRIED, "the suite has no test of it", False
+    if failed := by_outcome.get("failed"):
+        state, reason = State.BROKEN, f"{failed.test}: {failed.reason}"
+    elif error := by_outcome.get("error"):
+        reason, incomplete = f"{error.test}: its environment cannot be made: {error.reason}", True
+    elif "passed" in by_outcome:
+        state, reason = State.KEPT, ""
+    elif skipped := by_outcome.get("skipped"):
+        reason = skipped.reason
+    return Row(
+        driver=driver,
+        promise=str(stated.promise),
+        sentence=stated.sentence,
+        state=state,
+        reason=reason,
+        is_incomplete=incomplete,
+    )

@@ -1,0 +1,93 @@
+"""The pytest plug-in that records which promises each test of a suite proves, and its result.
+
+``pytest -p netfw.testing.promise_report.recorder --promises FILE`` writes a line of JSON per
+result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from netfw.testing.conformance.common.promises import Promise, proofs_in
+
+OPTION: Final = "--promises"
+LONGEST_REASON: Final = 300
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("netfw").addoption(
+        OPTION, type=Path, metavar="FILE", help="record what each test proves in FILE"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.getoption(OPTION)
+    if path is not None:
+        config.pluginmanager.register(PromiseRecorder(path))
+
+
+class PromiseRecorder:
+    """Appends results to a file, so that those before a crash of the process are there."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._path.touch()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Iterator[None]:
+        report: Any = yield
+        if report.when == "call" or report.outcome != "passed":
+            self._write(_described(item) | _result(report))
+        return report  # type: ignore[no-any-return]  # as pytest's wrappers do
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.outcome == "failed":
+            self._write({"error": _shorten(_last_line(str(report.longrepr)))})
+
+    def _write(self, record: dict[str, Any]) -> None:
+        with self._path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def _described(item: pytest.Item) -> dict[str, Any]:
+    suite = getattr(item, "cls", None)
+    proven: frozenset[Promise] = getattr(getattr(item, "function", None), "proves", frozenset())
+    proofs = () if suite is None else proofs_in(suite)
+    return {
+        "bases": [] if suite is None else [base.__name__ for base in suite.__mro__],
+        "contracts": sorted({p.where.partition(".")[0] for _, each in proofs for p in each}),
+        "test": item.name,
+        "proves": sorted((promise.where, promise.what) for promise in proven),
+    }
+
+
+def _result(report: pytest.TestReport) -> dict[str, str]:
+    outcome = str(report.outcome)
+    if outcome == "failed" and report.when == "setup":
+        outcome = "error"
+    return {"outcome": outcome, "reason": _shorten(_reason(report))}
+
+
+def _reason(report: pytest.TestReport) -> str:
+    if isinstance(report.longrepr, tuple):  # a skip: file, line and reason
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(report.longrepr or "") if crash is None else str(crash.message)
+
+
+def _last_line(text: str) -> str:
+    """Return the line of a traceback that has the error."""
+    errors = [line for line in text.splitlines() if line.startswith("E ")]
+    return errors[-1].removeprefix("E ") if errors else text
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 3]}..."

@@ -1,0 +1,142 @@
+"""Run the conformance suites of an installed distribution in a process of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from netfw.drivers.base import Driver
+from netfw.drivers.registry.loader import all_contracts, load
+from netfw.errors import ConfigError, DriverError, NetfwError
+from netfw.testing import conformance
+from netfw.testing.conformance.common.host_driver import missing_hooks
+from netfw.testing.promise_report import recorder
+from netfw.testing.promise_report.evaluation import Row, State, TestResult, evaluate
+from netfw.testing.promise_report.sentences import stated_promises
+
+GROUP: Final = "netfw.conformance"
+"""Entry-point group of the modules that hold a package's subclasses of the suites."""
+_RAN: Final = {0, 1, 5}
+"""Exit statuses of pytest: all passed, some failed, none collected."""
+
+
+@frozen
+class RegisteredDriver:
+    """An entry point of a contract's group in the examined distribution."""
+
+    contract: type[Driver]
+    point: EntryPoint
+
+    def __str__(self) -> str:
+        return f"{self.contract.__name__} {self.point.name}"
+
+
+def examine(package: str, tests: Sequence[Path], *, is_sandboxed: bool, quiet: bool) -> list[Row]:
+    """Run the suites of all drivers of *package*; return a row for every promise.
+
+    :raises ConfigError: *package* is not installed or has no drivers.
+    :raises NetfwError: the suites could not be run.
+    """
+    found = _distribution(package)
+    drivers = registered_drivers(found)
+    if not drivers:
+        raise ConfigError(
+            f"{package} registers no driver: none of its entry points is in a group of netfw"
+        )
+    modules = [point.module for point in found.entry_points if point.group == GROUP]
+    if missing := [str(path) for path in tests if not path.exists()]:
+        raise ConfigError(f"there is no {', '.join(missing)}")
+    chosen = [str(path) for path in tests] or modules
+    results = run_suites(chosen, is_sandboxed=is_sandboxed, quiet=quiet) if chosen else []
+    return [row for driver in drivers for row in _rows(driver, results)]
+
+
+def registered_drivers(found: Distribution) -> list[RegisteredDriver]:
+    """Return the drivers that *found* registers."""
+    contracts = {contract.GROUP: contract for contract in all_contracts()}
+    return [
+        RegisteredDriver(contracts[point.group], point)
+        for point in sorted(found.entry_points)
+        if point.group in contracts
+    ]
+
+
+def run_suites(chosen: Sequence[str], *, is_sandboxed: bool, quiet: bool) -> list[TestResult]:
+    """Run *chosen* modules or paths by pytest and return the results of all tests.
+
+    :raises NetfwError: a module cannot be imported, or pytest failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="netfw-conformance-") as directory:
+        record = Path(directory, "results")
+        argv = [
+            *(sys.executable, "-m", "pytest", "-p", recorder.__name__, recorder.OPTION, record),
+            *("-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", directory, "-q"),
+            *(["--sandbox"] if is_sandboxed else []),
+            *("--pyargs", *chosen),
+        ]
+        done = subprocess.run(
+            [str(word) for word in argv],
+            stdout=subprocess.PIPE if quiet else sys.stderr.fileno(),
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        lines = record.read_text().splitlines() if record.exists() else []
+    records = [json.loads(line) for line in lines]
+    if errors := [each["error"] for each in records if "error" in each]:
+        raise NetfwError(f"the suites cannot be collected: {'; '.join(errors)}")
+    if done.returncode not in _RAN:
+        tail = "\n".join((done.stdout or "").splitlines()[-10:])
+        raise NetfwError(f"pytest ended with status {done.returncode}:\n{tail}")
+    return [TestResult.parse(each) for each in records]
+
+
+def _distribution(package: str) -> Distribution:
+    try:
+        return distribution(package)
+    except (PackageNotFoundError, ValueError) as exc:
+        raise ConfigError(
+            f"no distribution {package!r} is installed here; pip install it first"
+        ) from exc
+
+
+def _rows(driver: RegisteredDriver, results: Sequence[TestResult]) -> list[Row]:
+    try:
+        loaded = load(driver.contract, driver.point.name)
+    except DriverError as exc:
+        return [_loader_row(driver, State.BROKEN, str(exc))]
+    name = driver.contract.__name__
+    own = [each for each in results if each.is_about(name)]
+    rows = evaluate(str(driver), stated_promises(loaded, driver.contract), own)
+    if not own:
+        return [_loader_row(driver, State.NOT_TRIED, _missing_suite(driver.contract))]
+    return [_loader_row(driver, State.KEPT, ""), *rows]
+
+
+def _loader_row(driver: RegisteredDriver, state: State, reason: str) -> Row:
+    return Row(
+        driver=str(driver),
+        promise="Driver",
+        sentence=f"The class is loaded as a {driver.contract.__name__}, and its suite is run.",
+        state=state,
+        reason=reason,
+        is_incomplete=state is State.NOT_TRIED,
+    )
+
+
+def _missing_suite(contract: type[Driver]) -> str:
+    """Return what the vendor has to write."""
+    name = f"{contract.__name__}Conformance"
+    hooks = ", ".join(missing_hooks(getattr(conformance, name))) or "shared_environment"
+    return (
+        f"the package has no subclass of {name} with the hooks {hooks}: write one, and register "
+        f"its module in the entry-point group {GROUP}, or name its file with --tests"
+    )

@@ -1,0 +1,170 @@
+"""``netfw conformance`` on packages that keep their promises, break them, or lack a suite."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+DRIVER = """
+from netfw_drivers.ipam.internal import InternalIpamDriver
+
+class AcmeIpam(InternalIpamDriver):
+    VERSION = 2
+
+class ForgetfulIpam(AcmeIpam):
+    VERSION = 2
+
+    def release(self, fixed_ip, store):
+        pass
+"""
+CONFORMANCE = """
+from acme_ipam.driver import {driver}
+from netfw.testing.conformance import IpamDriverConformance
+
+class TestAcmeIpam(IpamDriverConformance):
+    def make_driver(self):
+        return {driver}()
+"""
+NO_ENVIRONMENT = """
+from netfw.testing.conformance import IpamDriverConformance
+
+class TestAcmeIpam(IpamDriverConformance):
+    def make_driver(self):
+        return None
+
+    def setup_method(self):
+        raise OSError("no device answers")
+"""
+
+
+@frozen
+class Site:
+    """A directory with the installed package ``acme-ipam``."""
+
+    path: Path
+
+    def install(self, driver: str, suite: str | None = None, *, registers: bool = True) -> None:
+        package = self.path / "acme_ipam"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "driver.py").write_text(DRIVER)
+        groups = [f"[netfw.ipam_drivers]\nacme = acme_ipam.driver:{driver}\n"]
+        if suite is not None:
+            (package / "conformance.py").write_text(suite)
+            groups += ["[netfw.conformance]\nacme = acme_ipam.conformance\n"] if registers else []
+        self.describe("acme-ipam", "\n".join(groups))
+
+    def describe(self, name: str, points: str) -> None:
+        info = self.path / f"{name.replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(points)
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "netfw.cli.commands.main", "conformance", *arguments],
+            cwd=self.path,
+            env={**os.environ, "PYTHONPATH": str(self.path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def rows(self, *arguments: str | Path, status: int) -> dict[str, dict[str, Any]]:
+        """Return the rows by promise."""
+        done = self.run("acme-ipam", "--json", *arguments)
+        assert done.returncode == status, done.stdout + done.stderr
+        return {row["promise"]: row for row in json.loads(done.stdout)}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+@pytest.mark.spec("DRV-31")
+def test_promises_that_are_kept_are_listed_with_their_sentences(site: Site) -> None:
+    site.install("AcmeIpam", CONFORMANCE.format(driver="AcmeIpam"))
+    rows = site.rows(status=0)
+    assert {row["state"] for row in rows.values()} == {"kept"}
+    assert [f"IpamDriver {number}" in rows for number in range(1, 6)] == [True] * 5
+    third = rows["IpamDriver 3"]["sentence"]
+    assert third == "release frees an address; releasing a free address succeeds."
+    assert "the text names the subnet" in rows["IpamDriver.allocate Conflict"]["sentence"]
+    assert "IpamDriver.allocate InvalidInput" in rows
+
+
+@pytest.mark.spec("DRV-31")
+def test_broken_promise_has_the_assertion_and_fails_the_command(site: Site) -> None:
+    site.install("ForgetfulIpam", CONFORMANCE.format(driver="ForgetfulIpam"))
+    rows = site.rows(status=1)
+    assert rows["IpamDriver 3"]["state"] == "broken"
+    assert rows["IpamDriver 3"]["reason"].startswith("test_")
+    assert "\n" not in rows["IpamDriver 3"]["reason"]
+    assert rows["IpamDriver 2"]["state"] == "kept"
+    done = site.run("acme-ipam")
+    assert done.returncode == 1
+    (line,) = [line for line in done.stdout.splitlines() if "IpamDriver 3 " in line]
+    assert "broken" in line
+    assert done.stdout.splitlines()[-1].endswith("0 not tried")
+
+
+def test_driver_without_a_suite_is_not_tried_and_the_missing_hook_is_named(site: Site) -> None:
+    site.install("AcmeIpam", CONFORMANCE.format(driver="AcmeIpam"), registers=False)
+    row = site.rows(status=3)["Driver"]
+    assert row["state"] == "not tried"
+    assert "IpamDriverConformance with the hooks make_driver" in row["reason"]
+    assert "netfw.conformance" in row["reason"]
+    tests = site.path / "acme_ipam" / "conformance.py"
+    assert site.rows("--tests", tests, status=0)["IpamDriver 1"]["state"] == "kept"
+
+
+def test_suite_without_its_environment_is_incomplete(site: Site) -> None:
+    site.install("AcmeIpam", NO_ENVIRONMENT)
+    row = site.rows(status=3)["IpamDriver 1"]
+    assert row["state"] == "not tried"
+    assert "no device answers" in row["reason"]
+
+
+def test_driver_that_cannot_be_loaded_is_broken(site: Site) -> None:
+    site.install("NoSuchClass")
+    row = site.rows(status=1)["Driver"]
+    assert row["state"] == "broken"
+    assert "cannot be imported" in row["reason"]
+
+
+def test_suite_that_cannot_be_imported_is_reported_in_one_line(site: Site) -> None:
+    site.install("AcmeIpam", "import no_such_module\n")
+    done = site.run("acme-ipam")
+    assert done.returncode == 1
+    assert "No module named 'no_such_module'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("package", "text"),
+    [
+        ("no-such-package", "no distribution 'no-such-package' is installed here"),
+        ("acme-idle", "registers no driver"),
+        ("", "no distribution '' is installed here"),
+    ],
+)
+def test_package_without_drivers_is_wrong_usage(site: Site, package: str, text: str) -> None:
+    site.describe("acme-idle", "[console_scripts]\nidle = acme_idle:main\n")
+    done = site.run(package)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert text in done.stderr
+
+
+def test_tests_that_do_not_exist_are_wrong_usage(site: Site) -> None:
+    site.install("AcmeIpam")
+    done = site.run("acme-ipam", "--tests", "nowhere")
+    assert done.returncode == 2
+    assert "there is no nowhere" in done.stderr
