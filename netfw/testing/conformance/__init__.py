@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from netfw.testing.conformance.metadata.suite import MetadataDriverConformance
     from netfw.testing.conformance.router.suite import RouterDriverConformance
     from netfw.testing.conformance.server.api_extension import ApiExtensionConformance
+    from netfw.testing.conformance.server.core_plugin import CorePluginConformance
     from netfw.testing.conformance.server.extension_driver import ExtensionDriverConformance
     from netfw.testing.conformance.server.ipam import IpamDriverConformance
     from netfw.testing.conformance.server.mechanism import MechanismDriverConformance
     from netfw.testing.conformance.server.notifier import NotifierConformance
+    from netfw.testing.conformance.server.service_plugin import ServicePluginConformance
     from netfw.testing.conformance.server.type_driver import TypeDriverConformance
     from netfw.testing.conformance.state_source.suite import StateSourceConformance
     from netfw.testing.conformance.switch.suite import SwitchDriverConformance
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApiExtensionConformance",
+    "CorePluginConformance",
     "DhcpDriverConformance",
     "ExtensionDriverConformance",
     "FirewallDriverConformance",
@@ -43,6 +46,7 @@ __all__ = [
     "MetadataDriverConformance",
     "NotifierConformance",
     "RouterDriverConformance",
+    "ServicePluginConformance",
     "StateSourceConformance",
     "SwitchDriverConformance",
     "TransportConformance",
@@ -51,6 +55,7 @@ __all__ = [
 
 _MODULES = {
     "ApiExtensionConformance": "server.api_extension",
+    "CorePluginConformance": "server.core_plugin",
     "DhcpDriverConformance": "dhcp.suite",
     "ExtensionDriverConformance": "server.extension_driver",
     "FirewallDriverConformance": "firewall.suite",
@@ -62,6 +67,7 @@ _MODULES = {
     "MetadataDriverConformance": "metadata.suite",
     "NotifierConformance": "server.notifier",
     "RouterDriverConformance": "router.suite",
+    "ServicePluginConformance": "server.service_plugin",
     "StateSourceConformance": "state_source.suite",
     "SwitchDriverConformance": "switch.suite",
     "TransportConformance": "transport.suite",
