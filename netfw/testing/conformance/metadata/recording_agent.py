@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import socket
 import threading
@@ -16,6 +17,8 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nmetadata"
 _LINE_END = re.compile(rb"\r\n|\n|\r|\0")
 _TIMEOUT = 0.2
 """How long to wait for more of a request, in seconds."""
+_PAUSE = 0.01
+"""How long to wait for a free descriptor, in seconds."""
 
 
 def read_arrival(head: bytes, body: bytes = b"") -> Arrival:
@@ -41,8 +44,11 @@ class RecordingAgent:
         self.path = path
         self.connections = 0
         """Number of connections so far."""
+        self.shortages = 0
+        """Number of attempts to accept a connection without a free descriptor."""
         self._lock = threading.Lock()
         self._arrived: list[Arrival] = []
+        self._closed = threading.Event()
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(path))
         path.chmod(0o666)  # proxies may run as any user
@@ -57,6 +63,7 @@ class RecordingAgent:
 
     def close(self) -> None:
         """Be gone, with the socket."""
+        self._closed.set()
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self.path.unlink(missing_ok=True)
@@ -71,8 +78,11 @@ class RecordingAgent:
         while True:
             try:
                 connection, _ = self._socket.accept()
-            except OSError:
-                return  # closed
+            except OSError as exc:
+                if exc.errno != errno.EMFILE or self._closed.wait(_PAUSE):
+                    return
+                self.shortages += 1  # a suite takes away the files of this process for a while
+                continue
             self.connections += 1
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
