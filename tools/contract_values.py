@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from attrs import frozen
 
-VALUES, MODEL = Path("netfw/drivers"), Path("netfw/model")
+VALUES, MODEL, PLAN = Path("netfw/drivers"), Path("netfw/model"), Path("netfw/plan")
+SHARED = ("netfw.model", "netfw.plan")
+"""Packages whose values many contracts mention: they have a page of their own."""
+SHARED_PAGE = "values.md"
 DRAFT = "Draft: may change without notice."
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -49,7 +52,7 @@ class Declared:
     def is_driver(self) -> bool:
         """Whether it is a contract itself, or a mixture of them."""
         return isinstance(self.node, ast.ClassDef) and any(
-            isinstance(each, ast.FunctionDef) and "abstractmethod" in _decorators(each)
+            isinstance(each, ast.FunctionDef) and "abstractmethod" in decorators_of(each)
             for each in self.node.body
         )
 
@@ -62,7 +65,7 @@ class Declared:
             if isinstance(each, ast.AnnAssign):
                 yield from _NAME.findall(ast.unparse(each.annotation))
             elif isinstance(each, ast.FunctionDef) and not each.name.startswith("_"):
-                yield from _NAME.findall(_signature(each))
+                yield from _NAME.findall(signature_of(each))
 
 
 class Source:
@@ -99,24 +102,67 @@ def values(signatures: Iterable[tuple[str, str]], own: frozenset[str]) -> list[s
 
     Each signature comes with the module in which it is written.
     """
-    source = Source(VALUES, MODEL)
-    waiting = [(name, module) for module, text in signatures for name in _NAME.findall(text)]
-    seen: set[Declared] = set()
     lines: list[str] = []
     elsewhere: list[str] = []
+    for each in mentioned(Source(VALUES, MODEL, PLAN), signatures, own, within=is_local):
+        if is_local(each):
+            lines += value_lines(each)
+        else:
+            elsewhere.append(f"[`{each.name}`]({SHARED_PAGE}#{each.name.lower()})")
+    if elsewhere:
+        links = ", ".join(sorted(elsewhere))
+        lines += ["", f"Values of the model and of plans, on [a page of their own]({SHARED_PAGE}):"]
+        lines += [f"{links}."]
+    return ["## Values", *lines] if lines else []
+
+
+def environments(source: Source, signatures: Iterable[tuple[str, str]]) -> Iterator[Declared]:
+    """The classes of the kit that hooks give: environments, and what these mention."""
+    waiting = [(name, module) for module, text in signatures for name in _NAME.findall(text)]
+    seen: set[Declared] = set()
+    while waiting:
+        each = source.meant(*waiting.pop(0))
+        if each is not None and each not in seen:
+            seen.add(each)
+            yield each
+            waiting += [(name, each.module) for name in each.mentions()]
+
+
+def is_local(each: Declared) -> bool:
+    """Whether it is on the page of the contract that mentions it."""
+    return each.is_enum or not each.module.startswith(SHARED)
+
+
+def shared_values(signatures: Iterable[tuple[str, str]], own: frozenset[str]) -> list[str]:
+    """Lines of Markdown about the values of the model and of plans that *signatures* lead to."""
+    source = Source(VALUES, MODEL, PLAN)
+    found = list(mentioned(source, signatures, own, within=lambda each: True))
+    lines: list[str] = []
+    for package in SHARED:
+        lines += ["", f"## Values of `{package}`"]
+        chosen = (each for each in found if each.module.startswith(package) and not each.is_enum)
+        for each in sorted(chosen, key=lambda each: each.name):
+            lines += value_lines(each, source)
+    return lines
+
+
+def mentioned(
+    source: Source,
+    signatures: Iterable[tuple[str, str]],
+    own: frozenset[str],
+    within: Callable[[Declared], bool],
+) -> Iterator[Declared]:
+    """What *signatures* mention, and what those values mention of which *within* is true."""
+    waiting = [(name, module) for module, text in signatures for name in _NAME.findall(text)]
+    seen: set[Declared] = set()
     while waiting:
         each = source.meant(*waiting.pop(0))
         if each is None or each in seen or each.name in own or each.is_driver:
             continue
         seen.add(each)
-        if each.module.startswith("netfw.model") and not each.is_enum:
-            elsewhere.append(f"`{each.module}.{each.name}`")
-            continue
-        lines += _shown(each)
-        waiting += [(name, each.module) for name in each.mentions()]
-    if elsewhere:
-        lines += ["", f"Values of the model that are mentioned: {', '.join(sorted(elsewhere))}."]
-    return ["## Values", *lines] if lines else []
+        yield each
+        if within(each):
+            waiting += [(name, each.module) for name in each.mentions()]
 
 
 def _is_draft_mark(node: ast.stmt) -> bool:
@@ -128,33 +174,50 @@ def _is_alias(node: ast.Assign) -> bool:
     return bool(re.fullmatch(r"[A-Z][a-z]\w*", name)) and not isinstance(node.value, ast.Call)
 
 
-def _shown(each: Declared) -> list[str]:
+def value_lines(each: Declared, source: Source | None = None) -> list[str]:
+    """Lines about one value; *source*: with the fields that it inherits."""
     draft = f"*{DRAFT}* " if each.is_draft else ""
     lines = ["", f"### {each.name}", "", f"Of `{each.module}`. {draft}{each.doc}".rstrip()]
     if isinstance(each.node, ast.Assign):
         return [*lines, "", "```python", ast.unparse(each.node), "```"]
     rows = list(_members(each.node))
+    if source is not None:
+        rows += _inherited(each, source)
     return [*lines, "", *rows] if rows else lines
 
 
+def _inherited(each: Declared, source: Source) -> Iterator[str]:
+    assert isinstance(each.node, ast.ClassDef)
+    for written in each.node.bases:
+        base = source.meant(ast.unparse(written), each.module)
+        if base is not None and isinstance(base.node, ast.ClassDef):
+            for row in _members(base.node):
+                yield f"{row} (of every `{base.name}`)"
+            yield from _inherited(base, source)
+
+
 def _members(node: ast.ClassDef) -> Iterator[str]:
+    hidden: set[str] = set()
     for each, after in zip(node.body, [*node.body[1:], None], strict=True):
         doc = " ".join(_text(after).split())
         tail = f": {doc}" if doc else ""
         if _is_draft_mark(each):
             continue
-        if isinstance(each, ast.AnnAssign) and not ast.unparse(each.target).startswith("_"):
+        if isinstance(each, ast.AnnAssign):
+            hidden.add(ast.unparse(each.target).lstrip("_"))  # as the constructor calls it
             yield f"* `{_field(each)}`{tail}"
-        elif isinstance(each, ast.Assign):
+        elif isinstance(each, ast.Assign) and not ast.unparse(each).startswith("__"):
             yield f"* `{ast.unparse(each)}`{tail}"
-        elif isinstance(each, ast.FunctionDef) and not each.name.startswith("_"):
+        elif isinstance(each, ast.FunctionDef) and not (
+            each.name.startswith("_") or each.name in hidden
+        ):
             text = " ".join((ast.get_docstring(each) or "").split())
             text = re.sub(r":raises (\w+):", r"Raises `\1`:", text)
-            yield f"* `{_signature(each)}`{f': {text}' if text else ''}"
+            yield f"* `{signature_of(each)}`{f': {text}' if text else ''}"
 
 
 def _field(node: ast.AnnAssign) -> str:
-    text = f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)}"
+    text = f"{ast.unparse(node.target).lstrip('_')}: {ast.unparse(node.annotation)}"
     if node.value is None:
         return text
     default = ast.unparse(node.value)
@@ -163,8 +226,8 @@ def _field(node: ast.AnnAssign) -> str:
     return f"{text} = {default}"
 
 
-def _signature(node: ast.FunctionDef) -> str:
-    if "property" in _decorators(node):
+def signature_of(node: ast.FunctionDef) -> str:
+    if "property" in decorators_of(node):
         return f"{node.name}: {ast.unparse(node.returns) if node.returns else 'Any'}"
     gives = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     return f"{node.name}({ast.unparse(node.args)}){gives}".replace("(self, ", "(").replace(
@@ -172,7 +235,7 @@ def _signature(node: ast.FunctionDef) -> str:
     )
 
 
-def _decorators(node: ast.FunctionDef) -> str:
+def decorators_of(node: ast.FunctionDef) -> str:
     return " ".join(ast.unparse(each) for each in node.decorator_list)
 
 

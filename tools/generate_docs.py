@@ -2,6 +2,8 @@
 
 docs/contracts/*.md        a page per contract, from its docstrings
 docs/contracts/index.md    the list of them
+docs/contracts/reconciler.md  the contract that drivers of hosts may implement beside their own
+docs/contracts/values.md   the values that contracts share
 docs/pipeline.md           the way of a packet through the bridges of the Open vSwitch driver
 docs/api-resources.md      the resources of the API and their attributes
 docs/api-errors.md         the types of errors of the API
@@ -28,9 +30,12 @@ from typing import Any, Generic, get_args, get_origin
 
 import contract_values
 import port_diagram
+import suite_hooks
 from oslo_config import cfg, generator
 
 from netfw.drivers.base import Driver
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.registry.loader import all_contracts
 from netfw.server.api.api_reference import reference
 from netfw.server.api.error_reference import render_error_types
@@ -40,6 +45,7 @@ from netfw_drivers.ovs.flow_counts import pipeline
 from netfw_drivers.ovs.pipeline import tables, tunnel_tables
 
 CONTRACTS = Path("docs/contracts")
+RECONCILER, VALUES = "reconciler.md", contract_values.SHARED_PAGE
 PIPELINE = Path("docs/pipeline.md")
 API = Path("docs/api-resources.md")
 ERRORS = Path("docs/api-errors.md")
@@ -67,16 +73,24 @@ def markdown(docstring: str | None) -> str:
 
 
 def contract_page(kind: type[Driver]) -> str:
+    group, version = getattr(kind, "GROUP", None), getattr(kind, "VERSION", None)
+    place = "beside the contract of a host driver"
+    if group is not None:
+        place = f"entry-point group `{group}`, version {version}"
     lines = [
         f"# {kind.__name__}",
         "",
-        f"Module `{kind.__module__}`, entry-point group `{kind.GROUP}`, version {kind.VERSION}.",
+        f"Module `{kind.__module__}`, {place}.",
         "",
         *([f"*{contract_values.DRAFT}*", ""] if kind.DRAFT else []),
         markdown(kind.__doc__),
     ]
     for base in bases(kind):
         lines += ["", f"## Promises of every {base.__name__}", "", markdown(base.__doc__)]
+    if issubclass(kind, HostDriver) and kind is not Reconciler:
+        lines += ["", "## Promises of a driver that is a Reconciler, too", ""]
+        lines += [f"It declares `HostCapability.PLAN`; its methods are on [a page]({RECONCILER})."]
+        lines += ["", markdown(Reconciler.__doc__)]
     for name, member in methods(kind):
         abstract = getattr(member, "__isabstractmethod__", False)
         lines += [
@@ -89,12 +103,37 @@ def contract_page(kind: type[Driver]) -> str:
             "",
             f"*{'Required.' if abstract else 'Has a default.'}* {markdown(member.__doc__)}",
         ]
-    own = frozenset(each.__name__ for each in all_contracts())
-    signatures = [(kind.__module__, signature(kind, member)) for _, member in methods(kind)]
-    signatures += [(member.__module__, signature(kind, member)) for _, member in methods(kind)]
-    signatures.append((kind.__module__, written_bases(kind)))
-    signatures.append((kind.__module__, named_in_docs(kind)))
-    lines += ["", markdown("\n".join(contract_values.values(signatures, own)))]
+    lines += ["", markdown("\n".join(contract_values.values(signatures(kind), own_names())))]
+    types = {**written_arguments(kind), "P": kind.__name__}
+    lines += ["", markdown("\n".join(suite_hooks.hook_lines(kind, types)))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def own_names() -> frozenset[str]:
+    """The names of the contracts, which are no values."""
+    return frozenset(each.__name__ for each in all_contracts())
+
+
+def signatures(kind: type[Driver]) -> list[tuple[str, str]]:
+    """What names the values of a contract, each with the module in which it is written."""
+    found = [(kind.__module__, signature(kind, member)) for _, member in methods(kind)]
+    found += [(member.__module__, signature(kind, member)) for _, member in methods(kind)]
+    found.append((kind.__module__, written_bases(kind)))
+    found.append((kind.__module__, named_in_docs(kind)))
+    return found
+
+
+def values_page(kinds: Iterable[type[Driver]]) -> str:
+    """The values that many contracts share, with all their fields."""
+    named = [each for kind in (*kinds, Reconciler) for each in signatures(kind)]
+    lines = [
+        "# Values of contracts",
+        "",
+        "The values of the model and of plans that the methods of contracts take and give, with",
+        "all their fields. Made from `netfw.model` and `netfw.plan`; `tools/generate_docs.py`",
+        "writes this page. Values of one contract are on its own page.",
+        markdown("\n".join(contract_values.shared_values(named, own_names()))),
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -120,6 +159,12 @@ def written_bases(kind: type[Driver]) -> str:
     (statement,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(statement, ast.ClassDef)
     return " ".join(map(ast.unparse, statement.bases))
+
+
+def written_arguments(kind: type[Driver]) -> dict[str, str]:
+    """The names that the class statement has for the key and the value of a host driver."""
+    found = re.findall(r"\bHostDriver\[(\w+), (\w+)\]", written_bases(kind))
+    return {"K": found[0][0], "V": found[0][1]} if found and kind is not Reconciler else {}
 
 
 def named_in_docs(kind: type[Driver]) -> str:
@@ -166,10 +211,15 @@ def index_page(kinds: list[type[Driver]]) -> str:
             "| --- | --- | --- |",
             *rows,
             "",
+            f"A driver of a host may also be a [Reconciler]({RECONCILER}). Values that contracts",
+            f"share, such as ports, segments and plans, are [on one page]({VALUES}).",
+            "",
             "```{toctree}",
             ":hidden:",
             "",
             *(page_name(kind).removesuffix(".md") for kind in kinds),
+            RECONCILER.removesuffix(".md"),
+            VALUES.removesuffix(".md"),
             "```",
             "",
         ]
@@ -243,6 +293,8 @@ def errors_page() -> str:
 def wanted() -> dict[Path, str]:
     kinds = all_contracts()
     pages = {CONTRACTS / page_name(kind): contract_page(kind) for kind in kinds}
+    pages |= {CONTRACTS / RECONCILER: contract_page(Reconciler)}
+    pages |= {CONTRACTS / VALUES: values_page(kinds)}
     samples = {path: sample(namespaces) for path, namespaces in SAMPLES.items()}
     pages |= {CONTRACTS / "index.md": index_page(kinds), PIPELINE: pipeline_page()}
     policy = rules.render_sample(rules.declared_rules(RESOURCES))
