@@ -108,6 +108,15 @@ def test_it_holds_every_module_and_nothing_but_the_two_packages(wheel: Wheel) ->
     assert tops == {"netfw", "netfw_drivers"}
 
 
+@pytest.mark.spec("DRV-31")
+def test_it_holds_every_template_of_new_packages(wheel: Wheel) -> None:
+    templates = {
+        str(path.relative_to(wheel.tree)) for path in (wheel.tree / "netfw").rglob("*.tmpl")
+    }
+    assert "netfw/cli/scaffold/templates/common/pyproject.toml.tmpl" in templates
+    assert templates == {name for name in wheel.names if name.endswith(".tmpl")}
+
+
 def test_its_metadata_is_that_of_setup_cfg(wheel: Wheel) -> None:
     metadata = message_from_string(wheel.metadata("METADATA"))
     stated = ini((ROOT / "setup.cfg").read_text())["metadata"]

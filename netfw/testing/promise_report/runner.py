@@ -135,7 +135,9 @@ def _loader_row(driver: RegisteredDriver, state: State, reason: str) -> Row:
 def _missing_suite(contract: type[Driver]) -> str:
     """Return what the vendor has to write."""
     name = f"{contract.__name__}Conformance"
-    hooks = ", ".join(missing_hooks(getattr(conformance, name))) or "shared_environment"
+    suite = getattr(conformance, name)
+    made = [each for each in ("make_environment", "shared_environment") if hasattr(suite, each)]
+    hooks = ", ".join(missing_hooks(suite) or made)
     return (
         f"the package has no subclass of {name} with the hooks {hooks}: write one, and register "
         f"its module in the entry-point group {GROUP}, or name its file with --tests"

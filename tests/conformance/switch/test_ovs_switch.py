@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from netfw.drivers.values.switch_values import SwitchKey
+from netfw.drivers.values.switch_values import Endpoint
 from netfw.testing.conformance.switch.cross_host import SwitchTunnelsConformance
 from netfw.testing.conformance.switch.ovs_environment import (
     OvsSwitchConformance,
@@ -37,8 +37,8 @@ class TestOvsSwitch(OvsSwitchConformance):
         with ovs_environment(OvsSwitchDriver) as environment:
             yield environment
 
-    def tunnel_name(self, key: SwitchKey) -> str:
-        return tunnel_name(key)
+    def tunnel_name(self, endpoint: Endpoint) -> str:
+        return tunnel_name(endpoint)
 
 
 @pytest.mark.spec("L2-33")

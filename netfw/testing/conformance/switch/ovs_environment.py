@@ -272,9 +272,13 @@ class OvsSwitchConformance(SwitchDriverConformance):
 
     environment: OvsSwitchEnvironment
 
-    def tunnel_name(self, key: SwitchKey) -> str:
+    def tunnel_name(self, endpoint: Endpoint) -> str:
         """Return the name of the port on br-tun that the driver makes for a tunnel."""
         raise NotImplementedError("override `tunnel_name`")
+
+    def _name(self, key: SwitchKey) -> str:
+        assert isinstance(key, Endpoint), f"{key} is no tunnel"
+        return self.tunnel_name(key)
 
     @property
     def ovs(self) -> PrivateOvs:
@@ -303,13 +307,13 @@ class OvsSwitchConformance(SwitchDriverConformance):
 
     def name_of(self, value: SwitchValue) -> str:
         """Return the name that the tunnel *value* of the examples needs."""
-        return next(self.tunnel_name(key) for key, one in self.examples(9).items() if one == value)
+        return next(self._name(key) for key, one in self.examples(9).items() if one == value)
 
     def foreign_is_intact(self, value: SwitchValue) -> bool:
         return self.name_of(value) in self.ovs.vsctl("list-ports", "br-phy").split()
 
     def vanish(self, key: SwitchKey, value: SwitchValue) -> None:
-        self.ovs.vsctl("del-port", self.tunnel_name(key))
+        self.ovs.vsctl("del-port", self._name(key))
 
     def drifts(self) -> Mapping[str, Callable[[SwitchKey, SwitchValue], None]]:
         return {
@@ -321,10 +325,10 @@ class OvsSwitchConformance(SwitchDriverConformance):
 
     def _set_option(self, option: str) -> Callable[[SwitchKey, SwitchValue], None]:
         def change(key: SwitchKey, _: SwitchValue) -> None:
-            self.ovs.vsctl("set", "Interface", self.tunnel_name(key), f"options:{option}")
+            self.ovs.vsctl("set", "Interface", self._name(key), f"options:{option}")
 
         return change
 
     def _delete_flow(self, key: SwitchKey, _: SwitchValue) -> None:
-        flow = f"table=0,in_port={self.tunnel_name(key)}"
+        flow = f"table=0,in_port={self._name(key)}"
         self.ovs.ofctl(OPENFLOW, "--names", "del-flows", "br-tun", flow)

@@ -1,0 +1,1 @@
+"""Packages for new drivers, written from templates."""
