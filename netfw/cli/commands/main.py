@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from netfw.cli.commands import conformance, drivers, explain, lab, new_driver, plan, token
+from netfw.cli.commands import conformance, drivers, explain, lab, new_driver, plan, status, token
 from netfw.cli.demo import command as demo
 from netfw.errors import ConfigError, NetfwError
 
@@ -25,6 +25,7 @@ def parser() -> argparse.ArgumentParser:
     lab.add_parser(commands)
     new_driver.add_parser(commands)
     plan.add_parser(commands)
+    status.add_parser(commands)
     token.add_parser(commands)
     return top
 

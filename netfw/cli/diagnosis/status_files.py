@@ -1,0 +1,99 @@
+"""Status files of the agents of this host, read with the processes that wrote them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from netfw.cli.diagnosis.agent_health import StatusRecord
+from netfw.conf.agent import COMMON, GROUP
+from netfw.conf.loader import load_config
+from netfw.errors import ConfigError
+from netfw.linux.process import identity
+
+_MOST_BYTES = 64 << 20
+_MOST_FILES = 100
+_FOLDERS: Final = ("status", "metadata")
+"""Directories below ``state_path`` in which agents write their status by default."""
+
+
+@frozen(kw_only=True)
+class StatusLocation:
+    """Where the agents of this host write their status."""
+
+    files: tuple[Path, ...] = ()
+    """Files that are named, and are expected to exist."""
+    directories: tuple[Path, ...] = ()
+
+    def paths(self) -> list[Path]:
+        """Return the files that exist or are named.
+
+        :raises ConfigError: a directory has too many to be one of agents.
+        """
+        found = dict.fromkeys(self.files)
+        for directory in self.directories:
+            found |= dict.fromkeys(sorted(directory.glob("netfw-*.json"))[: _MOST_FILES + 1])
+        if len(found) > _MOST_FILES:
+            raise ConfigError(f"more than {_MOST_FILES} status files; name some by --status-file")
+        return list(found)
+
+
+def status_location(conf_files: Sequence[str], named: Sequence[str]) -> StatusLocation:
+    """Return where the agents of this host write their status.
+
+    *named* files replace those of the configuration.
+
+    :raises ConfigError: a file of the configuration cannot be read.
+    """
+    if named:
+        return StatusLocation(files=tuple(map(Path, named)))
+    conf = load_config("netfw", conf_files, {GROUP: COMMON}).conf
+    own = (Path(conf.agent.status_file),) if conf.agent.status_file else ()
+    state = Path(conf.state_path)
+    return StatusLocation(files=own, directories=tuple(state / name for name in _FOLDERS))
+
+
+def read_status_files(paths: Iterable[Path]) -> list[StatusRecord]:
+    """Return the content of each file; one that cannot be read has a problem."""
+    return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> StatusRecord:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            return StatusRecord(path=str(path), problem=f"it is larger than {_MOST_BYTES} octets")
+        content = json.loads(text)
+        if not isinstance(content, dict):
+            return StatusRecord(path=str(path), problem="it is not a JSON object")
+        started = process_start(content.get("pid"))
+    except FileNotFoundError:
+        why = "there is no such file: the agent does not run, or its status_file is another one"
+        return StatusRecord(path=str(path), problem=why)
+    except OSError as exc:
+        return StatusRecord(path=str(path), problem=f"it cannot be read: {exc.strerror}")
+    except ValueError as exc:
+        return StatusRecord(path=str(path), problem=f"it is not JSON: {exc}")
+    return StatusRecord(path=str(path), content=content, process_started=started)
+
+
+def process_start(pid: object) -> float | None:
+    """Return when the process with *pid* started, in seconds since 1970; ``None``: there is none.
+
+    A process that has ended and was not waited for is none.
+    """
+    if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
+        return None
+    try:
+        state, ticks = identity.stat(pid)
+        lines = Path("/proc/stat").read_text().splitlines()
+    except OSError:
+        return None
+    boot = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+    return None if state in "ZX" else boot + ticks / os.sysconf("SC_CLK_TCK")

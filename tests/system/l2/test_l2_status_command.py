@@ -1,0 +1,85 @@
+"""``netfw status`` on a host whose agent runs, waits, hangs and is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from netfw.cli.commands.status import NOT_READY
+from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.wait import wait_until
+from tests.system.l2.agent_host import BIN, MESH4, PHYSNET, AgentHost
+from tests.system.l2.environment import Site
+
+NETFW = str(BIN / "netfw")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with Lab(hosts=1, bridges=["br-int"], provider=[PHYSNET]) as lab:
+        site = Site(lab, tmp_path_factory.mktemp("status"), MESH4, agents=1)
+        site.start()
+        yield site
+
+
+def agent_of(host: AgentHost, *words: str) -> tuple[int, dict[str, Any]]:
+    """Return status and the agent that the command shows."""
+    command = [NETFW, "status", "--json", "--config-file", str(host.conf), *words]
+    done = host.host.attempt(command)
+    return done.status, json.loads(done.output)["agents"][0]
+
+
+@pytest.mark.spec("DRV-42")
+def test_agent_is_ready_waits_hangs_and_is_dead(site: Site) -> None:
+    host = site["host1"]
+    assert (agent_of(host)[0], agent_of(host)[1]["state"]) == (0, "ready")
+    ghost = "tap-ghost"
+    port = site.port(site.network("vxlan"), "host1")
+    site.topology.write()
+    ids = [f"external_ids:iface-id={port.id}", f'external_ids:attached-mac="{port.mac}"']
+    host.vsctl("add-port", "br-int", ghost, "--", "set", "Interface", ghost, *ids)
+
+    def is_degraded() -> bool:
+        status, agent = agent_of(host)
+        return status == NOT_READY and any(ghost in reason for reason in agent["reasons"])
+
+    wait_until(is_degraded, lambda: agent_of(host))
+    host.vsctl("del-port", "br-int", ghost)
+    host.await_ready()
+    host.signal(signal.SIGSTOP)
+    try:
+        wait_until(lambda: agent_of(host, "--stale", "2")[1]["state"] == "stale")
+    finally:
+        host.signal(signal.SIGCONT)
+    host.await_ready()
+    wait_until(lambda: agent_of(host, "--stale", "75")[1]["state"] == "ready")
+    host.kill()
+    status, agent = agent_of(host)
+    assert (status, agent["state"]) == (NOT_READY, "dead")
+    host.start()
+    host.await_ready()
+
+
+def test_watch_follows_the_agent(site: Site) -> None:
+    host = site["host1"]
+    command = [NETFW, "status", "--json", "--watch", "0.1", "--config-file", str(host.conf)]
+    watching = host.host.spawn(command, stdout=subprocess.PIPE)
+    assert watching.stdout is not None
+    try:
+        states = (json.loads(line)["agents"][0]["state"] for line in watching.stdout)
+        assert next(states) == "ready"
+        host.kill()
+        assert next(state for state in states if state != "ready") == "dead"
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait() == 130
+    finally:
+        watching.kill()
+        watching.wait()
+        watching.stdout.close()
+    host.start()
+    host.await_ready()
