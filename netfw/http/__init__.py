@@ -15,4 +15,6 @@ requests that never reach it.
     parsing it strictly
 ``http_error``
     error responses
+``unix_connection``
+    client connections over a unix socket
 """

@@ -1,12 +1,17 @@
-"""``netfw explain``: says which rule allows a connection of a port, or why none does."""
+"""``netfw explain``: says why a resource does not work, or which rule allows a connection."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from attrs import asdict
+
+from netfw.cli.runtime.api_client import add_api_argument, configured_api
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
 from netfw.errors import ConfigError, NotFound
 from netfw.model.port import Port
@@ -19,24 +24,36 @@ if TYPE_CHECKING:
     from netfw.agents.l2.rule_explanation import NewConnection, RuleExplanation
 
 DENIED = 3
-"""Exit status when no rule allows the connection."""
+"""Exit status when no rule allows the connection, or when the resource does not work."""
+KINDS = ("port", "router", "floatingip")
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "explain",
-        help="say which rule allows a connection of a port of this host, or why none does",
-        description="Say which rule of its security groups allows a new connection of a port of "
-        "this host, or what each rule lacks for it.  The rules are those that netfw-ovs-agent "
-        "reads; the host itself is not read.  Exit status: 0 allowed, 1 it cannot be said, 2 "
-        "wrongly configured, 3 denied.",
+        help="say why a port, router or floating IP does not work, or which rule allows a packet",
+        usage="netfw explain port|router|floatingip ID [--api ADDRESS] [--json]\n"
+        "       netfw explain PORT ingress|egress ADDRESS PROTOCOL [NUMBER] [--code CODE]",
+        description="With a kind and an id or name: say why the resource is down or unbound and "
+        "who is waiting for what, from the server's API and the status files of the agents of "
+        "this host.  With a port and a connection: say which rule of its security groups allows a "
+        "new connection of a port of this host, or what each rule lacks for it; the rules are "
+        "those that netfw-ovs-agent reads, and the host itself is not read.  Exit status: 0 it "
+        "works or is allowed, 1 it cannot be said, 2 wrongly configured, 3 it does not work, or "
+        "is denied.",
     )
     add_file_arguments(parser)
-    parser.add_argument("port", metavar="PORT", help="id or name of the port")
-    parser.add_argument("direction", choices=[each.value for each in Direction])
-    parser.add_argument("remote", metavar="ADDRESS", help="IP address of the other end")
     parser.add_argument(
-        "protocol", metavar="PROTOCOL", type=_protocol, help="name or number, such as tcp"
+        "subject", metavar="KIND|PORT", help="port, router or floatingip; or a port"
+    )
+    parser.add_argument("detail", metavar="ID|DIRECTION", help="id or name; or ingress, egress")
+    parser.add_argument("remote", metavar="ADDRESS", nargs="?", help="IP address of the other end")
+    parser.add_argument(
+        "protocol",
+        metavar="PROTOCOL",
+        type=_protocol,
+        nargs="?",
+        help="name or number, such as tcp",
     )
     parser.add_argument(
         "number",
@@ -46,7 +63,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="destination port, or ICMP type",
     )
     parser.add_argument("--code", metavar="CODE", type=_number_up_to(255), help="ICMP code")
-    parser.set_defaults(func=explain)
+    add_api_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.set_defaults(func=explain, refuse=parser.error)
 
 
 def _protocol(word: str) -> int:
@@ -67,6 +86,39 @@ def _number_up_to(most: int) -> Callable[[str], int]:
 
 def explain(arguments: argparse.Namespace) -> int:
     """Print the explanation; see ``netfw explain --help`` for the status."""
+    if arguments.remote is None:
+        if arguments.subject not in KINDS:
+            arguments.refuse(f"{arguments.subject!r} is none of {', '.join(KINDS)}")
+        return _explain_resource(arguments)
+    if arguments.detail not in list(Direction) or arguments.protocol is None:
+        arguments.refuse("a connection is PORT ingress|egress ADDRESS PROTOCOL [NUMBER]")
+    return _explain_packet(arguments)
+
+
+def _explain_resource(arguments: argparse.Namespace) -> int:
+    """Read the API and status files; their modules come late."""
+    from netfw.cli.diagnosis.agent_health import assess_agent
+    from netfw.cli.diagnosis.resource_reader import ResourceReader, explain_locally, local_facts
+    from netfw.cli.diagnosis.status_files import read_status_files, status_location
+    from netfw.conf.loader import load_config
+
+    files = file_arguments(arguments)
+    host = str(load_config("netfw", files).conf.host)
+    records = read_status_files(status_location(files, ()).paths())
+    agents = [assess_agent(record, time.time()) for record in records]
+    api = configured_api(arguments.api)
+    if api is None:
+        facts = local_facts(host, records, agents, [arguments.detail])
+        found = explain_locally(arguments.subject, arguments.detail, facts)
+    else:
+        reader = ResourceReader(api=api, host=host, records=records, agents=agents)
+        found = reader.explain(arguments.subject, arguments.detail)
+    for line in [json.dumps(found.to_dict(), indent=2)] if arguments.json else found.lines():
+        print(line)
+    return DENIED if found.is_blocked else 0 if found.status else 1
+
+
+def _explain_packet(arguments: argparse.Namespace) -> int:
     try:
         remote = as_address(arguments.remote)
     except ValueError as exc:
@@ -76,18 +128,18 @@ def explain(arguments: argparse.Namespace) -> int:
 
     is_ipv6_ping = remote.version == 6 and arguments.protocol == ICMP
     connection = NewConnection(
-        direction=Direction(arguments.direction),
+        direction=Direction(arguments.detail),
         remote=remote,
         protocol=ICMPV6 if is_ipv6_ping else arguments.protocol,
         port=arguments.number,
         code=arguments.code,
     )
     try:
-        found = _explain(file_arguments(arguments), arguments.port, connection)
+        found = _explain(file_arguments(arguments), arguments.subject, connection)
     except ConfigError as exc:
         print(f"netfw: {exc}", file=sys.stderr)
         return 2
-    for line in found.lines:
+    for line in [json.dumps(asdict(found), indent=2)] if arguments.json else found.lines:
         print(line)
     return 0 if found.allowed else DENIED
 

@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from netfw.errors import BackendBroken
+from netfw.http.unix_connection import UnixConnection
 from netfw.testing.lab.daemon import PrivateDaemon
 from netfw.testing.lab.ini import Groups, ini
 
@@ -85,7 +85,7 @@ class PrivateNetfw(PrivateDaemon):
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
         """Send a request over the unix socket; return the status, and the body if it is JSON."""
-        connection = _UnixConnection(self.socket)
+        connection = UnixConnection(self.socket)
         try:
             content = None if body is None else json.dumps(body)
             kind = {} if body is None else {"Content-Type": "application/json"}
@@ -117,16 +117,3 @@ class PrivateNetfw(PrivateDaemon):
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=30)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
