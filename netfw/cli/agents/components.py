@@ -43,6 +43,7 @@ class ConfiguredComponents(ABC):
                 raise ConfigError(f"[{GROUP}] {option}: name a driver")
         with ExitStack() as stack:
             self._stack = stack
+            self.drivers: list[Driver] = []
             self.host = stack.enter_context(LocalHostResources())
             self.source = source_of(conf, self.host, stack)
             self.build()
@@ -73,6 +74,7 @@ class ConfiguredComponents(ABC):
         """Make the driver that *option* names; *shared*: later ones can use it."""
         driver = make(self._conf, kind, self._conf.agent[option], self.host)
         self._stack.callback(driver.close)
+        self.drivers.append(driver)
         if shared:
             self.host.add(driver)
         return driver
@@ -88,6 +90,7 @@ class ConfiguredComponents(ABC):
         for name in names(self._conf, GROUP, option):
             made.append(make(self._conf, kind, name, self.host, fallback))
             self._stack.callback(made[-1].close)
+        self.drivers += made
         return made
 
     def make_optional_driver(

@@ -8,7 +8,18 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from netfw.cli.commands import conformance, drivers, explain, lab, new_driver, plan, status, token
+from netfw.cli.commands import (
+    clean,
+    conformance,
+    doctor,
+    drivers,
+    explain,
+    lab,
+    new_driver,
+    plan,
+    status,
+    token,
+)
 from netfw.cli.demo import command as demo
 from netfw.errors import ConfigError, NetfwError
 
@@ -20,6 +31,8 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     conformance.add_parser(commands)
     demo.add_parser(commands)
+    clean.add_parser(commands)
+    doctor.add_parser(commands)
     drivers.add_parser(commands)
     explain.add_parser(commands)
     lab.add_parser(commands)

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import evolve
 
+from netfw.cli.agents.from_files import dhcp_components, l2_components, l3_components
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
 from netfw.drivers.host_driver import HostCapability
 from netfw.errors import ConfigError, NotFound, NotSupported
 
 if TYPE_CHECKING:
-    from oslo_config.cfg import ConfigOpts
-
     from netfw.agents.common.dry_run import DriverUpdate
     from netfw.agents.dhcp.agent import DhcpAgent
     from netfw.agents.l2.agent import L2Agent
     from netfw.agents.l3.agent import L3Agent
-    from netfw.conf.loader import Groups
     from netfw.drivers.reconciler import Reconciler
     from netfw.drivers.state_source import StateSource
     from netfw.plan import Plan, Update
@@ -68,27 +66,18 @@ def show_plan(arguments: argparse.Namespace) -> int:
     return CHANGES if any(p or p.waiting or p.refused for p in plans.values()) else 0
 
 
-# Agents and their libraries come late, so that the other commands start without them.
-
-
 def _l2_plans(files: Sequence[str]) -> dict[str, Plan]:
-    from netfw.cli.agents.l2 import PROGRAM, L2AgentComponents, l2_groups
-
-    with L2AgentComponents(_conf(PROGRAM, files, l2_groups(files))) as parts:
+    with l2_components(files) as parts:
         return plans_of(parts.source, parts.agent)
 
 
 def _dhcp_plans(files: Sequence[str]) -> dict[str, Plan]:
-    from netfw.cli.agents.dhcp import PROGRAM, DhcpAgentComponents, dhcp_groups
-
-    with DhcpAgentComponents(_conf(PROGRAM, files, dhcp_groups(files))) as parts:
+    with dhcp_components(files) as parts:
         return _job_agent_plans(parts.source, parts.agent)
 
 
 def _l3_plans(files: Sequence[str]) -> dict[str, Plan]:
-    from netfw.cli.agents.l3 import PROGRAM, L3AgentComponents, l3_groups
-
-    with L3AgentComponents(_conf(PROGRAM, files, l3_groups(files))) as parts:
+    with l3_components(files) as parts:
         parts.agent.start()
         return _job_agent_plans(parts.source, parts.agent)
 
@@ -105,15 +94,6 @@ PLANNERS: Final[Mapping[str, Callable[[Sequence[str]], dict[str, Plan]]]] = {
     "l3": _l3_plans,
     "dhcp": _dhcp_plans,
 }
-
-
-def _conf(program: str, files: Sequence[str], groups: Groups) -> ConfigOpts:
-    from netfw.conf.loader import load_config, refuse_misspelt
-
-    conf = load_config(program, files, groups).conf
-    for sentence in refuse_misspelt(conf):
-        print(f"netfw: {sentence}", file=sys.stderr)
-    return conf
 
 
 def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:

@@ -9,6 +9,7 @@ from typing import Any
 from oslo_config import cfg, types
 
 from netfw.ovs.ovsdb.client import DEFAULT_PAUSE, DEFAULT_REMOTE
+from netfw.ovs.socket_directory import socket_directory
 
 
 class Seconds(types.Float):
@@ -60,8 +61,4 @@ SHARED_OPTIONS: tuple[cfg.Opt, ...] = (INTEGRATION_BRIDGE, *CONNECTION_OPTIONS)
 
 def openflow_directory(options: Mapping[str, Any]) -> str:
     """Return the directory of the management sockets."""
-    given: str | None = options["openflow_directory"]
-    kind, _, path = options["ovsdb_connection"].partition(":")
-    if given:
-        return given
-    return str(path).rpartition("/")[0] if kind == "unix" else "/run/openvswitch"
+    return socket_directory(options["ovsdb_connection"], options["openflow_directory"])

@@ -1,0 +1,76 @@
+"""``netfw doctor``: checks whether this host has what netfw needs, and says what to do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from netfw.cli.agents.from_files import AGENTS
+from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.tables import print_table
+from netfw.ovs.socket_directory import DEFAULT_DIRECTORY
+
+if TYPE_CHECKING:
+    from netfw.cli.diagnosis.host_checks import Check
+
+FAILED = 3
+"""Exit status when a check failed."""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="check whether this host has what netfw needs, and say what to do",
+        description="Check kernel, Open vSwitch, programs, privileges, limits, clock and "
+        "directories of this host, and have the drivers of its agents check it.  Changes nothing.  "
+        "Exit status: 0 nothing failed, 2 wrongly configured, 3 a check failed.",
+    )
+    add_file_arguments(parser)
+    parser.add_argument(
+        "--agent",
+        choices=sorted(AGENTS),
+        default="l2",
+        help="the agent whose files these are: netfw-ovs-agent (l2, the default), netfw-l3-agent "
+        "(l3) or netfw-dhcp-agent (dhcp); without files, those in /etc/netfw are used",
+    )
+    parser.add_argument(
+        "--ovs-directory",
+        metavar="DIRECTORY",
+        default=DEFAULT_DIRECTORY,
+        help=f"where the sockets of ovs-vswitchd are ({DEFAULT_DIRECTORY})",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.set_defaults(func=examine_host)
+
+
+def examine_host(arguments: argparse.Namespace) -> int:
+    """Print all checks; see ``netfw doctor --help`` for the status."""
+    from netfw.cli.diagnosis.host_checks import Level, check_host
+    from netfw.cli.diagnosis.host_facts import found_configurations, read_host
+    from netfw.conf.loader import load_config
+
+    files = file_arguments(arguments)
+    conf = load_config("netfw", files).conf
+    agents = {arguments.agent: files} if files else found_configurations()
+    directory = Path(arguments.ovs_directory)
+    checks = check_host(read_host(directory, Path(conf.state_path).absolute(), agents))
+    if arguments.json:
+        print(json.dumps([check.to_dict() for check in checks], indent=2))
+    else:
+        _print_checks(checks)
+    return FAILED if any(check.level is Level.FAIL for check in checks) else 0
+
+
+def _print_checks(checks: Sequence[Check]) -> None:
+    print_table(
+        ("CHECK", "RESULT", "FOUND"), [(each.name, each.level, each.text) for each in checks]
+    )
+    for check in checks:
+        if check.todo:
+            print(f"{check.name} ({check.level}): {check.todo}")
+    levels = Counter(check.level for check in checks)
+    print(", ".join(f"{count} {level}" for level, count in levels.items()))

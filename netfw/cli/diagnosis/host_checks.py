@@ -1,0 +1,277 @@
+"""Checks of a host: what it has, whether that is enough for netfw, and what to do.  Pure."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import asdict, field, frozen
+
+CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
+"""Capabilities that L2, DHCP and L3 agents need, and their bits."""
+_OLDEST_OVS = (2, 10)
+_OLDEST_KERNEL = (4, 18)
+_FEW_FILES = 4096
+_FEW_BYTES = 256 << 20
+_CONNTRACK_WARNING = 0.8
+
+
+class Level(enum.StrEnum):
+    """The result of a check."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@frozen(kw_only=True)
+class Check:
+    """One check of a host."""
+
+    name: str
+    level: Level = Level.OK
+    text: str
+    todo: str = ""
+    """What to do, unless it is ok."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as plain data."""
+        return asdict(self)
+
+
+@frozen(kw_only=True)
+class Program:
+    """A program that drivers use."""
+
+    version: str = ""
+    problem: str = ""
+    """Why it cannot be run, and what to do; empty: it can."""
+    needed_for: str = ""
+
+
+@frozen(kw_only=True)
+class HostFacts:
+    """What was read from a host."""
+
+    kernel: str = ""
+    capabilities: int = 0
+    """Effective capabilities of this process."""
+    switch: str = ""
+    """Reply of ``ovs-vswitchd`` to ``version``."""
+    datapaths: str = ""
+    """Its reply to ``dpctl/dump-dps``."""
+    switch_problem: str = ""
+    megaflows_outlive: bool = False
+    """Whether megaflows of this switch can outlive their flows."""
+    programs: Mapping[str, Program] = field(factory=dict)
+    has_netns: bool = True
+    has_ipv6: bool = True
+    conntrack: tuple[int, int] | None = None
+    """Entries and their limit; ``None``: the kernel has no connection tracking loaded."""
+    files: tuple[int, int] = (1 << 20, 1 << 20)
+    """Soft and hard limit of open files."""
+    is_synchronised: bool | None = True
+    directories: Mapping[str, str] = field(factory=dict)
+    """Directories, and what is wrong with each."""
+    free_bytes: int | None = None
+    """Free space below ``state_path``."""
+    configurations: Mapping[str, Sequence[str]] = field(factory=dict)
+    """Problems of the drivers of each agent that is configured here."""
+
+
+def check_host(facts: HostFacts) -> list[Check]:
+    """Return all checks of a host."""
+    return [
+        _kernel(facts),
+        _privileges(facts),
+        _namespaces(facts),
+        _ipv6(facts),
+        _switch(facts),
+        *_datapaths(facts),
+        *(_program(name, program) for name, program in facts.programs.items()),
+        *_iptables_variant(facts),
+        _conntrack(facts),
+        _files(facts),
+        _clock(facts),
+        *_directories(facts),
+        *_configurations(facts),
+    ]
+
+
+def release_of(text: str) -> tuple[int, ...]:
+    """Return the first release number in *text*; empty: there is none."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else ()
+
+
+def _check(name: str, level: Level, text: str, todo: str = "") -> Check:
+    return Check(name=name, level=level, text=text, todo=todo)
+
+
+def _kernel(facts: HostFacts) -> Check:
+    if release_of(facts.kernel) < _OLDEST_KERNEL:
+        return _check(
+            "kernel",
+            Level.WARN,
+            f"Linux {facts.kernel} is older than 4.18",
+            "packet limits by meters do not work on the kernel datapath; use a newer kernel",
+        )
+    return _check("kernel", Level.OK, f"Linux {facts.kernel}")
+
+
+def _privileges(facts: HostFacts) -> Check:
+    missing = [name for name, bit in CAPABILITIES.items() if not facts.capabilities >> bit & 1]
+    if missing:
+        return _check(
+            "privileges",
+            Level.FAIL,
+            f"this process lacks {', '.join(missing)}",
+            "run this command, and the agents, as root; what follows may be wrong otherwise",
+        )
+    return _check("privileges", Level.OK, "this process may change networks")
+
+
+def _namespaces(facts: HostFacts) -> Check:
+    if not facts.has_netns:
+        return _check(
+            "network namespaces",
+            Level.FAIL,
+            "the kernel has no network namespaces",
+            "use a kernel with CONFIG_NET_NS: DHCP and routers run in namespaces",
+        )
+    return _check("network namespaces", Level.OK, "the kernel has network namespaces")
+
+
+def _ipv6(facts: HostFacts) -> Check:
+    if not facts.has_ipv6:
+        return _check(
+            "IPv6",
+            Level.WARN,
+            "the kernel has no IPv6: networks of this host are IPv4 only",
+            "start the kernel without ipv6.disable=1 if networks use IPv6",
+        )
+    return _check("IPv6", Level.OK, "the kernel has IPv6")
+
+
+def _switch(facts: HostFacts) -> Check:
+    name = "Open vSwitch"
+    if facts.switch_problem:
+        return _check(
+            name,
+            Level.FAIL,
+            facts.switch_problem,
+            "start openvswitch-switch, or name the directory of its sockets (--ovs-directory)",
+        )
+    if release_of(facts.switch) < _OLDEST_OVS:
+        return _check(name, Level.WARN, facts.switch, "use 2.10 or later: meters need it")
+    return _check(name, Level.OK, facts.switch)
+
+
+def _datapaths(facts: HostFacts) -> Iterator[Check]:
+    if facts.switch_problem:
+        return
+    kinds = sorted({line.partition("@")[0] for line in facts.datapaths.split() if "@" in line})
+    if not kinds:
+        yield _check(
+            "datapath", Level.WARN, "the switch has no datapath", "it gets one with the first agent"
+        )
+    elif facts.megaflows_outlive:
+        yield _check(
+            "datapath",
+            Level.WARN,
+            f"{', '.join(kinds)}: megaflows of this release can outlive their flows, so that "
+            "agents delete them after each change",
+            "use Open vSwitch 3.3 or later where many connections pass (decision 66)",
+        )
+    else:
+        yield _check("datapath", Level.OK, ", ".join(kinds))
+
+
+def _program(name: str, program: Program) -> Check:
+    if program.problem:
+        return _check(name, Level.WARN, f"it is needed for {program.needed_for}", program.problem)
+    return _check(name, Level.OK, program.version)
+
+
+def _iptables_variant(facts: HostFacts) -> Iterator[Check]:
+    variants = {
+        name: "nf_tables" if "nf_tables" in program.version else "legacy"
+        for name, program in facts.programs.items()
+        if name in ("iptables", "ip6tables") and program.version
+    }
+    if len(set(variants.values())) > 1:
+        shown = ", ".join(f"{name}: {variant}" for name, variant in sorted(variants.items()))
+        yield _check(
+            "iptables variant",
+            Level.WARN,
+            f"the two families use different variants ({shown})",
+            "choose one with update-alternatives: rules of the other one stay in force unseen",
+        )
+
+
+def _conntrack(facts: HostFacts) -> Check:
+    name = "connection tracking"
+    if facts.conntrack is None:
+        return _check(
+            name,
+            Level.WARN,
+            "the kernel has no connection tracking loaded",
+            "modprobe nf_conntrack; security groups and NAT in the kernel need it (a switch with "
+            "datapath_type = netdev has its own)",
+        )
+    entries, limit = facts.conntrack
+    text = f"{entries} of {limit} entries"
+    if limit and entries >= limit * _CONNTRACK_WARNING:
+        return _check(name, Level.WARN, text, "raise net.netfilter.nf_conntrack_max")
+    return _check(name, Level.OK, text)
+
+
+def _files(facts: HostFacts) -> Check:
+    soft, hard = facts.files
+    text = f"{soft} open files for this process, {hard} at most"
+    if hard < _FEW_FILES:
+        return _check(
+            "open files", Level.WARN, text, "raise LimitNOFILE of the agents to 65536 or more"
+        )
+    return _check("open files", Level.OK, text)
+
+
+def _clock(facts: HostFacts) -> Check:
+    if facts.is_synchronised is False:
+        return _check(
+            "clock",
+            Level.WARN,
+            "no time service keeps the clock right",
+            "run chrony or another one: tokens, certificates and logs of hosts need equal clocks",
+        )
+    text = "synchronised" if facts.is_synchronised else "the kernel does not say"
+    return _check("clock", Level.OK, text)
+
+
+def _directories(facts: HostFacts) -> Iterator[Check]:
+    for path, problem in facts.directories.items():
+        if problem:
+            yield _check(f"directory {path}", Level.FAIL, problem, "correct it as the text says")
+        else:
+            yield _check(f"directory {path}", Level.OK, "agents can use it")
+    if facts.free_bytes is not None and facts.free_bytes < _FEW_BYTES:
+        text = f"{facts.free_bytes >> 20} MiB are free below state_path"
+        yield _check("disk", Level.WARN, text, "free some: leases and status files are there")
+
+
+def _configurations(facts: HostFacts) -> Iterator[Check]:
+    if not facts.configurations:
+        yield _check(
+            "configuration",
+            Level.WARN,
+            "no configuration of an agent was given or found in /etc/netfw",
+            "repeat with --config-file and --agent, so that drivers can check this host",
+        )
+    for agent, problems in facts.configurations.items():
+        for problem in problems:
+            todo = "the text says what to do; the agent may start and be degraded until then"
+            yield _check(f"drivers of {agent}", Level.FAIL, problem, todo)
+        if not problems:
+            yield _check(f"drivers of {agent}", Level.OK, "they have what they need")
