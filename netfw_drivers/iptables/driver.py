@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from ipaddress import ip_network
 from typing import Any, ClassVar, Self, cast
 
-from attrs import frozen
 from oslo_config import cfg
 
 from netfw.drivers.base import DriverInfo, HostResources
@@ -31,7 +30,10 @@ from netfw.errors import (
     NotFound,
     OperationRefused,
 )
-from netfw.linux.conntrack import Connection, Conntrack, Filter
+from netfw.linux.bridge_firewall.connection_plan import DeniedConnections, FlushConnections
+from netfw.linux.bridge_firewall.hybrid_plug import HybridPlug
+from netfw.linux.bridge_firewall.values import BridgePorts, check_device
+from netfw.linux.conntrack import Conntrack
 from netfw.linux.ebtables import Ebtables
 from netfw.linux.ip import sysctl
 from netfw.linux.ip.bridge_ports import read_bridge_masters
@@ -45,20 +47,17 @@ from netfw.linux.iptables.rule import Rule
 from netfw.linux.netns import Namespace
 from netfw.model.values.address import IpNetwork
 from netfw.plan import Outcome, Plan, Stage, Update
-from netfw_drivers.iptables.hybrid import HybridPlug
 from netfw_drivers.iptables.plan.conntrack_eval import ConnectionEvaluator
-from netfw_drivers.iptables.plan.names import HYBRID_OWNER, OWNER, check_device, read_set_name
+from netfw_drivers.iptables.plan.names import HYBRID_OWNER, OWNER, read_set_name
 from netfw_drivers.iptables.plan.plan import (
     CONNECTIONS_BACKEND,
     FRAMES_BACKEND,
     SETS_BACKEND,
     SYSCTL_BACKEND,
-    FlushConnections,
     Observed,
     plan_firewall,
 )
 from netfw_drivers.iptables.plan.refused_rules import EnforceableUpdate, Refusals
-from netfw_drivers.iptables.plan.requested import BridgePorts
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
 LOG = logging.getLogger(__name__)
@@ -293,7 +292,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         denied = evaluator.denied(flush.ports)
         with Conntrack(self._namespace) as conntrack:
             ended = conntrack.remove(
-                _DeniedConnections(is_denied=lambda c: c.zone in flush.zones or denied(c))
+                DeniedConnections(is_denied=lambda c: c.zone in flush.zones or denied(c))
             )
         LOG.debug("conntrack: removed %d connections", ended)
 
@@ -314,16 +313,6 @@ class IptablesHybridFirewallDriver(IptablesFirewallDriver):
     @staticmethod
     def locate(device: str) -> str:
         return HybridPlug.with_switch_end(device).tap
-
-
-@frozen(kw_only=True)
-class _DeniedConnections(Filter):
-    """Selects connections by a predicate."""
-
-    is_denied: Callable[[Connection], bool]
-
-    def takes(self, connection: Connection) -> bool:
-        return self.is_denied(connection)
 
 
 def _prefixes(words: Iterable[str]) -> Iterator[IpNetwork]:

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from attrs import frozen
 
+from netfw.linux.bridge_firewall.connection_plan import DenialFinder
 from netfw.linux.conntrack.entry import Connection, ConntrackTuple
 from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.iptables.chain import ChainKey
@@ -23,7 +24,7 @@ from netfw.model.values.ids import PortId, SecurityGroupId
 from netfw.model.values.protocol import ICMP, ICMPV6, NUMBERS
 from netfw_drivers.iptables.plan.group_chains import group_key, in_table
 from netfw_drivers.iptables.plan.names import SENDING_MACS, TAKING_MACS
-from netfw_drivers.iptables.plan.ruleset_index import IndexedPort, RulesetIndex
+from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
 _ECHO = {ICMP: "8", ICMPV6: "128"}
 """ICMP type that a tracked connection almost always begins with; the entry lacks it."""
@@ -123,59 +124,12 @@ class ConnectionEvaluator:
 
     def denied(self, ports: Iterable[PortId]) -> Callable[[Connection], bool]:
         """Return a predicate: the connection is one of *ports*, and no rule allows it."""
-        present = self.index.ports
-        concerned = {id for id in ports if id in present and not present[id].trusted}
-        bridges = {present[id].location.bridge for id in concerned} & self.index.zones.keys()
-        zones = {self.index.zones[bridge].number for bridge in bridges}
-        neighbours: dict[int | None, set[PortId]] = {zone: set() for zone in zones}
-        for bridge, zone in self.index.zones.items():
-            if zone.number in neighbours:
-                neighbours[zone.number] |= self.index.on_bridge.get(bridge, set())
-
-        def is_denied(connection: Connection) -> bool:
-            candidates = neighbours.get(connection.zone)
-            if not candidates:
-                return False
-            flow = connection.original
-            return self._is_refused(flow.source, flow, candidates, concerned, Direction.EGRESS) or (
-                self._is_refused(flow.destination, flow, candidates, concerned, Direction.INGRESS)
-            )
-
-        return is_denied
-
-    def _is_refused(
-        self,
-        address: IpAddress,
-        flow: ConntrackTuple,
-        candidates: Iterable[PortId],
-        concerned: Container[PortId],
-        direction: Direction,
-    ) -> bool:
-        """Return whether all ports with *address* are concerned, and none allows the flow."""
-        owners = self._owners(address, candidates)
-        if not owners or any(id not in concerned for id in owners):
-            return False
-        return not any(self._allows(self.index.ports[id], flow, direction) for id in owners)
-
-    def _owners(self, address: IpAddress, candidates: Iterable[PortId]) -> list[PortId]:
-        """Return the ports that may have *address*: those with its longest prefix."""
-        best, found = -1, list[PortId]()
-        for id in candidates:
-            for prefix in self.index.sources.get((id, address.version), ()):
-                if address not in prefix or prefix.prefixlen < best:
-                    continue
-                if prefix.prefixlen > best:
-                    best, found = prefix.prefixlen, []
-                found.append(id)
-        return found
-
-    def _allows(self, port: IndexedPort, flow: ConntrackTuple, direction: Direction) -> bool:
-        family = flow.source.version
-        return any(self._group_allows(group, family, flow, direction) for group in port.groups)
+        return DenialFinder(index=self.index, group_allows=self._group_allows).denied(ports)
 
     def _group_allows(
-        self, group: SecurityGroupId, family: int, flow: ConntrackTuple, direction: Direction
+        self, group: SecurityGroupId, flow: ConntrackTuple, direction: Direction
     ) -> bool:
+        family = flow.source.version
         lines = self.chains.get(group_key(group, family, direction), ())
         macs = (parse_rule(line).macs for line in lines)
         full = {name for name in macs if name and self.chains.get(in_table(family, name))}

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from attrs import frozen
-
+from netfw.linux.bridge_firewall.values import Zone
 from netfw.linux.ebtables.chains import FrameChain, FrameRule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, Family, Jump, Rule, match, target
@@ -30,22 +29,8 @@ GUARD_ROOT, CASTER_ROOT, PLAIN = "guard", "caster", "plain"
 """Root chains of frames from ports and to ports, and the chain of frames that any port may
 receive."""
 
-FIRST_ZONE = 4097
-
 _BRIDGED = match("physdev", physdev_is_bridged=True)
 _ZONE = re.compile(r"-i (\S+) -m comment --comment (\S+) -j CT --(?:zone (\d+)|notrack)")
-
-
-@frozen
-class Zone:
-    """The conntrack zone of a network that a bridge carries.
-
-    Without a number, connections are not tracked: on the private bridge of a trusted port.  Its
-    packets do not affect what their receivers allow.
-    """
-
-    number: int | None
-    network: NetworkId
 
 
 def read_zone(line: str) -> tuple[str, Zone] | None:

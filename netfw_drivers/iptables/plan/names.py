@@ -40,7 +40,6 @@ FRAMES = "p"
 
 BUCKET_LENGTH = 4
 
-_DEVICE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@-]{0,14}")
 _BUCKET = re.compile(r"[A-Za-z0-9_.-]+")
 _SETS: dict[str, type[GroupKey] | type[AddressGroupKey]] = {"G": GroupKey, "A": AddressGroupKey}
 
@@ -83,16 +82,6 @@ def read_set_name(name: str) -> tuple[GroupKey | AddressGroupKey, int] | None:
     if id is None or key is None or family not in ("4", "6"):
         return None
     return key(id), int(family)  # type: ignore[arg-type]
-
-
-def check_device(device: str) -> str:
-    """Return *device* if it is a valid name.
-
-    :raises InvalidInput: iptables could misread it.
-    """
-    if not _DEVICE.fullmatch(str(device)):
-        raise InvalidInput({"device": f"{device!r} is not the name of a device"})
-    return device
 
 
 def bucket_of(device: str) -> str:

@@ -19,6 +19,8 @@ from attrs import evolve, frozen
 
 from netfw.drivers.firewall import FirewallKey, FirewallValue
 from netfw.drivers.values.keys import GroupKey
+from netfw.linux.bridge_firewall.connection_plan import FlushConnections
+from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.ebtables.chains import FoundChain, plan_frames
 from netfw.linux.ip.operations import SetSysctl
 from netfw.linux.ipset.operations import ChangeMembers, DropSet, MakeSet, ReplaceSet
@@ -40,7 +42,7 @@ from netfw_drivers.iptables.plan.names import (
     id_in,
     read_set_name,
 )
-from netfw_drivers.iptables.plan.requested import BridgePorts, RequestedChanges, sort_update
+from netfw_drivers.iptables.plan.requested import RequestedChanges, sort_update
 from netfw_drivers.iptables.plan.ruleset_builder import Ruleset, RulesetBuilder
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 from netfw_drivers.iptables.plan.shadow_sets import ShadowSets, plan_shadow_sets
@@ -69,18 +71,6 @@ class Observed:
     """Sysctls that are off, and without which iptables sees no bridged packet."""
     fresh: bool
     """Nothing was changed since the read: a killed process may have left garbage."""
-
-
-@frozen
-class FlushConnections:
-    """Remove the connections of *ports* that no rule allows, and all of *zones*."""
-
-    ports: frozenset[PortId]
-    zones: frozenset[int]
-
-    def __str__(self) -> str:
-        text = f"end connections of {len(self.ports)} ports that no rule allows any more"
-        return f"{text}, and all in zones {sorted(self.zones)}" if self.zones else text
 
 
 def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed) -> Plan:

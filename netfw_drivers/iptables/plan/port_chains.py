@@ -17,6 +17,7 @@ from attrs import evolve, frozen
 
 from netfw.drivers.firewall import FilteredPort
 from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.linux.bridge_firewall.values import PortLocation, check_device
 from netfw.linux.ebtables.chains import FrameChain, FrameRule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, DROP, RETURN, Family, Jump, Match, Rule, match
@@ -24,7 +25,7 @@ from netfw.model.security_group import Direction
 from netfw.model.values.address import IpNetwork, Mac
 from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.iptables.plan.group_chains import Chains, group_key, in_table
-from netfw_drivers.iptables.plan.names import FRAMES, RECEIVED, SENT, SOURCES, check_device, short
+from netfw_drivers.iptables.plan.names import FRAMES, RECEIVED, SENT, SOURCES, short
 
 NO_IPV4, NO_IPV6 = IPv4Network("0.0.0.0/32"), IPv6Network("::/128")
 
@@ -36,14 +37,6 @@ _NOTE = re.compile(
     r' in network (?P<network>\S+)" -j (?P<target>ACCEPT|DROP)$'
 )
 _SOURCE = re.compile(r"(?:-s (?P<prefix>\S+) )?-m mac --mac-source (?P<mac>\S+) -j RETURN")
-
-
-@frozen
-class PortLocation:
-    """Device and Linux bridge on which a port is filtered."""
-
-    device: str
-    bridge: str
 
 
 @frozen(kw_only=True)

@@ -6,7 +6,7 @@ Invalid requests are refused here, by key, before they reach a backend.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from attrs import define, field, frozen
 
@@ -14,22 +14,16 @@ from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Mem
 from netfw.drivers.support.firewall_validation import key_validation_error, validation_error
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError, NotSupported
+from netfw.linux.bridge_firewall.values import BridgePorts, PortLocation, find_conflicts
 from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.ipset.values import SetKind, elements, full_name
 from netfw.model.values.address import Mac
 from netfw.model.values.ids import PortId, SecurityGroupId
 from netfw.plan import Update
-from netfw_drivers.iptables.plan.dispatch import Zone
 from netfw_drivers.iptables.plan.group_chains import Chains, Remote, group_chains, remotes
-from netfw_drivers.iptables.plan.names import (
-    OWNER,
-    bucket_of,
-    check_device,
-    read_set_name,
-    set_name,
-)
-from netfw_drivers.iptables.plan.port_chains import PortLocation, frames_chain, port_chains
+from netfw_drivers.iptables.plan.names import OWNER, read_set_name, set_name
+from netfw_drivers.iptables.plan.port_chains import frames_chain, port_chains
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
 
@@ -74,35 +68,6 @@ class RequestedChanges:
     waiting: dict[FirewallKey, str] = field(factory=dict)
 
 
-Locate = Callable[[str], str]
-"""Maps the device of a port to that on a Linux bridge."""
-
-
-@frozen
-class BridgePorts:
-    """Bridges by the names of the devices that exist."""
-
-    bridges: Mapping[str, str | None]
-    locate: Locate
-    owner: str
-    """Prefix of the driver's chains and sets."""
-    private: bool = False
-    """Each port has a bridge of its own."""
-
-    def location(self, device: str) -> PortLocation | str:
-        """Return where a port's device is filtered, or the reason why it is not.
-
-        :raises InvalidInput: it cannot be the device of a port.
-        """
-        found = check_device(self.locate(check_device(device)))
-        if found not in self.bridges:
-            return f"there is no device {found} yet"
-        bridge = self.bridges[found]
-        return (
-            f"device {found} is on no bridge yet" if bridge is None else PortLocation(found, bridge)
-        )
-
-
 def sort_update(
     update: Update[FirewallKey, FirewallValue],
     index: RulesetIndex,
@@ -124,7 +89,9 @@ def sort_update(
         _drop(requested, key)
     if update.complete:
         _drop_rest(requested, update, index, sets)
-    _refuse_conflicts(requested, index)
+    for id, reason in find_conflicts(requested.ports, requested.gone_ports, index).items():
+        requested.refused[PortKey(id)] = Conflict(reason)
+        del requested.ports[id]
     return requested
 
 
@@ -192,43 +159,6 @@ def _change_member(changes: dict[Remote, Change], member: Member, *, add: bool) 
         )
     change = changes[remote_of(member)]
     (change.add_macs if add else change.remove_macs).add(Mac(member.mac))
-
-
-def _refuse_conflicts(requested: RequestedChanges, index: RulesetIndex) -> None:
-    """Refuse ports with the same device, and networks with the same bridge."""
-    devices: dict[str, PortId] = {}
-    networks = {bridge: zone.network for bridge, zone in _staying(requested, index).items()}
-    for id in sorted(requested.ports):
-        wanted = requested.ports[id]
-        device, bridge = wanted.location.device, wanted.location.bridge
-        holder = devices.setdefault(device, _holder(device, requested, index) or id)
-        network = networks.setdefault(bridge, wanted.port.network)
-        if holder != id:
-            reason = f"device {wanted.port.device} is that of port {holder} already"
-            requested.refused[PortKey(id)] = Conflict(reason)
-        elif network != wanted.port.network:
-            reason = f"bridge {bridge} carries network {network}, not {wanted.port.network}"
-            requested.refused[PortKey(id)] = Conflict(reason)
-        else:
-            continue
-        del requested.ports[id]
-
-
-def _holder(device: str, requested: RequestedChanges, index: RulesetIndex) -> PortId | None:
-    """Return the port that has the device and keeps it."""
-    holder = index.buckets.get(bucket_of(device), {}).get(device)
-    return None if holder in requested.ports or holder in requested.gone_ports else holder
-
-
-def _staying(requested: RequestedChanges, index: RulesetIndex) -> dict[str, Zone]:
-    """Return the zones of bridges that keep ports outside of this update."""
-    moved = requested.ports.keys() | requested.gone_ports
-    bridges = {wanted.location.bridge for wanted in requested.ports.values()}
-    return {
-        bridge: index.zones[bridge]
-        for bridge in bridges
-        if bridge in index.zones and index.on_bridge.get(bridge, set()) - moved
-    }
 
 
 def _drop_rest(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count
 
 from attrs import define, field
 
 from netfw.drivers.firewall import FirewallKey
 from netfw.drivers.values.keys import GroupKey, PortKey
+from netfw.linux.bridge_firewall.values import PortLocation, Zone, ZoneChange, plan_zones
 from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.operations import DropSet, MakeSet
 from netfw.linux.ipset.operations import Operation as SetOperation
@@ -19,8 +19,6 @@ from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.values.ids import PortId, SecurityGroupId
 from netfw_drivers.iptables.plan.dispatch import (
-    FIRST_ZONE,
-    Zone,
     bridge_chain_keys,
     bridge_chains,
     device_chain_keys,
@@ -39,7 +37,7 @@ from netfw_drivers.iptables.plan.group_chains import (
     macs_keys,
 )
 from netfw_drivers.iptables.plan.names import bucket_of, read_set_name, set_name
-from netfw_drivers.iptables.plan.port_chains import PortLocation, basics, frames_name, port_keys
+from netfw_drivers.iptables.plan.port_chains import basics, frames_name, port_keys
 from netfw_drivers.iptables.plan.requested import RequestedChanges
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
@@ -218,39 +216,20 @@ class RulesetBuilder:
         else:
             self._drop(macs_keys(group.group, family))
 
-    def _zones(self) -> dict[str, Zone]:
-        """Return the zones of the bridges that this update touches, without removed ones."""
-        index = self._index
-        numbers = {zone.network: zone.number for zone in index.zones.values() if zone.number}
-        taken = frozenset(numbers.values())
-        fresh = (number for number in count(FIRST_ZONE) if number not in taken)
-        zones: dict[str, Zone] = {}
-        for id in sorted(self._requested.ports):
-            port, location = self._requested.ports[id].port, self._requested.ports[id].location
-            if self._private and port.trusted:
-                zones[location.bridge] = Zone(None, port.network)
-                continue
-            if port.network not in numbers:
-                numbers[port.network] = next(fresh)
-            zones[location.bridge] = Zone(numbers[port.network], port.network)
-        left = self._left_bridges() - zones.keys()
-        for bridge in left:
-            if index.on_bridge.get(bridge, set()) - self._moved and bridge in index.zones:
-                zones[bridge] = index.zones[bridge]
-        stays = [zone for bridge, zone in index.zones.items() if bridge not in left]
-        used = {zone.number for zone in [*stays, *zones.values()]}
-        self.ruleset.gone_zones = set(taken - used)
-        return zones
+    def _zones(self) -> ZoneChange:
+        """Return the zones of the bridges that this update touches."""
+        requested = self._requested
+        change = plan_zones(
+            requested.ports,
+            requested.gone_ports,
+            self._index,
+            private=self._private,
+            thorough=self._thorough,
+        )
+        self.ruleset.gone_zones = set(change.gone)
+        return change
 
-    def _left_bridges(self) -> set[str]:
-        """Return the bridges that ports leave, perhaps to return; and those without any port."""
-        present = (self._index.ports.get(id) for id in self._moved)
-        left = {port.location.bridge for port in present if port is not None}
-        if self._thorough:
-            left |= self._index.zones.keys() - self._index.on_bridge.keys()
-        return left
-
-    def _buckets(self, zones: Mapping[str, Zone]) -> None:
+    def _buckets(self, zones: ZoneChange) -> None:
         """Add the chains that dispatch to those of ports and bridges."""
         devices = self._device_buckets()
         bridges = self._bridge_buckets(zones)
@@ -294,9 +273,9 @@ class RulesetBuilder:
                 self._drop(device_chain_keys(bucket))
         return found
 
-    def _bridge_buckets(self, zones: Mapping[str, Zone]) -> dict[str, dict[str, Zone]]:
+    def _bridge_buckets(self, change: ZoneChange) -> dict[str, dict[str, Zone]]:
         """Add the chains of touched buckets; return their bridges."""
-        former = self._left_bridges()
+        zones, former = change.zones, change.left
         every = self._index.zones if self._thorough else {}
         touched = {bucket_of(bridge) for bridge in zones.keys() | former | every.keys()}
         found: dict[str, dict[str, Zone]] = {bucket: {} for bucket in touched}

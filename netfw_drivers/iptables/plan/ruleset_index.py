@@ -7,18 +7,17 @@ installed, and what was changed by hand since.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from netfw.drivers.values.keys import GroupKey
+from netfw.linux.bridge_firewall.values import Index, IndexedPort, Zone
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.values.address import IpNetwork, Mac
-from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId
-from netfw_drivers.iptables.plan.dispatch import ZONES_ROOT, Zone, read_zone
+from netfw.model.values.ids import PortId, SecurityGroupId
+from netfw_drivers.iptables.plan.dispatch import ZONES_ROOT, read_zone
 from netfw_drivers.iptables.plan.group_chains import TABLE, Remote
 from netfw_drivers.iptables.plan.names import (
     ANSWERS_IN,
@@ -32,37 +31,11 @@ from netfw_drivers.iptables.plan.names import (
     id_in,
     read_set_name,
 )
-from netfw_drivers.iptables.plan.port_chains import Note, PortLocation, read_note, read_source
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V", bound=Hashable)
+from netfw_drivers.iptables.plan.port_chains import Note, read_note, read_source
 
 _SET = re.compile(r"--match-set [a-z]+-(\S+) ")
 _JUMP = re.compile(r"-j [a-z]+-(\S+)$")
 _MAC = re.compile(r"-m mac --mac-source (\S+) -j ACCEPT")
-
-
-@frozen(kw_only=True)
-class IndexedPort:
-    """Port as its chains describe it."""
-
-    location: PortLocation
-    network: NetworkId
-    trusted: bool
-    groups: frozenset[SecurityGroupId] = frozenset()
-
-
-class Index(defaultdict[K, set[V]]):
-    """Sets by key, without empty sets."""
-
-    def __init__(self) -> None:
-        super().__init__(set)
-
-    def discard_value(self, key: K, value: V) -> None:
-        if key in self:
-            self[key].discard(value)
-            if not self[key]:
-                del self[key]
 
 
 @define
@@ -83,6 +56,10 @@ class RulesetIndex:
     macs: dict[Remote, frozenset[Mac]] = field(factory=dict)
     zones: dict[str, Zone] = field(factory=dict)
     """Zones by bridge."""
+
+    def port_with(self, device: str) -> PortId | None:
+        """Return the port that is filtered on *device*."""
+        return self.buckets.get(bucket_of(device), {}).get(device)
 
     def update_all(self, chains: Mapping[ChainKey, tuple[str, ...]]) -> None:
         """Index all *chains*."""

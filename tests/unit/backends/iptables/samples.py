@@ -10,6 +10,8 @@ from attrs import define, field
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey, PortKey
+from netfw.linux.bridge_firewall.connection_plan import FlushConnections
+from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.ebtables.chains import FoundChain, PutFrameChain
 from netfw.linux.ipset.plan import KernelSet, record
 from netfw.linux.iptables.mirror import Mirror
@@ -18,8 +20,7 @@ from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.plan import Plan, Update
 from netfw_drivers.iptables.plan.names import OWNER
-from netfw_drivers.iptables.plan.plan import FlushConnections, Observed, plan_firewall
-from netfw_drivers.iptables.plan.requested import BridgePorts
+from netfw_drivers.iptables.plan.plan import Observed, plan_firewall
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
 IN, OUT = Direction.INGRESS, Direction.EGRESS

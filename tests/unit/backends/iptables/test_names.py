@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.errors import InvalidInput
+from netfw.linux.bridge_firewall.values import check_device
 from netfw.linux.ipset.values import full_name as full_set_name
 from netfw.linux.iptables.chain import full_name
 from netfw.model.values.ids import AddressGroupId, SecurityGroupId
@@ -15,7 +16,6 @@ from netfw_drivers.iptables.plan.names import (
     OWNER,
     bucket_chain,
     bucket_of,
-    check_device,
     id_in,
     long,
     read_set_name,

@@ -7,11 +7,11 @@ from attrs import evolve
 
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import PortKey
+from netfw.linux.bridge_firewall.values import PortLocation
 from netfw.linux.iptables.rule import Family, render_rule
 from netfw.plan import Update
 from netfw_drivers.iptables.plan.names import OWNER, short
 from netfw_drivers.iptables.plan.port_chains import (
-    PortLocation,
     basics,
     frames_chain,
     port_chains,

@@ -11,6 +11,7 @@ import pytest
 from netfw.drivers.firewall import FilteredPort, Rules
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey, PortKey
+from netfw.linux.bridge_firewall.hybrid_plug import HybridPlug, make_plug, plan_plug, remove_plug
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
@@ -20,7 +21,6 @@ from netfw.testing.lab.instance import Device, Instance, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.plugin import MakeLab
 from netfw_drivers.iptables.driver import IptablesHybridFirewallDriver
-from netfw_drivers.iptables.hybrid import HybridPlug, make_plug, plan_plug, remove_plug
 
 PORTS = [PortId(uuid4()), PortId(uuid4())]
 MACS = ["fa:16:3e:00:00:01", "fa:16:3e:00:00:02"]
