@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from ipaddress import ip_network
 from typing import Any, ClassVar, Self, cast
 
@@ -12,7 +10,6 @@ from oslo_config import cfg
 
 from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.firewall import (
-    FilteredPort,
     FirewallCapability,
     FirewallDriver,
     FirewallKey,
@@ -25,18 +22,21 @@ from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import (
     BackendBroken,
     Conflict,
-    InvalidInput,
     NetfwError,
     NotFound,
     OperationRefused,
 )
-from netfw.linux.bridge_firewall.connection_plan import DeniedConnections, FlushConnections
+from netfw.linux.bridge_firewall.connection_plan import FlushConnections
+from netfw.linux.bridge_firewall.host import (
+    enable_sysctl,
+    flush_connections,
+    read_bridges,
+    read_disabled_sysctls,
+    read_missing_sysctls,
+)
 from netfw.linux.bridge_firewall.hybrid_plug import HybridPlug
-from netfw.linux.bridge_firewall.values import BridgePorts, check_device
-from netfw.linux.conntrack import Conntrack
+from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.ebtables import Ebtables
-from netfw.linux.ip import sysctl
-from netfw.linux.ip.bridge_ports import read_bridge_masters
 from netfw.linux.ip.operations import SetSysctl
 from netfw.linux.ipset import IpSets
 from netfw.linux.iptables import Backend, Iptables, IptablesBinaries
@@ -59,14 +59,6 @@ from netfw_drivers.iptables.plan.plan import (
 )
 from netfw_drivers.iptables.plan.refused_rules import EnforceableUpdate, Refusals
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
-
-LOG = logging.getLogger(__name__)
-
-BRIDGE_SYSCTLS = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables")
-"""Sysctls that make the kernel pass bridged frames to iptables."""
-
-_READ_ALL_FROM = 16
-"""Number of devices from which reading all of them is cheaper."""
 
 _CAPABILITIES = (
     HostCapability.PLAN,
@@ -129,7 +121,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             return (str(error),)
         return tuple(
             f"there is no {name}: load the kernel's br_netfilter (modprobe br_netfilter)"
-            for name in self._missing_sysctls()
+            for name in read_missing_sysctls(self._namespace)
         )
 
     def present(self) -> frozenset[FirewallKey]:
@@ -147,7 +139,12 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             chains=self._tables.chains,
             sets=self._sets.sets,
             frames=self._frames.chains,
-            bridge_ports=BridgePorts(self._bridges(scope), self.locate, self.OWNER, self.PRIVATE),
+            bridge_ports=BridgePorts(
+                read_bridges(scope, self.locate, self._namespace),
+                self.locate,
+                self.OWNER,
+                self.PRIVATE,
+            ),
             tables=self._tables.plan,
             disabled_sysctls=self._disabled_sysctls or (),
             fresh=self._fresh,
@@ -161,7 +158,8 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             self._execute(stage)
             checkpoint(stage)
         fresh, self._fresh = self._fresh, False
-        if fresh and self._current_index().ports and (missing := self._missing_sysctls()):
+        missing = read_missing_sysctls(self._namespace) if fresh else ()
+        if missing and self._current_index().ports:
             self._invalidate()
             raise BackendBroken(
                 f"nothing is filtered, as iptables sees nothing of bridges: there is no "
@@ -193,19 +191,11 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         self._sets.observe()
         self._frames.observe()
         self._invalidate()
-        found = sysctl.read_many(BRIDGE_SYSCTLS, self._namespace)
-        self._disabled_sysctls = tuple(
-            name for name in BRIDGE_SYSCTLS if found.get(name, "1") != "1"
-        )
+        self._disabled_sysctls = read_disabled_sysctls(self._namespace)
 
     def _invalidate(self) -> None:
         """Invalidate the index of the mirrors: they were read again, or are in doubt."""
         self._index, self._fresh = None, True
-
-    def _missing_sysctls(self) -> tuple[str, ...]:
-        """Return the sysctls that this kernel lacks; the first rule for a bridge creates them."""
-        found = sysctl.read_many(BRIDGE_SYSCTLS, self._namespace)
-        return tuple(name for name in BRIDGE_SYSCTLS if name not in found)
 
     def _current_index(self) -> RulesetIndex:
         if self._disabled_sysctls is None:
@@ -214,18 +204,6 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             self._index = RulesetIndex()
             self._index.update_all(self._tables.chains)
         return self._index
-
-    def _bridges(self, scope: Update[FirewallKey, FirewallValue] | None) -> dict[str, str | None]:
-        """Return the devices that concern *scope*, each with its bridge."""
-        wanted: set[str] = set()
-        for value in scope.put.values() if scope is not None else ():
-            if isinstance(value, FilteredPort):
-                with suppress(InvalidInput):
-                    wanted.add(check_device(self.locate(check_device(value.device))))
-        if scope is not None and not wanted:
-            return {}
-        few = scope is not None and len(wanted) < _READ_ALL_FROM
-        return read_bridge_masters(wanted if few else None, self._namespace)
 
     def _members(self) -> Iterator[Member]:
         for name, present in self._sets.sets.items():
@@ -237,8 +215,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             yield from (Member(group, everything, mac) for mac in macs)
 
     def _enable_sysctl(self, switch: SetSysctl) -> None:
-        sysctl.write(switch.name, switch.value, self._namespace)
-        LOG.warning("%s was off: turned on, so that ports of bridges are filtered", switch.name)
+        enable_sysctl(switch, self._namespace)
         self._disabled_sysctls = tuple(
             name for name in self._disabled_sysctls or () if name != switch.name
         )
@@ -289,12 +266,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         evaluator = ConnectionEvaluator(
             index=self._current_index(), chains=self._tables.chains, sets=self._sets.sets
         )
-        denied = evaluator.denied(flush.ports)
-        with Conntrack(self._namespace) as conntrack:
-            ended = conntrack.remove(
-                DeniedConnections(is_denied=lambda c: c.zone in flush.zones or denied(c))
-            )
-        LOG.debug("conntrack: removed %d connections", ended)
+        flush_connections(flush, evaluator.finder, self._namespace)
 
 
 class IptablesHybridFirewallDriver(IptablesFirewallDriver):

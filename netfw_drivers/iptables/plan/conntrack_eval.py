@@ -7,7 +7,7 @@ rules in force decide, whatever wrote them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
 from ipaddress import ip_network
 from itertools import pairwise
@@ -15,12 +15,12 @@ from itertools import pairwise
 from attrs import frozen
 
 from netfw.linux.bridge_firewall.connection_plan import DenialFinder
-from netfw.linux.conntrack.entry import Connection, ConntrackTuple
+from netfw.linux.conntrack.entry import ConntrackTuple
 from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.iptables.chain import ChainKey
 from netfw.model.security_group import Direction
 from netfw.model.values.address import IpAddress, IpNetwork
-from netfw.model.values.ids import PortId, SecurityGroupId
+from netfw.model.values.ids import SecurityGroupId
 from netfw.model.values.protocol import ICMP, ICMPV6, NUMBERS
 from netfw_drivers.iptables.plan.group_chains import group_key, in_table
 from netfw_drivers.iptables.plan.names import SENDING_MACS, TAKING_MACS
@@ -122,9 +122,10 @@ class ConnectionEvaluator:
     chains: Mapping[ChainKey, tuple[str, ...]]
     sets: Mapping[str, KernelSet]
 
-    def denied(self, ports: Iterable[PortId]) -> Callable[[Connection], bool]:
-        """Return a predicate: the connection is one of *ports*, and no rule allows it."""
-        return DenialFinder(index=self.index, group_allows=self._group_allows).denied(ports)
+    @property
+    def finder(self) -> DenialFinder:
+        """Finder of the connections that these chains deny."""
+        return DenialFinder(index=self.index, group_allows=self._group_allows)
 
     def _group_allows(
         self, group: SecurityGroupId, flow: ConntrackTuple, direction: Direction

@@ -47,7 +47,7 @@ def is_denied(connection: Connection, *state: dict) -> bool:
     evaluator = ConnectionEvaluator(
         index=kernel.observe().index, chains=kernel.mirror.chains, sets=kernel.sets
     )
-    return evaluator.denied([port_id(1)])(connection)
+    return evaluator.finder.denied([port_id(1)])(connection)
 
 
 ONE = a_port(1, GROUP)
@@ -150,12 +150,12 @@ def test_an_address_that_two_may_have_is_cut_when_neither_allows_it(allowed: int
         index=kernel.observe().index, chains=kernel.mirror.chains, sets=kernel.sets
     )
     shared = a_connection("192.0.2.1", "10.0.0.77")
-    assert not evaluator.denied([port_id(1), port_id(2)])(shared)
+    assert not evaluator.finder.denied([port_id(1), port_id(2)])(shared)
     kernel.converge(Update(drop=frozenset({GroupKey(GROUP)})))
     evaluator = ConnectionEvaluator(
         index=kernel.observe().index, chains=kernel.mirror.chains, sets=kernel.sets
     )
-    assert evaluator.denied([port_id(1), port_id(2)])(shared)
+    assert evaluator.finder.denied([port_id(1), port_id(2)])(shared)
 
 
 @pytest.mark.parametrize("exact", [1, 2])
@@ -171,6 +171,6 @@ def test_an_address_is_whose_prefix_is_the_longest(exact: int) -> None:
     evaluator = ConnectionEvaluator(
         index=kernel.observe().index, chains=kernel.mirror.chains, sets=kernel.sets
     )
-    denied = evaluator.denied([port_id(1), port_id(2)])
+    denied = evaluator.finder.denied([port_id(1), port_id(2)])
     assert denied(a_connection("192.0.2.1", f"10.0.0.{exact}")) is (exact == 1)
     assert denied(a_connection("192.0.2.1", "10.0.0.77")) is (wide == 1)

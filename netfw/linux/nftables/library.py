@@ -1,0 +1,83 @@
+"""libnftables by ctypes: JSON in, JSON out.
+
+The binding of the distribution (python3-nftables) is not on PyPI, and what is there under such
+names is another program's copy of it; six functions of a stable C interface need neither.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from functools import cache
+
+from attrs import frozen
+
+from netfw.errors import BackendBroken
+from netfw.linux.netns import Namespace, run_in
+
+LIBRARY = "libnftables.so.1"
+
+_HANDLE, _JSON, _NUMERIC = 1 << 3, 1 << 4, 0b1111 << 7
+"""Output: handles, JSON, and numbers for protocols, priorities, symbols and times."""
+
+
+@frozen
+class Answer:
+    """Result of a call."""
+
+    ok: bool
+    output: str
+    errors: str
+
+
+@cache
+def _load() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(LIBRARY)
+    except OSError as error:
+        raise BackendBroken(
+            f"there is no {LIBRARY}: install it (Debian: apt install libnftables1)"
+        ) from error
+    pointer, text = ctypes.c_void_p, ctypes.c_char_p
+    library.nft_ctx_new.restype = pointer
+    for name in ("nft_ctx_get_output_buffer", "nft_ctx_get_error_buffer"):
+        getattr(library, name).restype = text
+        getattr(library, name).argtypes = [pointer]
+    for name in ("nft_ctx_buffer_output", "nft_ctx_buffer_error", "nft_ctx_free"):
+        getattr(library, name).argtypes = [pointer]
+    library.nft_ctx_output_set_flags.argtypes = [pointer, ctypes.c_uint]
+    library.nft_ctx_set_dry_run.argtypes = [pointer, ctypes.c_bool]
+    library.nft_run_cmd_from_buffer.argtypes = [pointer, text]
+    return library
+
+
+class NftContext:
+    """A context of libnftables; its socket is that of *namespace*, whichever thread uses it.
+
+    Used by one thread at a time.
+
+    :raises BackendBroken: libnftables is missing, or netfw may not enter the namespace.
+    :raises NotFound: there is no such namespace.
+    """
+
+    def __init__(self, namespace: Namespace = None) -> None:
+        library = _load()
+        self._library = library
+        self._context = run_in(namespace, library.nft_ctx_new, 0)
+        self._free = weakref.finalize(self, library.nft_ctx_free, self._context)
+        library.nft_ctx_buffer_output(self._context)
+        library.nft_ctx_buffer_error(self._context)
+        library.nft_ctx_output_set_flags(self._context, _HANDLE | _JSON | _NUMERIC)
+
+    def run(self, commands: str, *, dry: bool = False) -> Answer:
+        """Execute *commands* in one transaction; *dry*: have the kernel check them only."""
+        library = self._library
+        library.nft_ctx_set_dry_run(self._context, dry)
+        status = library.nft_run_cmd_from_buffer(self._context, commands.encode())
+        output = library.nft_ctx_get_output_buffer(self._context)
+        errors = library.nft_ctx_get_error_buffer(self._context)
+        return Answer(status == 0, output.decode(), errors.decode(errors="replace"))
+
+    def close(self) -> None:
+        """Free the context.  Idempotent."""
+        self._free()

@@ -1,0 +1,121 @@
+"""Operations on tables of nftables.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import field, frozen
+
+from netfw.linux.nftables.values import (
+    Chain,
+    Elements,
+    KernelSet,
+    ObjectKey,
+    Ruleset,
+    SetKind,
+    Table,
+)
+
+
+@frozen
+class MakeTable:
+    """Create a table."""
+
+    table: Table
+
+    def __str__(self) -> str:
+        return f"make table {self.table}"
+
+
+@frozen
+class DropTable:
+    """Remove a table with all that it has."""
+
+    table: Table
+
+    def __str__(self) -> str:
+        return f"drop table {self.table}"
+
+
+@frozen
+class PutChain:
+    """Create a chain, or replace its rules."""
+
+    key: ObjectKey
+    chain: Chain
+
+    def __str__(self) -> str:
+        return f"put chain {self.key} ({len(self.chain.rules)} rules)"
+
+
+@frozen
+class DropChain:
+    """Remove a chain."""
+
+    key: ObjectKey
+
+    def __str__(self) -> str:
+        return f"drop chain {self.key}"
+
+
+@frozen
+class MakeSet:
+    """Create an empty set or map."""
+
+    key: ObjectKey
+    kind: SetKind
+
+    def __str__(self) -> str:
+        return f"make {'map' if self.kind.verdicts else 'set'} {self.key}"
+
+
+@frozen
+class DropSet:
+    """Remove a set or map."""
+
+    key: ObjectKey
+
+    def __str__(self) -> str:
+        return f"drop set {self.key}"
+
+
+@frozen
+class ChangeElements:
+    """Remove elements of a set or map, and add others."""
+
+    key: ObjectKey
+    kind: SetKind
+    add: Elements = field(factory=dict, hash=False)
+    remove: Elements = field(factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        return f"add {len(self.add)} and remove {len(self.remove)} elements of {self.key}"
+
+
+NftOperation = MakeTable | DropTable | PutChain | DropChain | MakeSet | DropSet | ChangeElements
+
+
+def record_operations(ruleset: Ruleset, operations: Iterable[NftOperation]) -> None:
+    """Change *ruleset* as *operations* change the kernel."""
+    for operation in operations:
+        match operation:
+            case MakeTable(table):
+                ruleset.tables.add(table)
+            case DropTable(table):
+                ruleset.tables.discard(table)
+                for objects in (ruleset.chains, ruleset.sets):
+                    for key in [key for key in objects if key.table == table]:
+                        objects.pop(key)
+            case PutChain(key, chain):
+                ruleset.chains[key] = chain
+            case DropChain(key):
+                ruleset.chains.pop(key, None)
+            case MakeSet(key, kind):
+                ruleset.sets[key] = KernelSet(kind)
+            case DropSet(key):
+                ruleset.sets.pop(key, None)
+            case ChangeElements(key, _, add, remove):
+                elements = ruleset.sets[key].elements
+                for each in remove:
+                    elements.pop(each, None)
+                elements.update(add)

@@ -1,0 +1,1 @@
+"""Firewall drivers on nftables, for ports of Linux bridges."""

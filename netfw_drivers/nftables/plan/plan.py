@@ -1,0 +1,208 @@
+"""Plan from the installed firewall to the desired one.  Pure.
+
+All chains, sets and maps change in one transaction of the kernel, so that there is no moment at
+which a new rule meets an old member.  Connections that no rule allows any more are removed
+afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attrs import frozen
+
+from netfw.drivers.firewall import FirewallKey, FirewallValue
+from netfw.drivers.values.keys import PortKey
+from netfw.linux.bridge_firewall.connection_plan import FlushConnections
+from netfw.linux.bridge_firewall.values import BridgePorts
+from netfw.linux.ip.operations import SetSysctl
+from netfw.linux.nftables.operations import (
+    ChangeElements,
+    DropChain,
+    DropSet,
+    DropTable,
+    MakeSet,
+    MakeTable,
+    NftOperation,
+    PutChain,
+)
+from netfw.linux.nftables.values import ObjectKey, Ruleset, SetKind
+from netfw.model.values.ids import PortId, SecurityGroupId
+from netfw.plan import Operation, Plan, Stage, Update
+from netfw_drivers.nftables.plan.names import (
+    EGRESS,
+    INGRESS,
+    Remote,
+    Tables,
+    read_chain,
+    read_frames,
+    read_remote,
+)
+from netfw_drivers.nftables.plan.requested import RequestedChanges, sort_update
+from netfw_drivers.nftables.plan.ruleset_builder import (
+    FILTER_SETS,
+    TRACKING_SETS,
+    DesiredRuleset,
+    Owners,
+    RulesetBuilder,
+)
+from netfw_drivers.nftables.plan.ruleset_index import RulesetIndex
+
+NFT_BACKEND, CONNECTIONS_BACKEND, SYSCTL_BACKEND = "nftables", "conntrack", "sysctl"
+
+
+@frozen(kw_only=True)
+class Observed:
+    """Installed rules, and the bridges of devices."""
+
+    index: RulesetIndex
+    bridge_ports: BridgePorts
+    disabled_sysctls: tuple[str, ...] = ()
+    """Sysctls that are off, and without which no connection on a bridge is tracked."""
+    fresh: bool
+    """Nothing was changed since the read: it may have foreign changes."""
+
+
+def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed) -> Plan:
+    """Plan the stages of *update*."""
+    thorough = update.complete or observed.fresh
+    index = observed.index
+    requested = sort_update(update, index, observed.bridge_ports)
+    builder = RulesetBuilder(
+        requested,
+        index,
+        Tables(observed.bridge_ports.owner),
+        thorough=thorough,
+        private=observed.bridge_ports.private,
+    )
+    desired = builder.run()
+    if thorough:
+        _remove_unknown(desired, builder, index.ruleset)
+    operations = list(_operations(desired, index.ruleset, Tables(observed.bridge_ports.owner)))
+    stages = []
+    if desired.chains or index.ports:
+        for name in observed.disabled_sysctls:
+            switch = Operation(SYSCTL_BACKEND, f"{name}=1", frozenset(), SetSysctl(name, "1"))
+            stages.append(Stage([switch]))
+    if operations:
+        stages.append(Stage(_as_stage(operations, desired, requested)))
+    flush = FlushConnections(_affected(requested, builder, index), desired.gone_zones)
+    if flush.ports or flush.zones:
+        ending = Operation(CONNECTIONS_BACKEND, flush.__str__, frozenset(), flush)
+        stages.append(Stage([ending]))
+    return Plan(stages, requested.waiting, requested.refused)
+
+
+def _remove_unknown(desired: DesiredRuleset, builder: RulesetBuilder, present: Ruleset) -> None:
+    """Remove all that neither this update nor what stays needs."""
+    known = desired.chains.keys() | set(builder.staying)
+    desired.gone_chains |= present.chains.keys() - known
+    desired.gone_sets |= present.sets.keys() - desired.sets.keys()
+    for key in desired.sets.keys() & present.sets.keys():
+        if key.name in FILTER_SETS or key.name in TRACKING_SETS:
+            desired.remove[key] |= present.sets[key].elements
+
+
+def _operations(
+    desired: DesiredRuleset, present: Ruleset, tables: Tables
+) -> Iterator[NftOperation]:
+    left_chains = (present.chains.keys() - desired.gone_chains) | desired.chains.keys()
+    left_sets = (present.sets.keys() - desired.gone_sets) | desired.sets.keys()
+    for table in (tables.bridge, tables.inet):
+        if not any(key.table == table for key in (*left_chains, *left_sets)):
+            if table in present.tables:
+                yield DropTable(table)
+            continue
+        if table not in present.tables:
+            yield MakeTable(table)
+        yield from _set_operations(desired, present, table.family)
+        yield from _chain_operations(desired, present, table.family)
+
+
+def _set_operations(
+    desired: DesiredRuleset, present: Ruleset, family: str
+) -> Iterator[NftOperation]:
+    for key in sorted(desired.sets.keys() | desired.add.keys() | desired.remove.keys(), key=str):
+        if key.table.family != family or (key in desired.gone_sets and key not in desired.sets):
+            continue
+        found = present.sets.get(key)
+        kind = desired.sets.get(key) or (found.kind if found is not None else None)
+        if kind is None:
+            continue
+        if found is None:
+            yield MakeSet(key, kind)
+        yield from _element_operation(key, kind, desired, {} if found is None else found.elements)
+    for key in sorted(desired.gone_sets & present.sets.keys() - desired.sets.keys(), key=str):
+        if key.table.family == family:
+            yield DropSet(key)
+
+
+def _element_operation(
+    key: ObjectKey, kind: SetKind, desired: DesiredRuleset, have: dict[tuple[str, ...], str]
+) -> Iterator[NftOperation]:
+    wanted = desired.add.get(key, {})
+    add = {each: target for each, target in wanted.items() if have.get(each) != target}
+    replaced = {each: have[each] for each in add if each in have}
+    leaving = desired.remove.get(key, {})
+    remove = {each: have[each] for each in leaving if each in have and each not in wanted}
+    if add or remove:
+        yield ChangeElements(key, kind, add, replaced | remove)
+
+
+def _chain_operations(
+    desired: DesiredRuleset, present: Ruleset, family: str
+) -> Iterator[NftOperation]:
+    for key, chain in sorted(desired.chains.items(), key=lambda item: str(item[0])):
+        if key.table.family == family and present.chains.get(key) != chain:
+            yield PutChain(key, chain)
+    gone = desired.gone_chains & present.chains.keys()
+    for key in sorted(gone - desired.chains.keys(), key=str):
+        if key.table.family == family:
+            yield DropChain(key)
+
+
+def _as_stage(
+    operations: Iterable[NftOperation], desired: DesiredRuleset, requested: RequestedChanges
+) -> Iterator[Operation]:
+    ports: Owners = frozenset(map(PortKey, requested.ports))
+    for operation in operations:
+        key = getattr(operation, "key", None)
+        owners = desired.owners.get(key, ports) if key is not None else frozenset()
+        yield Operation(NFT_BACKEND, operation.__str__, owners, operation)
+
+
+def _affected(
+    requested: RequestedChanges, builder: RulesetBuilder, index: RulesetIndex
+) -> frozenset[PortId]:
+    """Return the ports that lose permissions."""
+    present = index.ports
+    ports = {
+        id
+        for id, wanted in requested.ports.items()
+        if not wanted.port.trusted and (id not in present or present[id].trusted)
+    }
+    groups: set[SecurityGroupId] = set()
+    remotes: set[Remote] = set(builder.desired.shrunk)
+    for key in _losing(builder.desired, index.ruleset):
+        if (port := read_frames(key.name)) is not None:
+            ports.add(PortId(port))
+        elif (remote := read_remote(key.name)) is not None:
+            remotes.add(remote)
+        elif (named := read_chain(key.name)) is not None:
+            if named[0] in (EGRESS, INGRESS):
+                groups.add(SecurityGroupId(named[2]))
+            else:
+                ports.add(PortId(named[2]))
+    for each in remotes:
+        groups |= builder.referrers(each)
+    for group in groups:
+        ports |= builder.users(group)
+    return frozenset(ports)
+
+
+def _losing(desired: DesiredRuleset, present: Ruleset) -> Iterator[ObjectKey]:
+    """Yield the chains that lose rules."""
+    for key, chain in desired.chains.items():
+        former = present.chains.get(key)
+        if former is not None and set(former.rules) - set(chain.rules):
+            yield key
