@@ -1,7 +1,7 @@
 """libnftables by ctypes: JSON in, JSON out.
 
-The binding of the distribution (python3-nftables) is not on PyPI, and what is there under such
-names is another program's copy of it; six functions of a stable C interface need neither.
+The binding of distributions (python3-nftables) is not on PyPI, and a copy of it there
+(pip-nftables) would be a dependency for the few functions that are needed.
 """
 
 from __future__ import annotations
@@ -31,20 +31,24 @@ class Answer:
 
 
 @cache
-def _load() -> ctypes.CDLL:
+def load_library(name: str = LIBRARY) -> ctypes.CDLL:
+    """Load libnftables and declare its functions.
+
+    :raises BackendBroken: this host has no such library.
+    """
     try:
-        library = ctypes.CDLL(LIBRARY)
+        library = ctypes.CDLL(name)
     except OSError as error:
         raise BackendBroken(
-            f"there is no {LIBRARY}: install it (Debian: apt install libnftables1)"
+            f"there is no {name}: install it (Debian: apt install libnftables1)"
         ) from error
     pointer, text = ctypes.c_void_p, ctypes.c_char_p
     library.nft_ctx_new.restype = pointer
-    for name in ("nft_ctx_get_output_buffer", "nft_ctx_get_error_buffer"):
-        getattr(library, name).restype = text
-        getattr(library, name).argtypes = [pointer]
-    for name in ("nft_ctx_buffer_output", "nft_ctx_buffer_error", "nft_ctx_free"):
-        getattr(library, name).argtypes = [pointer]
+    for function in ("nft_ctx_get_output_buffer", "nft_ctx_get_error_buffer"):
+        getattr(library, function).restype = text
+        getattr(library, function).argtypes = [pointer]
+    for function in ("nft_ctx_buffer_output", "nft_ctx_buffer_error", "nft_ctx_free"):
+        getattr(library, function).argtypes = [pointer]
     library.nft_ctx_output_set_flags.argtypes = [pointer, ctypes.c_uint]
     library.nft_ctx_set_dry_run.argtypes = [pointer, ctypes.c_bool]
     library.nft_run_cmd_from_buffer.argtypes = [pointer, text]
@@ -56,18 +60,21 @@ class NftContext:
 
     Used by one thread at a time.
 
+    :param json: commands and listings are JSON; otherwise the text of ``nft -f``.
+
     :raises BackendBroken: libnftables is missing, or netfw may not enter the namespace.
     :raises NotFound: there is no such namespace.
     """
 
-    def __init__(self, namespace: Namespace = None) -> None:
-        library = _load()
+    def __init__(self, namespace: Namespace = None, *, json: bool = True) -> None:
+        library = load_library()
         self._library = library
         self._context = run_in(namespace, library.nft_ctx_new, 0)
         self._free = weakref.finalize(self, library.nft_ctx_free, self._context)
         library.nft_ctx_buffer_output(self._context)
         library.nft_ctx_buffer_error(self._context)
-        library.nft_ctx_output_set_flags(self._context, _HANDLE | _JSON | _NUMERIC)
+        flags = _HANDLE | _JSON | _NUMERIC if json else 0
+        library.nft_ctx_output_set_flags(self._context, flags)
 
     def run(self, commands: str, *, dry: bool = False) -> Answer:
         """Execute *commands* in one transaction; *dry*: have the kernel check them only."""

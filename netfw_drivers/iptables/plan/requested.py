@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from attrs import define, field, frozen
 
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.support.firewall_validation import key_validation_error, validation_error
+from netfw.drivers.support.firewall_validation import key_validation_error
 from netfw.drivers.values.keys import GroupKey, PortKey
-from netfw.errors import Conflict, InvalidInput, NetfwError, NotSupported
+from netfw.errors import Conflict, InvalidInput, NetfwError
+from netfw.linux.bridge_firewall.requests_plan import collect_refusals, mac_member_error
 from netfw.linux.bridge_firewall.values import BridgePorts, PortLocation, find_conflicts
 from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.plan import KernelSet
@@ -76,15 +77,9 @@ def sort_update(
 ) -> RequestedChanges:
     """Sort and validate *update*."""
     requested = RequestedChanges()
-    for key, value in update.put.items():
-        error: NetfwError | None = validation_error(key, value)
-        try:
-            if error is None:
-                _put(requested, key, value, bridge_ports)
-        except NetfwError as exc:
-            error = exc
-        if error is not None:
-            requested.refused[key] = error
+    requested.refused |= collect_refusals(
+        update, lambda key, value: _put(requested, key, value, bridge_ports)
+    )
     for key in update.drop:
         _drop(requested, key)
     if update.complete:
@@ -153,10 +148,8 @@ def _change_member(changes: dict[Remote, Change], member: Member, *, add: bool) 
         change = changes[remote_of(member)]
         (change.add if add else change.remove).update(words)
         return
-    if member.prefix.prefixlen or not isinstance(member.group, GroupKey):
-        raise NotSupported(
-            f"{member}: a member is known by its MAC address only when it may have every address"
-        )
+    if (error := mac_member_error(member)) is not None:
+        raise error
     change = changes[remote_of(member)]
     (change.add_macs if add else change.remove_macs).add(Mac(member.mac))
 

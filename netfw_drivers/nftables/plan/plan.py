@@ -8,6 +8,7 @@ afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from attrs import frozen
 
@@ -26,7 +27,7 @@ from netfw.linux.nftables.operations import (
     NftOperation,
     PutChain,
 )
-from netfw.linux.nftables.values import ObjectKey, Ruleset, SetKind
+from netfw.linux.nftables.values import ObjectKey, Ruleset, SetKind, Table
 from netfw.model.values.ids import PortId, SecurityGroupId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.nftables.plan.names import (
@@ -106,10 +107,8 @@ def _remove_unknown(desired: DesiredRuleset, builder: RulesetBuilder, present: R
 def _operations(
     desired: DesiredRuleset, present: Ruleset, tables: Tables
 ) -> Iterator[NftOperation]:
-    left_chains = (present.chains.keys() - desired.gone_chains) | desired.chains.keys()
-    left_sets = (present.sets.keys() - desired.gone_sets) | desired.sets.keys()
     for table in (tables.bridge, tables.inet):
-        if not any(key.table == table for key in (*left_chains, *left_sets)):
+        if not _has_any(table, desired, present):
             if table in present.tables:
                 yield DropTable(table)
             continue
@@ -117,6 +116,17 @@ def _operations(
             yield MakeTable(table)
         yield from _set_operations(desired, present, table.family)
         yield from _chain_operations(desired, present, table.family)
+
+
+def _has_any(table: Table, desired: DesiredRuleset, present: Ruleset) -> bool:
+    """Return whether the table will have anything; costs more only where much is removed."""
+    if any(key.table == table for key in (*desired.chains, *desired.sets)):
+        return True
+    if not any(key.table == table for key in (*desired.gone_chains, *desired.gone_sets)):
+        return table in present.tables
+    chains = (key for key in present.chains if key not in desired.gone_chains)
+    sets = (key for key in present.sets if key not in desired.gone_sets)
+    return any(key.table == table for key in chain(chains, sets))
 
 
 def _set_operations(
@@ -152,9 +162,9 @@ def _element_operation(
 def _chain_operations(
     desired: DesiredRuleset, present: Ruleset, family: str
 ) -> Iterator[NftOperation]:
-    for key, chain in sorted(desired.chains.items(), key=lambda item: str(item[0])):
-        if key.table.family == family and present.chains.get(key) != chain:
-            yield PutChain(key, chain)
+    for key, wanted in sorted(desired.chains.items(), key=lambda item: str(item[0])):
+        if key.table.family == family and present.chains.get(key) != wanted:
+            yield PutChain(key, wanted)
     gone = desired.gone_chains & present.chains.keys()
     for key in sorted(gone - desired.chains.keys(), key=str):
         if key.table.family == family:
@@ -202,7 +212,7 @@ def _affected(
 
 def _losing(desired: DesiredRuleset, present: Ruleset) -> Iterator[ObjectKey]:
     """Yield the chains that lose rules."""
-    for key, chain in desired.chains.items():
+    for key, wanted in desired.chains.items():
         former = present.chains.get(key)
-        if former is not None and set(former.rules) - set(chain.rules):
+        if former is not None and set(former.rules) - set(wanted.rules):
             yield key

@@ -10,9 +10,10 @@ from collections import defaultdict
 from attrs import define, field, frozen
 
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.support.firewall_validation import key_validation_error, validation_error
+from netfw.drivers.support.firewall_validation import key_validation_error
 from netfw.drivers.values.keys import GroupKey, PortKey
-from netfw.errors import Conflict, InvalidInput, NetfwError, NotSupported
+from netfw.errors import Conflict, InvalidInput, NetfwError
+from netfw.linux.bridge_firewall.requests_plan import collect_refusals, mac_member_error
 from netfw.linux.bridge_firewall.values import BridgePorts, PortLocation, find_conflicts
 from netfw.linux.nftables.values import Chain
 from netfw.model.values.address import IpNetwork, Mac
@@ -69,15 +70,9 @@ def sort_update(
 ) -> RequestedChanges:
     """Sort and validate *update*."""
     requested = RequestedChanges()
-    for key, value in update.put.items():
-        error: NetfwError | None = validation_error(key, value)
-        try:
-            if error is None:
-                _put(requested, key, value, bridge_ports)
-        except NetfwError as exc:
-            error = exc
-        if error is not None:
-            requested.refused[key] = error
+    requested.refused |= collect_refusals(
+        update, lambda key, value: _put(requested, key, value, bridge_ports)
+    )
     for key in update.drop:
         _drop(requested, key)
     if update.complete:
@@ -117,20 +112,12 @@ def _drop(requested: RequestedChanges, key: FirewallKey) -> None:
         case GroupKey(id):
             requested.gone_groups.add(id)
         case Member():
-            if _member_error(key) is None:
+            if mac_member_error(key) is None:
                 _change_member(requested.members, key, add=False)
 
 
-def _member_error(member: Member) -> NotSupported | None:
-    if member.mac is None or (not member.prefix.prefixlen and isinstance(member.group, GroupKey)):
-        return None
-    return NotSupported(
-        f"{member}: a member is known by its MAC address only when it may have every address"
-    )
-
-
 def _change_member(changes: dict[Remote, MemberChange], member: Member, *, add: bool) -> None:
-    if (error := _member_error(member)) is not None:
+    if (error := mac_member_error(member)) is not None:
         raise error
     change = changes[member.group, member.prefix.version]
     if member.mac is None:

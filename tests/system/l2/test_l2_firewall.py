@@ -25,6 +25,7 @@ pytestmark = pytest.mark.exclusive
 
 GUARDED = Flavour(population=True, firewall="openflow")
 HYBRID = Flavour(population=True, firewall="iptables_hybrid", hybrid=True)
+NFTABLES = Flavour(population=True, firewall="nftables_hybrid", hybrid=True)
 OUT = [{"direction": "egress"}, {"direction": "egress", "ethertype": "IPv6"}]
 OPEN_UDP, NEW_UDP, DENIED_UDP, STEADY_UDP, WEB = 6000, 6001, 6002, 6003, 80
 
@@ -128,11 +129,11 @@ def pair(site: Site) -> Pair:
     return Pair(site)
 
 
-both = pytest.mark.parametrize("whole_site", [GUARDED, HYBRID], ids=str, indirect=True)
+every = pytest.mark.parametrize("whole_site", [GUARDED, HYBRID, NFTABLES], ids=str, indirect=True)
 
 
-@pytest.mark.spec("FW-01", "FW-04", "FW-09")
-@both
+@pytest.mark.spec("FW-01", "FW-04", "FW-09", "FW-15")
+@every
 def test_a_rule_comes_and_goes_and_takes_its_connections_with_it(pair: Pair):
     site, rules = pair.site, pair.rules["server"]
     assert pair.one.ping(pair.target, 2, timeout=0.3).received == 0
@@ -152,8 +153,8 @@ def test_a_rule_comes_and_goes_and_takes_its_connections_with_it(pair: Pair):
     assert allowed.lost == 0, f"{allowed.lost} of {allowed.sent}"
 
 
-@pytest.mark.spec("FW-03", "FW-04", "FW-09")
-@both
+@pytest.mark.spec("FW-03", "FW-04", "FW-09", "FW-15")
+@every
 def test_members_come_and_go_on_the_other_host(site: Site):
     groups = site.topology.groups
     groups["client"], groups["app"] = [*OUT], []
@@ -186,8 +187,8 @@ def test_members_come_and_go_on_the_other_host(site: Site):
     assert lost == []
 
 
-@pytest.mark.spec("FW-10", "FW-09", "L2-40")
-@both
+@pytest.mark.spec("FW-10", "FW-09", "L2-40", "FW-15")
+@every
 @pytest.mark.parametrize("end", [AgentHost.stop, AgentHost.kill], ids=["stopped", "killed"])
 def test_connections_live_on_while_agents_are_restarted(
     pair: Pair, end: Callable[[AgentHost], object]
@@ -260,7 +261,7 @@ def test_a_dry_run_shows_what_the_firewall_would_do(pair: Pair):
 
 
 @pytest.mark.spec("L2-13", "FW-01")
-@both
+@every
 def test_a_port_is_never_live_without_its_filters(site: Site):
     """They send from before the switch has them; that a device is a port's is told later."""
     groups = site.topology.groups
@@ -303,7 +304,7 @@ def test_a_port_is_never_live_without_its_filters(site: Site):
 
 
 @pytest.mark.spec("FW-07", "FW-09")
-@both
+@every
 def test_port_security_is_taken_off_and_put_on_without_losing_what_is_allowed_anyway(pair: Pair):
     port = pair.ports[1]
     with pair.undisturbed(), pair.stream(DENIED_UDP) as denied:

@@ -15,9 +15,11 @@ from netfw.model.values.ids import SecurityGroupId
 from netfw.model.values.protocol import DCCP, PORTED, UDPLITE
 from netfw.plan import Plan, Update
 from netfw_drivers.iptables.driver import IptablesFirewallDriver
+from netfw_drivers.nftables.driver import NftablesFirewallDriver
 from netfw_drivers.ovs.firewall.plan.plan import CAPABILITIES
 from tests.server.security_groups.rule_combinations import accepted_rules
 from tests.unit.backends.iptables.samples import Kernel
+from tests.unit.backends.nftables.samples import MirroredHost
 from tests.unit.backends.ovs.firewall.samples import Bench
 
 Groups = Mapping[GroupKey, Rules]
@@ -32,9 +34,14 @@ def plan_on_bridge(groups: Groups) -> Plan:
     return Kernel().converge(Update(put=groups))
 
 
+def plan_in_tables(groups: Groups) -> Plan:
+    return MirroredHost().converge(Update(put=groups))
+
+
 PLANNERS = [
     pytest.param(plan_in_switch, frozenset(CAPABILITIES), id="openflow"),
     pytest.param(plan_on_bridge, IptablesFirewallDriver().describe().capabilities, id="iptables"),
+    pytest.param(plan_in_tables, NftablesFirewallDriver().describe().capabilities, id="nftables"),
 ]
 
 

@@ -1,0 +1,43 @@
+"""A host with Linux bridges and the nftables firewall."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+
+from netfw.linux.iptables import Backend
+from netfw.linux.nftables.library import NftContext
+from netfw.testing.lab.host import Host
+from netfw_drivers.nftables.driver import NftablesFirewallDriver
+from tests.lab.backends.iptables.environment import FirewallHost
+
+
+class NftablesHost(FirewallHost):
+    """The host, and a driver on it."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host, Backend.NFT)
+
+    def another_driver(self) -> NftablesFirewallDriver:  # type: ignore[override]
+        return NftablesFirewallDriver(namespace=self.namespace)
+
+    @cached_property
+    def _context(self) -> NftContext:
+        return NftContext(self.namespace)
+
+    def nft(self, commands: str) -> str:
+        """Run commands as an operator would by nft(8)."""
+        answer = self._context.run(commands)
+        assert answer.ok, answer.errors
+        return answer.output
+
+    def saved(self) -> dict[str, list[str]]:
+        """Return the tables, without handles."""
+        found: dict[str, list[str]] = {}
+        for entry in json.loads(self.nft("list ruleset"))["nftables"]:
+            for kind, body in entry.items():
+                body.pop("handle", None)
+                if isinstance(body.get("elem"), list):
+                    body["elem"].sort(key=str)
+                found.setdefault(body.get("table", ""), []).append(f"{kind} {json.dumps(body)}")
+        return {table: sorted(lines) for table, lines in found.items()}

@@ -1,0 +1,267 @@
+"""What an operator sees of the nftables firewall, and what becomes of it after manual changes."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from netfw.errors import BackendBroken
+from netfw.linux.nftables import library
+from netfw.plan import Update
+from tests.lab.backends.iptables.environment import (
+    IN,
+    OUT,
+    a_group_id,
+    connect,
+    echoing,
+    everything,
+    group,
+    member,
+    rule,
+    talks,
+)
+from tests.lab.backends.nftables.environment import NftablesHost
+
+pytestmark = pytest.mark.spec("FW-15")
+
+ETH_P_ALL = 3
+
+
+def test_a_revoked_connection_is_removed_and_others_stay(firewall: NftablesHost) -> None:
+    one, two = firewall.guest(1), firewall.guest(2)
+    id, other = a_group_id(), a_group_id()
+    rules = [rule(id, IN, protocol=6, port_min=port, port_max=port) for port in (80, 81)]
+    firewall.put(two.value(id), one.value(other), group(id, *rules), everything(other, OUT))
+    with echoing(two, 80), echoing(two, 81):
+        revoked, kept = connect(one, two, 80), connect(one, two, 81)
+        assert talks(revoked)
+        assert talks(kept)
+        firewall.put(group(id, rules[1]))
+        assert not firewall.connections(destination_port=80)
+        assert not talks(revoked)
+        assert talks(kept)
+        (living,) = firewall.connections(destination_port=81)
+        assert living.zone == 4097
+        revoked.close()
+        kept.close()
+
+
+def test_one_more_member_is_one_more_element(firewall: NftablesHost) -> None:
+    one, two = firewall.guest(1), firewall.guest(2)
+    id, friends = a_group_id(), a_group_id()
+    allowed = group(id, rule(id, IN, protocol=1, remote_group_id=friends))
+    firewall.put(two.value(id), one.value(trusted=True), allowed, member(friends, "192.0.2.1/32"))
+    assert not one.reaches(two)
+    new = member(friends, f"{one.address}/32")
+    plan = firewall.driver.plan(Update(put=new), firewall.driver.observe(Update(put=new)))
+    assert [operation.text for stage in plan.stages for operation in stage.operations] == [
+        f"add 1 and remove 0 elements of bridge netfw group4-{friends}"
+    ]
+    firewall.put(new)
+    assert one.reaches(two)
+    firewall.drop(new)
+    assert not one.reaches(two)
+
+
+def test_equal_addresses_in_two_networks_have_connections_of_their_own(
+    firewall: NftablesHost,
+) -> None:
+    one, two = firewall.guest(1), firewall.guest(2)
+    twin, peer = firewall.guest(51, "br2"), firewall.guest(52, "br2")
+    id = a_group_id()
+    ports = [guest.value(id) for guest in (one, two, twin, peer)]
+    firewall.put(*ports, everything(id))
+    assert one.reaches(two)
+    assert twin.reaches(peer)
+    assert {connection.zone for connection in firewall.connections(protocol=1)} == {4097, 4098}
+    firewall.drop(twin.value(), peer.value())
+    assert {connection.zone for connection in firewall.connections(protocol=1)} == {4097}
+
+
+def test_a_driver_that_starts_finds_everything_as_it_is(firewall: NftablesHost) -> None:
+    one, two, three = (firewall.guest(number) for number in (1, 2, 3))
+    id, friends, other = a_group_id(), a_group_id(), a_group_id()
+    rules = [
+        rule(id, IN, protocol=6, port_min=80, port_max=90),
+        rule(id, IN, protocol=6, port_min=1, port_max=65535),
+        rule(id, IN, protocol=1, port_min=255),
+        rule(id, IN, protocol=1, port_min=8, port_max=0),
+        rule(id, IN, 6, protocol=58, port_min=128, port_max=0),
+        rule(id, OUT, protocol=132, port_min=1, port_max=9),
+        rule(id, OUT, protocol=136, port_min=1, port_max=9),
+        rule(id, OUT, 6, protocol=33, port_min=7, port_max=7),
+        rule(id, OUT, protocol=89, remote_prefix="192.0.2.0/24"),
+        rule(id, OUT, protocol=6, remote_prefix="192.0.2.4/31"),
+        rule(id, OUT, 6, remote_prefix="2001:db8::/32"),
+        rule(id, OUT, 6, remote_prefix="2001:db8::/33", protocol=17),
+        rule(id, OUT, 6, remote_prefix="::ffff:192.0.2.1/128"),
+        rule(id, OUT, 6, remote_prefix="::192.0.2.1/128"),
+        rule(id, OUT, 6, remote_prefix="::/0"),
+        rule(id, IN, remote_group_id=friends),
+        rule(id, OUT, 6, protocol=17, remote_group_id=friends),
+    ]
+    addresses = (
+        "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3/32", "0.0.0.0/0", "fd00::/64", "::/0", "fd00::1/128",
+        "::ffff:192.0.2.1/128", "::192.0.2.1/128", "fd00:0:0:8000::/49",
+    )  # fmt: skip
+    parts = (
+        one.value(id, other), two.value(other), three.value(trusted=True),
+        group(id, *rules), group(other, rule(other, OUT), stateful=False), group(a_group_id()),
+        *(member(friends, prefix) for prefix in addresses),
+    )  # fmt: skip
+    state = {key: value for part in parts for key, value in part.items()}
+    firewall.put(state)
+    before = firewall.saved()
+    successor = firewall.another_driver()
+    assert successor.present() == state.keys()
+    update = Update(put=state, complete=True)
+    plan = successor.plan(update, successor.observe(None))
+    assert not plan, str(plan)
+    assert successor.converge(update).ok
+    assert firewall.saved() == before
+    firewall.drop(state)
+    assert "netfw" not in firewall.saved()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "flush chain bridge netfw frames-{port}",
+        "insert rule bridge netfw in4-{port} accept",
+        "flush chain bridge netfw sent",
+        "flush chain bridge netfw ingress4-{group}",
+        "flush chain bridge netfw sent; delete chain bridge netfw sent",
+        "flush chain inet netfw states",
+        "flush map inet netfw bridges",
+        "flush map bridge netfw senders",
+        "delete element bridge netfw guards {{ tap1 }}",
+        "add element bridge netfw filtered {{ tap77 }}",
+        "add element bridge netfw group4-{friends}/24 {{ 203.0.113.0 }}",
+        "flush set bridge netfw group4-{friends}/24",
+        "add chain bridge netfw theirs {{ type filter hook input priority 0; policy drop; }}",
+        "add set bridge netfw theirs {{ type ipv4_addr; }}",
+        "add chain bridge netfw sent {{ policy drop; }}",
+        "delete table inet netfw",
+        "delete table bridge netfw",
+    ],
+)
+def test_manual_change_is_found_and_repaired(firewall: NftablesHost, damage: str) -> None:
+    one = firewall.guest(1)
+    id, friends = a_group_id(), a_group_id()
+    state = {
+        **one.value(id),
+        **group(id, rule(id, IN, remote_group_id=friends)),
+        **member(friends, "192.0.2.0/24"),
+    }
+    firewall.put(state)
+    before = firewall.saved()
+    firewall.nft(damage.format(port=one.port, group=id, friends=friends))
+    assert firewall.saved() != before
+    update = Update(put=state, complete=True)
+    plan = firewall.driver.plan(update, firewall.driver.observe(None))
+    assert plan
+    firewall.converge(update)
+    assert firewall.saved() == before
+
+
+def test_tables_of_others_stay_as_they_are(firewall: NftablesHost) -> None:
+    firewall.host.run(["iptables-nft", "-A", "FORWARD", "-i", "eth9", "-j", "DROP"])
+    firewall.nft(
+        "table bridge theirs { chain c { type filter hook forward priority 0; counter; } ; }"
+    )
+    firewall.nft("table inet theirs { set s { type ipv4_addr; elements = { 192.0.2.1 } ; } ; }")
+    before = firewall.saved()
+    one = firewall.guest(1)
+    id = a_group_id()
+    state = {**one.value(id), **everything(id)}
+    firewall.put(state)
+    after = firewall.saved()
+    assert after.pop("netfw")
+    after[""] = [line for line in after[""] if '"netfw"' not in line]
+    assert after == before
+    firewall.drop(state)
+    assert firewall.saved() == before
+
+
+def test_the_state_of_connections_is_removed_from_marks(firewall: NftablesHost) -> None:
+    one, two = firewall.guest(1), firewall.guest(2)
+    id = a_group_id()
+    firewall.put(one.value(id), two.value(id), everything(id))
+    firewall.nft(
+        "table netdev seen { chain c { type filter hook egress device tap1 priority 0;"
+        " meta mark & 0x30000000 != 0 drop; } ; }"
+    )
+    assert one.reaches(two)
+    assert two.reaches(one)
+
+
+def test_frames_that_hide_their_contents_do_not_pass(firewall: NftablesHost) -> None:
+    one, two = firewall.guest(1), firewall.guest(2)
+    id = a_group_id()
+    firewall.put(one.value(id), two.value(trusted=True), everything(id))
+    mac, peer = (bytes.fromhex(guest.mac.replace(":", "")) for guest in (one, two))
+    address = socket.inet_aton(one.address)
+    header = bytes.fromhex("4500001c000000004011") + bytes(2) + address
+    header += socket.inet_aton(two.address)
+    packet = header[:10] + _checksum(header) + header[12:]
+    arp = mac + address + bytes(6) + socket.inet_aton(two.address)
+    frames = {  # the last two are plain ones, which pass
+        "tagged": ("8100000a0800", packet + bytes.fromhex("1000100100080000")),
+        "long addresses": ("0806", bytes.fromhex("0001080006100001") + arp + bytes(24)),
+        "long hardware addresses": ("0806", bytes.fromhex("0001080008040001") + arp + bytes(4)),
+        "other hardware": ("0806", bytes.fromhex("0006080006040001") + arp),
+        "other protocol": ("0806", bytes.fromhex("000186dd06040001") + arp),
+        "arp": ("0806", bytes.fromhex("0001080006040001") + arp),
+        "ip": ("0800", packet + bytes.fromhex("1000100000080000")),
+    }
+    raw = (socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+    sender = one.instance.call(socket.socket, *raw)
+    receiver = two.instance.call(socket.socket, *raw)
+    seen: list[str] = []
+    with sender, receiver:
+        sender.bind(("eth0", 0))
+        receiver.bind(("eth0", 0))
+        receiver.settimeout(5)
+        for ethertype, body in frames.values():
+            sender.send(peer + mac + bytes.fromhex(ethertype) + body)
+        while "ip" not in seen:
+            frame = receiver.recv(2000)
+            seen += [name for name, (_, body) in frames.items() if body in frame]
+    assert set(seen) == {"arp", "ip"}
+
+
+def _checksum(header: bytes) -> bytes:
+    total = sum(int.from_bytes(header[at : at + 2]) for at in range(0, len(header), 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return (total ^ 0xFFFF).to_bytes(2)
+
+
+def test_bridges_are_tracked_where_they_were_not(firewall: NftablesHost) -> None:
+    switch = "net.bridge.bridge-nf-call-iptables"
+    one, two = firewall.guest(1), firewall.guest(2)
+    id = a_group_id()
+    state = {**one.value(id), **two.value(id), **everything(id, OUT)}
+    state |= group(id, rule(id, OUT), rule(id, OUT, 6))
+    firewall.host.run(["sysctl", "-w", f"{switch}=0"])
+    update = Update(put=state, complete=True)
+    plan = firewall.driver.plan(update, firewall.driver.observe(None))
+    assert f"sysctl: {switch}=1" in str(plan)
+    firewall.converge(update)
+    assert "=1" in firewall.host.run(["sysctl", switch]).replace(" ", "")
+
+
+def test_a_missing_library_is_named_with_its_package(firewall: NftablesHost) -> None:
+    assert firewall.driver.problems() == ()
+    with pytest.raises(BackendBroken, match=r"libnftables-none.*apt install libnftables1"):
+        library.load_library("libnftables-none.so.1")
+
+
+def test_ports_find_their_neighbours_and_are_found(firewall: NftablesHost) -> None:
+    one, two = firewall.guest(1), firewall.guest(2)
+    id = a_group_id()
+    firewall.put(one.value(id), two.value(id), everything(id))
+    for version in (4, 6):
+        assert one.reaches(two, version=version)
+        assert two.reaches(one, version=version)
