@@ -34,6 +34,7 @@ SUITES = {
     "firewall": (
         "firewall_openflow",
         "firewall_iptables",
+        "firewall_nftables",
     ),
     "server": (
         "server_api",

@@ -6,7 +6,7 @@ that has nothing yet.  CPU is that of the process and of the tools that it start
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network
@@ -43,16 +43,23 @@ _SAVES = {
 
 def figures() -> Iterator[Figure]:
     """The figures of this file."""
+    return bridge_figures("iptables", "the restores", _raw)
+
+
+def bridge_figures(
+    name: str, limit: str, measure_raw: Callable[[Host], float], flat: float = FLAT
+) -> Iterator[Figure]:
+    """The figures of the driver *name*; *limit* is what its raw limit is called."""
     members: dict[int, float] = {}
     rules: dict[int, float] = {}
     for size in SIZES:
-        with _bridge(min(size, PORTS)) as (host, driver):
+        with _bridge(name, min(size, PORTS)) as (host, driver):
             update = Update(put=_policy(min(size, PORTS), size), complete=True)
             own = seconds(partial(_converge, host, driver, update))
             if size == PORTS:
                 yield ratio(
-                    f"firewall: iptables, filters of {PORTS} ports over the restores",
-                    own=own, raw=_raw(host), target=AT_ONCE,
+                    f"firewall: {name}, filters of {PORTS} ports over {limit}",
+                    own=own, raw=measure_raw(host), target=AT_ONCE,
                 )  # fmt: skip
             more = range(size + 1, size + 1 + REPEATS)
             members[size] = _many(host, driver, map(_member, more))
@@ -60,16 +67,16 @@ def figures() -> Iterator[Figure]:
     few, some, many = SIZES
     for what, cost, large in (("member", members, many), ("rule", rules, some)):
         yield Figure(
-            name=f"firewall: iptables, CPU for one {what} more, {large} over {few}",
-            measured=cost[large] / cost[few], target=FLAT,
+            name=f"firewall: {name}, CPU for one {what} more, {large} over {few}",
+            measured=cost[large] / cost[few], target=flat,
             raw_seconds=cost[few], own_seconds=cost[large],
         )  # fmt: skip
-    name = f"firewall: iptables, CPU for one member more, group of {many}"
-    yield milliseconds(name, members[many], MILLISECONDS)
+    text = f"firewall: {name}, CPU for one member more, group of {many}"
+    yield milliseconds(text, members[many], MILLISECONDS)
 
 
 @contextmanager
-def _bridge(ports: int) -> Iterator[tuple[Host, FirewallDriver]]:
+def _bridge(name: str, ports: int) -> Iterator[tuple[Host, FirewallDriver]]:
     """A host with so many devices on a Linux bridge, and the driver."""
     with Lab(hosts=1) as lab, LocalHostResources() as local:
         (host,) = lab.hosts.values()
@@ -77,7 +84,7 @@ def _bridge(ports: int) -> Iterator[tuple[Host, FirewallDriver]]:
             "link add br0 type bridge",
             *(f"link add tap{n} master br0 type veth" for n in range(1, ports + 1)),
         )
-        driver = host.call(create, FirewallDriver, "iptables", {}, local)
+        driver = host.call(create, FirewallDriver, name, {}, local)
         yield host, driver
         driver.close()
 
