@@ -105,7 +105,7 @@ class Connection:
             if self.connected:
                 listener(True)
 
-    def on_message(self, kind: Type, listener: Listener) -> None:
+    def on_message(self, kind: int, listener: Listener) -> None:
         """Call *listener* with every message of *kind* that is no reply to a request."""
         self._listeners.setdefault(kind, []).append(listener)
 
@@ -303,7 +303,7 @@ class Connection:
     def _answer(self, waiting: _Waiting, received: Message) -> None:
         if received.type == Type.ERROR:
             self._waiting.pop(received.xid, None)
-            waiting.future.set_exception(OpenFlowError(reason(received)))
+            waiting.future.set_exception(OpenFlowError(reason(received), received))
             return
         if waiting.arrived is None:
             waiting.parts.append(received)

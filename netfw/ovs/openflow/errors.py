@@ -15,6 +15,11 @@ _EXPERIMENTER = Struct("!HHI")
 class OpenFlowError(BackendError):
     """The switch answered a request with an error; the message is its reason in words."""
 
+    def __init__(self, why: str, answer: Message | None = None) -> None:
+        super().__init__(why)
+        self.answer = answer
+        """The error as it arrived, if this is about one message."""
+
 
 def reason(error: Message) -> str:
     """The reason that *error* gives, with the name that OpenFlow's documents use."""

@@ -180,6 +180,11 @@ def bundled_delete(xid: int, bundle: int, key: Key, cookie: int) -> bytes:
     return _bundled(xid, bundle, DELETE_STRICT, _SAME_COOKIE, key, state)
 
 
+def flow_add(xid: int, key: Key, state: State) -> bytes:
+    """Add a flow by a message of its own."""
+    return bundled_add(xid, 0, key, state)[16:]
+
+
 def encoding_problem(flow: Flow) -> str:
     """Return why *flow* does not fit into a message, or an empty text."""
     encoded = Encoded(flow)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from netfw.flows import Bits, MatchField
+from netfw.flows import (
+    FIELDS,
+    IN_PORT_WIDE,
+    ND_OPTIONS_TYPE,
+    ND_RESERVED,
+    VLAN_TCI,
+    Bits,
+    MatchField,
+)
 
 NICIRA = 0x00002320
 """The vendor under whose number the switch extends OpenFlow."""
@@ -15,6 +23,22 @@ def header(where: MatchField) -> int:
     """The number of a field as ``load``, ``move`` and ``learn`` carry it."""
     nxm_class, number = where.nxm
     return nxm_class << 16 | number << 9 | where.nxm_size
+
+
+_FIELD_OF = {
+    header(where): where
+    for where in (*FIELDS, VLAN_TCI, ND_RESERVED, ND_OPTIONS_TYPE, IN_PORT_WIDE)
+}
+
+
+def field_of(number: int) -> MatchField:
+    """Return the field that :func:`header` gives *number*.
+
+    :raises ValueError: there is none.
+    """
+    if number not in _FIELD_OF:
+        raise ValueError(f"there is no field {number:#010x} here")
+    return _FIELD_OF[number]
 
 
 def ofs_nbits(bits: Bits) -> int:
