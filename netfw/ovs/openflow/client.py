@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from netfw.errors import BackendError
 from netfw.flows import RateLimit
@@ -17,10 +18,17 @@ from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace, FlowChanges
 from netfw.ovs.openflow.megaflows import Megaflows
 from netfw.ovs.openflow.messages import Message, Type
 from netfw.ovs.openflow.meters import Meters
+from netfw.ovs.openflow.socket_connection import SocketConnection
+
+if TYPE_CHECKING:
+    from netfw.ovs.openflow.tls import SwitchTls
 
 
 class OpenFlow:
     """Speaks OpenFlow 1.4 with the bridge behind *target*.
+
+    *target* is as :class:`~netfw.ovs.openflow.socket_connection.SocketConnection` says, or a
+    connection.
 
     1. It connects by itself, and again whenever the connection is lost; ``on_state`` reports it.
     2. Without a connection every call raises ``BackendUnavailable`` at once; nothing is queued.
@@ -29,8 +37,23 @@ class OpenFlow:
     4. Several clients, to one or many switches, share nothing.
     """
 
-    def __init__(self, target: str, *, timeout: float = 10.0, probe: float = 5.0) -> None:
-        self.connection = Connection(target, timeout=timeout, probe=probe)
+    def __init__(
+        self,
+        target: str | Connection,
+        *,
+        timeout: float = 10.0,
+        probe: float = 5.0,
+        tls: SwitchTls | None = None,
+    ) -> None:
+        """Take a connection that exists, or make one by the options.
+
+        :raises ConfigError: the files of TLS are missing or cannot be used.
+        """
+        self.connection = (
+            target
+            if isinstance(target, Connection)
+            else SocketConnection(target, timeout=timeout, probe=probe, tls=tls)
+        )
         self._bundles = Bundles(self.connection)
         self._meters = Meters(self.connection)
         self._megaflows = Megaflows(self.connection)

@@ -12,10 +12,10 @@ from netfw.errors import BackendUnavailable
 from netfw.flows import Output
 from netfw.flows.port import CONTROLLER, wide
 from netfw.ovs.openflow import messages
-from netfw.ovs.openflow.connection import Connection
 from netfw.ovs.openflow.encode_action import encode_actions
 from netfw.ovs.openflow.messages import Message, Type
 from netfw.ovs.openflow.nicira import NICIRA
+from netfw.ovs.openflow.socket_connection import SocketConnection
 
 _EXTENSION: Final = Struct("!II")
 _SET_FORMAT, _SET_CONTROLLER_ID, _PACKET_IN2 = 16, 20, 30
@@ -108,7 +108,7 @@ class PacketConnection:
         timeout: float = 10.0,
     ) -> None:
         self._controller_id, self._listener = controller_id, listener
-        self._connection = Connection(target, timeout=timeout)
+        self._connection = SocketConnection(target, timeout=timeout)
         self._connection.on_message(Type.EXPERIMENTER, self._receive)
         self._connection.on_state(self._subscribe)
 

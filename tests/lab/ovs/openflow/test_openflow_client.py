@@ -12,10 +12,10 @@ from netfw.ovs.openflow import (
     CookieSpace,
     FlowChanges,
     OpenFlow,
-    connection,
     difference,
     encode_flows,
     messages,
+    socket_connection,
 )
 from netfw.ovs.openflow.messages import Message, Type
 from netfw.testing.lab.openvswitch import PrivateOvs
@@ -97,7 +97,7 @@ def test_a_restart_of_the_switch_is_noticed_and_survived(ovs, client) -> None:
 
 
 def test_twenty_reconnects_leave_one_thread_and_a_close_leaves_none(bridge, monkeypatch) -> None:
-    monkeypatch.setattr(connection, "_LONGEST_LOCAL_PAUSE", 0.02)
+    monkeypatch.setattr(socket_connection, "_LONGEST_LOCAL_PAUSE", 0.02)
     before = len(openflow_threads())
     client = OpenFlow(bridge)
     states: list[bool] = []

@@ -10,8 +10,7 @@ import pytest
 
 from netfw import flows as of
 from netfw.errors import BackendUnavailable, OperationRefused
-from netfw.ovs.openflow import FlowChanges, FlowMirror, connection, encode_flows
-from netfw.ovs.openflow.connection import Connection
+from netfw.ovs.openflow import FlowChanges, FlowMirror, encode_flows, socket_connection
 from netfw.ovs.openflow.messages import (
     CLOSE,
     COMMIT,
@@ -21,6 +20,7 @@ from netfw.ovs.openflow.messages import (
     OPEN,
     Type,
 )
+from netfw.ovs.openflow.socket_connection import SocketConnection
 from netfw.testing.lab.wait import wait_until
 from tests.lab.ovs.openflow.openflow_peer import HELLO, received, until_hung_up
 
@@ -182,7 +182,7 @@ def test_a_peer_that_hangs_up_at_once_is_left_alone_for_longer_and_longer(
 def test_unreachable_switch_is_retried_with_back_off() -> None:
     tried: list[float] = []
 
-    class Counting(Connection):
+    class Counting(SocketConnection):
         def _connect(self) -> socket.socket:
             tried.append(time.monotonic())
             return super()._connect()
@@ -196,7 +196,7 @@ def test_unreachable_switch_is_retried_with_back_off() -> None:
 
 
 def test_after_a_good_connection_the_next_one_is_tried_at_once(connected_to, monkeypatch) -> None:
-    monkeypatch.setattr(connection, "_STEADY", 0.1)
+    monkeypatch.setattr(socket_connection, "_STEADY", 0.1)
     calls: list[float] = []
 
     def moody(sock: socket.socket) -> None:
@@ -214,7 +214,7 @@ def test_after_a_good_connection_the_next_one_is_tried_at_once(connected_to, mon
 
 
 def test_numbers_of_messages_start_again_before_they_run_out() -> None:
-    nobody = Connection("unix:/nobody")
+    nobody = SocketConnection("unix:/nobody")
     try:
         nobody._last_xid = 0xFFFF_FFF0
         assert nobody.reserve_xids(100) == 1
