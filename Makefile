@@ -167,5 +167,6 @@ $(READY): setup.cfg pyproject.toml entry_points.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || tools/install-packages
 	@echo "Preparing $(VENV): netfw and the tools it is checked with (about a minute the first time) ..."
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
+	@rm -rf netfw.egg-info  # of an earlier release; it hides what is installed now
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev,docs]'
 	@touch $(READY)
