@@ -209,7 +209,7 @@ def test_a_lost_switch_is_reported_and_comes_back(
     datapath.ask(parser.OFPBarrierRequest(datapath))
 
 
-def test_slow_handlers_hold_up_nobody_and_the_queue_is_bounded(
+def test_slow_handlers_block_no_request_and_the_queue_is_bounded(
     client: OpenFlow, caplog: pytest.LogCaptureFixture
 ) -> None:
     release, called = threading.Event(), threading.Event()

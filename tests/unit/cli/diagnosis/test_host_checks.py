@@ -22,7 +22,7 @@ GOOD: dict[str, Any] = {
 }
 
 
-def test_good_host_has_no_complaint_and_nothing_to_do() -> None:
+def test_good_host_has_neither_warnings_nor_things_to_do() -> None:
     checks = check_host(HostFacts(**GOOD))
     assert {check.level for check in checks} == {Level.OK}
     assert not any(check.todo for check in checks)
