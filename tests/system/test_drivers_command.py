@@ -131,6 +131,7 @@ DEFECTS = {
     "describes_nothing": ({"describe": "return None"}, "cannot describe itself"),
     "exits_in_problems": ({"problems": "raise SystemExit(7)"}, "problems raises SystemExit: 7"),
     "has_no_problems": ({"problems": "return None"}, "problems raises TypeError"),
+    "has_a_text": ({"problems": "return 'no switch'"}, "TypeError: 'no switch' is no tuple of t"),
     "prints": ({"before": "print('{')"}, "ok"),
     "closes_output": ({"before": "import os; os.close(1); os.close(2)"}, "ok"),
     "interrupts": ({"describe": "raise KeyboardInterrupt"}, "KeyboardInterrupt"),
@@ -214,6 +215,33 @@ def test_driver_in_a_misspelt_group_is_listed_with_the_nearest(tmp_path: Path) -
         "cannot be found: netfw has no group 'netfw.interface_driver', did you mean "
         "'netfw.interface_drivers'?"
     )
+
+
+@pytest.mark.spec("DRV-13", "DRV-11")
+@pytest.mark.parametrize("text", [b"acme acme:Acme\n", b"\xff = acme:Acme\n"])
+def test_unreadable_entry_points_of_one_distribution_hide_no_other(
+    tmp_path: Path, text: bytes
+) -> None:
+    install(tmp_path, "")
+    points = tmp_path / "acme_net-1.2.dist-info" / "entry_points.txt"
+    points.write_bytes(b"[netfw.interface_drivers]\n" + text)
+    done = run_beside(tmp_path, "drivers", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["distribution"]: row for row in json.loads(done.stdout)}
+    assert "its entry_points.txt cannot be read" in rows["acme-net"]["health"]
+    assert rows["netfw"]["health"] == "ok"
+
+
+def test_default_of_a_secret_option_is_hidden(tmp_path: Path) -> None:
+    option = "from oslo_config import cfg"
+    code = VENDOR.format(**GOOD | {"before": option}).replace(
+        "VERSION = 2", "VERSION = 2; OPTIONS = (cfg.StrOpt('pin', default='1234', secret=True),)"
+    )
+    (tmp_path / "acme.py").write_text(code)
+    install(tmp_path, "acme = acme:Acme\n")
+    shown = run_beside(tmp_path, "drivers", "show", "acme").stdout
+    assert "pin (String) = ***" in shown
+    assert "1234" not in shown
 
 
 @pytest.mark.spec("DRV-13", "DRV-11")

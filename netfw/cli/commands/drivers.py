@@ -12,7 +12,7 @@ from attrs import asdict, frozen
 from netfw.cli.runtime.driver_trial import DriverReport
 from netfw.cli.runtime.tables import print_table
 from netfw.cli.runtime.trial_process import try_drivers
-from netfw.drivers.registry.entry_point_index import misplaced_points
+from netfw.drivers.registry.entry_point_index import misplaced_points, unreadable_distributions
 from netfw.drivers.registry.loader import Registration, all_contracts, registrations
 from netfw.errors import NotFound, nearest
 
@@ -115,19 +115,21 @@ def _row(each: Registration, report: DriverReport) -> Row:
 
 
 def _misplaced() -> list[Row]:
-    """Return the drivers that nobody finds: their entry points are in a misspelt group."""
-    found = misplaced_points([contract.GROUP for contract in all_contracts()])
+    """Return the drivers that nobody finds: their entry points are misspelt or unreadable."""
+    groups = [contract.GROUP for contract in all_contracts()]
+    found = [(each.name, each.origin, each.problem) for each in misplaced_points(groups)]
+    found += [("-", origin, problem) for origin, problem in unreadable_distributions()]
     rows = []
-    for point in found:
-        distribution, _, version = point.origin.rpartition(" ")
+    for name, origin, problem in found:
+        distribution, _, version = origin.rpartition(" ")
         rows.append(
             Row(
                 interface="-",
-                name=point.name,
+                name=name,
                 distribution=distribution,
                 version=version,
                 capabilities=(),
-                health=f"cannot be found: {point.problem}",
+                health=f"cannot be found: {problem}",
             )
         )
     return rows

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 STAND_INS: Final[Mapping[str, str]] = {"InterfaceDriver": "null", "Transport": "socket"}
 """Drivers without needs of their own, for drivers that need one of the contract."""
+HIDDEN: Final = "***"
+"""Instead of the default of a secret."""
 SLOW: Final = 3.0
 """Seconds; the imports of netfw's own drivers take less than one."""
 LONGEST_OUTPUT: Final = 60
@@ -103,7 +105,10 @@ class DriverTrial:
             self._capabilities += sorted(str(each) for each in driver.describe().capabilities)
             self._warnings += capability_warnings(driver)
         with self._defects("problems"), self._output_of("problems"):
-            self._health += [str(problem) for problem in driver.problems()]
+            problems: object = driver.problems()
+            if not isinstance(problems, tuple):
+                raise TypeError(f"{problems!r} is no tuple of texts")
+            self._health += [str(problem) for problem in problems]
 
     def _close(self, driver: Driver) -> None:
         with self._defects("close"), self._output_of("close"):
@@ -160,6 +165,6 @@ def _describe_option(option: Opt) -> dict[str, Any]:
     return {
         "name": option.dest,
         "type": str(option.type),
-        "default": option.default,
+        "default": HIDDEN if option.secret and option.default else option.default,
         "help": option.help or "",
     }

@@ -30,6 +30,11 @@ def import_object(point: EntryPoint, origin: str) -> object:
     def failed(_manager: object, _point: EntryPoint, exc: BaseException) -> NoReturn:
         raise exc
 
+    if EntryPoint.pattern.match(point.value) is None:
+        raise DriverInvalid(
+            f"{point.group}: {point.name!r} from {origin} cannot be imported: its entry point is "
+            f"{point.value!r}; write MODULE:CLASS"
+        )
     try:
         effects = _import_effects(point.module)
         found: object = OnePoint(point.group, on_load_failure_callback=failed).extensions[0].plugin

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from importlib.metadata import Distribution, EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -64,15 +64,37 @@ def _points_at(search_path: tuple[tuple[str, int], ...]) -> Points:
 
 
 def read_points() -> Points:
-    """Return all entry points of the import path."""
-    if sys.version_info < (3, 12):  # there they come by group
-        each = chain(*dict.values(entry_points()))
-    else:
-        each = entry_points()
+    """Return all entry points of the import path, without those that cannot be read."""
+    try:
+        if sys.version_info < (3, 12):  # there they come by group
+            each = list(chain(*dict.values(entry_points())))
+        else:
+            each = list(entry_points())
+    except (ValueError, TypeError, OSError):  # one file that is no entry_points.txt fails them all
+        each = [point for points, _ in _read_each() for point in points]
     found: dict[tuple[str, str], list[EntryPoint]] = {}
     for point in each:
         found.setdefault((point.group, point.name), []).append(point)
     return found
+
+
+def unreadable_distributions() -> list[tuple[str, str]]:
+    """Return name and version of distributions whose entry points cannot be read, and why."""
+    return sorted({problem for _, problem in _read_each() if problem is not None})
+
+
+def _read_each() -> Iterator[tuple[Sequence[EntryPoint], tuple[str, str] | None]]:
+    """Yield the entry points of each distribution, or why they cannot be read."""
+    seen: set[str] = set()
+    for distribution in distributions():
+        origin = _name_and_version(distribution)
+        if origin.partition(" ")[0] in seen:
+            continue
+        seen.add(origin.partition(" ")[0])
+        try:
+            yield tuple(distribution.entry_points), None
+        except (ValueError, TypeError, OSError) as exc:
+            yield (), (origin, f"its entry_points.txt cannot be read: {exc}")
 
 
 def _origin(point: EntryPoint) -> str:

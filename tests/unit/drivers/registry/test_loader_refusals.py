@@ -151,6 +151,8 @@ def test_values_of_an_option_that_may_be_repeated_are_converted_one_by_one() -> 
 @pytest.mark.parametrize(
     ("code", "cls", "reason"),
     [
+        (GOOD, "Acme:x", "its entry point is 'vendor_"),
+        (GOOD, "", "'; write MODULE:CLASS"),
         ("import json", "json", "json is a module: write json:CLASS in the entry point"),
         (f"{GOOD}\nacme = Acme('s', 1)", "acme", "is an object: name its class Acme"),
         (f"{GOOD}\ndef make(): return Acme", "make", "make is a function, not a subclass of"),
