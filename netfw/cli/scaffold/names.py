@@ -14,7 +14,8 @@ from attrs import frozen
 from netfw.drivers.registry.loader import all_contracts, installed
 from netfw.errors import ConfigError
 
-LONGEST: Final = 40
+LONGEST: Final = 30
+"""Length of a name with which every line of the templates stays short enough."""
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 

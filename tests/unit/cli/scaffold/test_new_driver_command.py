@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from string import Template
 
@@ -12,7 +14,7 @@ import pytest
 from netfw.cli.commands.main import main
 from netfw.cli.scaffold import package as writer
 from netfw.cli.scaffold.kinds import all_kinds, find_kind
-from netfw.cli.scaffold.names import make_names
+from netfw.cli.scaffold.names import LONGEST, make_names
 from netfw.cli.scaffold.package import render_package, write_package
 from netfw.drivers.registry.loader import all_contracts
 from netfw.errors import ConfigError
@@ -48,6 +50,15 @@ def test_templates_share_no_file_and_every_placeholder_is_known() -> None:
         for folder in kind.folders:
             for path, text in writer._templates(folder):
                 assert set(Template(text).get_identifiers()) <= known, path
+
+
+@pytest.mark.parametrize("name", ["zz", "a" * LONGEST])
+def test_style_is_clean_whatever_the_name(tmp_path: Path, name: str) -> None:
+    for kind in all_kinds().values():
+        write_package(render_package(kind, make_names(name)), tmp_path / kind.name)
+    check = [sys.executable, "-m", "ruff", "check", "--no-cache", tmp_path]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_package_is_written_with_its_names(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -97,7 +108,7 @@ def test_unknown_kind_lists_the_kinds(
         ("attrs", "a module 'attrs' is installed"),
         ("oslo.config", "a module 'oslo_config' is installed"),
         ("openvswitch", "an installed InterfaceDriver has that name"),
-        ("a" * 41, "longer than 40"),
+        ("a" * (LONGEST + 1), "longer than 30"),
     ],
 )
 def test_name_that_no_package_can_have_is_refused(
