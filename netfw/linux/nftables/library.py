@@ -13,12 +13,17 @@ from functools import cache
 from attrs import frozen
 
 from netfw.errors import BackendBroken
+from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.netlink.raw_socket import NETLINK_NETFILTER, RawNetlinkSocket
 from netfw.linux.netns import Namespace, run_in
 
 LIBRARY = "libnftables.so.1"
 
 _HANDLE, _JSON, _NUMERIC = 1 << 3, 1 << 4, 0b1111 << 7
 """Output: handles, JSON, and numbers for protocols, priorities, symbols and times."""
+
+
+_RECEIVE_BUFFER = 1 << 12
 
 
 @frozen
@@ -55,6 +60,13 @@ def load_library(name: str = LIBRARY) -> ctypes.CDLL:
     return library
 
 
+def _open_context(library: ctypes.CDLL) -> int:
+    """Open a context; a socket first, as libnftables ends the process if it gets none."""
+    RawNetlinkSocket(NETLINK_NETFILTER, receive_buffer=_RECEIVE_BUFFER, timeout=1.0).close()
+    context: int = library.nft_ctx_new(0)
+    return context
+
+
 class NftContext:
     """A context of libnftables; its socket is that of *namespace*, whichever thread uses it.
 
@@ -69,7 +81,12 @@ class NftContext:
     def __init__(self, namespace: Namespace = None, *, json: bool = True) -> None:
         library = load_library()
         self._library = library
-        self._context = run_in(namespace, library.nft_ctx_new, 0)
+        try:
+            self._context = run_in(namespace, _open_context, library)
+        except OSError as error:
+            raise error_from_errno(
+                error.errno or 0, "opening a socket for nftables", str(error)
+            ) from error
         self._free = weakref.finalize(self, library.nft_ctx_free, self._context)
         library.nft_ctx_buffer_output(self._context)
         library.nft_ctx_buffer_error(self._context)

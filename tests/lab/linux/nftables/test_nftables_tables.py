@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,6 +113,27 @@ def test_a_check_changes_nothing(tables: Nftables) -> None:
     assert not tables.observe().tables
     with pytest.raises(BackendBroken, match="nftables"):
         tables.check([MakeTable(TABLE), PutChain(ONE, Chain((REFUSED,)))])
+
+
+_WITHOUT_SOCKETS = """
+import resource
+from netfw.errors import BackendError
+from netfw.linux.nftables.library import NftContext, load_library
+
+load_library()
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+try:
+    NftContext()
+except BackendError as error:
+    print(error)
+"""
+
+
+def test_a_process_without_a_free_descriptor_lives_on() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_SOCKETS], capture_output=True, text=True, check=True
+    )
+    assert "socket for nftables" in done.stdout
 
 
 def test_a_missing_namespace_is_named() -> None:
