@@ -68,7 +68,10 @@ def run_command(
 
 def _run(argv: Sequence[str], feed: str, timeout: float) -> Finished:
     # A file in memory: the command reads it at its own pace, without a thread that feeds a pipe.
-    source = os.memfd_create("feed", os.MFD_CLOEXEC)
+    try:
+        source = os.memfd_create("feed", os.MFD_CLOEXEC)
+    except OSError as error:
+        raise not_runnable(argv[0], error) from error
     try:
         os.write(source, feed.encode())
         os.lseek(source, 0, os.SEEK_SET)
