@@ -61,9 +61,24 @@ class HostResources(Protocol):
 class Driver(ABC):
     """Base of every netfw driver.
 
-    Construction does no I/O; ``describe`` touches nothing; ``close`` releases connections and
-    threads and leaves the machine as it is.  Unless a contract says otherwise, the methods of one
-    driver object are called by one thread at a time, and different objects run in parallel.
+    Promises, which the suites of ``netfw.testing.conformance`` test for every contract by watching
+    the process and the machine around each call:
+
+    1. Construction, ``from_conf`` and ``describe`` touch no file, socket or process.
+    2. ``problems`` changes nothing and raises nothing, not even while the backend is away; each
+       problem is a sentence.
+    3. ``close`` releases descriptors, threads and child processes, and leaves the machine as it
+       is; no repeated call makes their number grow.
+    4. The driver leaves the process as it is: signal handlers, umask, environment, working
+       directory, locale, root logger and standard streams, to which it writes nothing.
+    5. No call waits for more than 20 seconds, unless it raises ``BackendUnavailable``.
+    6. Driver objects share what ``HostResources`` shares and nothing else, neither in attributes of
+       a class nor in variables of a module.
+    7. An option with a secret is declared as secret, and its value is in no description, problem,
+       plan or outcome.
+
+    Unless a contract says otherwise, the methods of one driver object are called by one thread at a
+    time, and different objects run in parallel.
     """
 
     GROUP: ClassVar[str]

@@ -28,14 +28,18 @@ class HostDriver(Driver, Generic[K, V]):
 
     Promises (``netfw.testing.conformance`` has a test of each, for every contract):
 
-    1. ``converge`` gives every key of ``put`` its value and removes every key of ``drop``;
-       repeating it changes nothing.
+    1. ``converge`` gives every key of ``put`` its value and removes every key of ``drop`` with all
+       that was made for it; repeating it changes nothing: no object that is as desired is made
+       anew or goes down for a moment.
     2. Dropping an absent key succeeds.
     3. With ``complete``, the driver removes everything of its own beyond ``put`` and ``keep``.
     4. The failure of one key concerns that key alone: the outcome names it, the others are done.
+       The outcome names each key of ``put`` and ``drop`` once, and others only where they fail.
     5. The driver touches only what it made; what it cannot have is a ``Conflict`` for that key.
     6. If the driver is killed at any moment, the next ``converge`` ends in the same state.
     7. ``present`` returns what the host *has*, not what was requested.
+    8. Calls that read change nothing.
+    9. A driver that declares ``HostCapability.WATCH`` overrides ``watch``, and only such a driver.
 
     ``converge``, ``present`` and ``gc`` are called by one thread at a time, outside any database
     transaction.  The caller contains an unexpected exception: see
@@ -65,6 +69,5 @@ class HostDriver(Driver, Generic[K, V]):
     def watch(self, sink: Sink) -> None:
         """Announce changes of the machine to *sink*, from any thread, until closed.
 
-        The default announces nothing; a driver that overrides it declares
-        ``HostCapability.WATCH``.
+        The default announces nothing; see promise 9.
         """

@@ -84,6 +84,8 @@ class InterfaceDriver(HostDriver[PortId, Attachment]):
        tells ``Device.wired`` and declares ``HostCapability.WATCH`` sends ``KeysChanged`` for a port
        when it changes.
     6. ``mark_initialized`` changes no port, and its mark outlives the driver.
+    7. ``device_name`` is the same for the same port and prefix at any time in any process, and has
+       at most 15 bytes.
     """
 
     GROUP: ClassVar[str] = "netfw.interface_drivers"

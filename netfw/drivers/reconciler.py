@@ -26,7 +26,8 @@ class Reconciler(HostDriver[K, V], Generic[K, V, O]):
 
     Promises beyond those of :class:`HostDriver`:
 
-    1. ``plan`` is pure: the same update and observation give the same plan, and nothing is touched.
+    1. ``plan`` is pure: the same update and observation give the same plan, nothing is touched, and
+       the observation stays as it is.
     2. After ``apply`` of a plan, planning the same update on a new observation gives no stage.
     3. Each stage is atomic on its backend; if the driver dies after any stage, the next
        ``converge`` repairs what is left.
@@ -35,6 +36,7 @@ class Reconciler(HostDriver[K, V], Generic[K, V, O]):
     5. ``apply`` calls ``checkpoint`` after each stage; a refused stage has no effect at all.
     6. ``observe(None)`` detects foreign changes to what the driver made, and the next ``converge``
        repairs them.
+    7. ``converge`` has the effect of the plan, and no other.
     """
 
     @abstractmethod

@@ -80,12 +80,13 @@ class ApiExtension(Driver):
     them.  It is read once, by one thread, when the server starts, outside any transaction; if it
     raises, the server does not start.  Promises:
 
-    1. All results are constant.
+    1. All results are constant, and made without I/O.
     2. If two extensions declare one alias, collection or attribute, the server refuses to start
        and names both.  Nothing is overridden silently.
     3. Every resource has a policy rule for each of its verbs and actions; without a rule, only an
        administrator may use it.
     4. Requests are validated against the declaration before any plugin gets them.
+    5. An attribute with a secret is for administrators, or has a policy rule for reading it.
     """
 
     GROUP: ClassVar[str] = "netfw.api_extensions"

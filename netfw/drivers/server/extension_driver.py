@@ -32,8 +32,8 @@ class ExtensionDriver(Driver):
     """Adds attributes to resources that the core plugin stores.
 
     ``attributes`` is constant.  The other methods are called in the transaction of the request, by
-    its thread, several at once: they do no I/O but the store, do not wait, and are called again
-    when the transaction is retried.  An exception rolls the request back.  Promises:
+    its thread, several at once, and again when the transaction is retried.  An exception rolls the
+    request back.  Promises:
 
     1. The API validates the declared attributes, and no others, before the driver gets them.
     2. ``apply_fields`` returns the resource with the model fields of this driver, such as port
@@ -47,6 +47,7 @@ class ExtensionDriver(Driver):
        for a list of any length.
     5. ``store_attributes`` changes neither other resources nor attributes of other drivers;
        ``extend`` writes nothing.
+    6. All methods do no I/O but the store, and do not wait.
     """
 
     GROUP: ClassVar[str] = "netfw.extension_drivers"

@@ -98,6 +98,8 @@ class MechanismDriver(Driver):
     5. The driver keeps no state that a second server process would need.
     6. ``deliver`` is called only of a driver that declares ``MechanismCapability.DELIVERS``; for
        any other, no change enters the outbox.
+    7. A binding names the type of its VIF; a driver whose ports an agent serves refuses while that
+       agent is dead or missing.
     """
 
     GROUP: ClassVar[str] = "netfw.mechanism_drivers"

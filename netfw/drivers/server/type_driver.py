@@ -53,9 +53,8 @@ class AllocationStore(Protocol):
 class TypeDriver(Driver):
     """Validates, numbers and sizes segments of one type.
 
-    ``validate``, ``ranges``, ``mtu`` are pure.  ``reserve``, ``allocate`` and ``release`` are
-    called in the transaction of an API request, by its thread, several at once: they do no I/O but
-    the store, and do not wait.  They are called again when the transaction is retried, and only
+    ``reserve``, ``allocate`` and ``release`` are called in the transaction of an API request, by
+    its thread, several at once.  They are called again when the transaction is retried, and only
     the last call has an effect.  An exception rolls the request back.  Promises:
 
     1. ``validate`` names every error of a request, by attribute.
@@ -65,6 +64,8 @@ class TypeDriver(Driver):
     5. Two segments that are allocated at the same time differ, except local ones, which stay on
        their hosts.
     6. ``mtu`` is the size that remains for an instance's packet on that segment.
+    7. ``validate``, ``ranges`` and ``mtu`` are pure; ``reserve``, ``allocate`` and ``release`` do
+       no I/O but the store, and do not wait.
     """
 
     GROUP: ClassVar[str] = "netfw.type_drivers"

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
+from netfw.drivers.base import Driver
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.interface import MTU, Attachment, InterfaceCapability, InterfaceDriver
 from netfw.drivers.values.events import Event, KeysChanged
@@ -243,12 +244,23 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         self.admit(key, value)
         wait_until(lambda: any(isinstance(e, KeysChanged) and key in e.keys for e in events))
 
-    def test_names_of_devices_tell_ports_and_uses_apart(self, driver: InterfaceDriver) -> None:
+    @proves(InterfaceDriver, 7)
+    def test_names_of_devices_tell_ports_and_uses_apart(
+        self, driver: InterfaceDriver, make_driver: Callable[[], InterfaceDriver]
+    ) -> None:
         uses = [(port, prefix) for port in self.examples(2) for prefix in ("tap", "qr-", "qg-")]
         names = [driver.device_name(port, prefix) for port, prefix in uses]
-        assert len(set(names)) == len(uses)
+        assert len(set(names)) == len(uses), f"two uses have one name: {names}"
+        for each in (driver, make_driver()):
+            again = [each.device_name(port, prefix) for port, prefix in uses]
+            assert again == names, (
+                f"promise 7 of InterfaceDriver: the same ports were named {names} and are {again}"
+            )
         for (port, prefix), name in zip(uses, names, strict=True):
-            check_device_name(name)
+            try:
+                check_device_name(name)
+            except ValueError as error:
+                raise AssertionError(f"promise 7 of InterfaceDriver: {error}") from error
             assert str(port)[:11] in name
             assert prefix == "tap" or name.startswith(prefix)
 
@@ -289,5 +301,5 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
             driver.device(key)
 
 
-CONTRACTS = (HostDriver, InterfaceDriver)
+CONTRACTS = (Driver, HostDriver, InterfaceDriver)
 """The contracts that the suite tests, besides `Reconciler` where the driver is one."""

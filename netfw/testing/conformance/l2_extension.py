@@ -15,12 +15,14 @@ flows is asked of the switch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import combinations
 from typing import ClassVar
 
 from netfw import flows as of
 from netfw.drivers.agent_extension import AgentExtension
+from netfw.drivers.base import Driver
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
 from netfw.drivers.values.pipeline_grant import (
     Grant,
@@ -31,9 +33,9 @@ from netfw.drivers.values.pipeline_grant import (
 )
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.flows.action import NO_TABLE
-from netfw.testing.conformance.common.io_events import observed_io
+from netfw.testing.conformance.common.driver_rules import DriverConformance
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.common.required_hooks import RequiresHooks
+from netfw.testing.conformance.watch.io_events import observed_io
 
 COOKIE, COOKIE_MASK = 0x5EED << 32, 0xFFFFFFFF << 32
 FIRST_TABLE, FIRST_REGISTER = 100, 9
@@ -41,7 +43,7 @@ PORTS = 1 << 16
 """Numbers of ports, and so the distance between the meters of a grant."""
 
 
-class L2ExtensionConformance(RequiresHooks):
+class L2ExtensionConformance(DriverConformance):
     """Tests of the promises of :class:`L2Extension` that the extension itself keeps."""
 
     HOOKS: ClassVar[tuple[str, ...]] = ("make_extension", "ports")
@@ -71,6 +73,13 @@ class L2ExtensionConformance(RequiresHooks):
         found = [(p, each) for p in ports if (each := made[p.port.id]) is not None]
         assert len(found) >= 2, "two ports are needed to which the extension contributes something"
         return found
+
+    def maker(self) -> AbstractContextManager[Callable[[], L2Extension]]:
+        return nullcontext(self.make_extension)
+
+    def use(self, driver: Driver) -> None:
+        assert isinstance(driver, L2Extension), f"{driver!r} is no L2 extension"
+        self.contribute(driver, self.ports())
 
     @proves(AgentExtension, 1)
     def test_the_grant_request_is_constant(self) -> None:

@@ -23,9 +23,9 @@ from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.values.contribution import AddressQos, RouterContribution, RouterRule
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterGrant
 from netfw.model.values.address import IpInterface
-from netfw.testing.conformance.common.io_events import observed_io
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.common.required_hooks import RequiresHooks
+from netfw.testing.conformance.watch.io_events import observed_io
 
 FIRST_BIT = 4
 _JUMPS = ("-j", "--jump", "-g", "--goto")

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
+from weakref import WeakSet
 
 from netfw.errors import BackendError
 from netfw.testing.lab import prerequisites, sandbox
@@ -27,6 +28,7 @@ SWITCH = "ovs-vswitchd"
 _DOOMED = 0x6C6162
 _TUNSETIFF = 0x400454CA
 _TAP = 0x1002  # a tap, without a header before every packet
+_started: WeakSet[PrivateOvs] = WeakSet()
 
 
 class PrivateOvs:
@@ -67,6 +69,7 @@ class PrivateOvs:
             database.write_bytes(_empty_database())
         self.start_database()
         self.start_switch(*setup)
+        _started.add(self)
         return self
 
     def start_database(self) -> None:
@@ -98,6 +101,7 @@ class PrivateOvs:
 
     def stop(self) -> None:
         """End both daemons, and remove the directory and the devices that they leave behind."""
+        _started.discard(self)
         for name in (SWITCH, DATABASE):
             self._end(name, signal.SIGKILL)
         left = self._namespaces.call(_taps) - self._foreign
@@ -185,6 +189,11 @@ class PrivateOvs:
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
+
+
+def running() -> tuple[PrivateOvs, ...]:
+    """Return the switches of this process that were started and not stopped."""
+    return tuple(_started)
 
 
 def _accepts(path: Path) -> bool:

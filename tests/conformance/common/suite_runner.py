@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, nullcontext
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import field, frozen
 
 from netfw.errors import NetfwError
+from netfw.testing.conformance.watch.calls import watched_calls
 
 REFUSING = (AssertionError, NetfwError, pytest.fail.Exception)
 """How a test refuses: by a failed assertion, or by an error of the contract."""
@@ -34,6 +40,8 @@ class Refusal:
     left: frozenset[str]
     skipped: frozenset[str] = field(eq=False, default=frozenset())
     passed: int = field(eq=False, default=0)
+    reasons: Mapping[str, str] = field(eq=False, factory=dict)
+    """What each refusing test says."""
 
     @property
     def refusing(self) -> frozenset[str]:
@@ -48,20 +56,39 @@ def run_tests(
     refusing: tuple[type[BaseException], ...] = REFUSING,
 ) -> Refusal:
     """Run *tests* of *suite*; an error that is not in *refusing* is raised."""
-    refused, left, skipped, passed = set(), set(), set(), 0
+    refused, left, skipped, passed, reasons = set(), set(), set(), 0, {}
     for name, test, arguments in _calls(suite, tests):
         try:
-            with drivers() as make:
+            with restored_process(), watched_calls(), drivers() as make:
                 try:
                     _call(test, arguments, make)
                     passed += 1
                 except pytest.skip.Exception:
                     skipped.add(name)
-                except refusing:
+                except refusing as error:
                     refused.add(name)
-        except (AssertionError, NetfwError):
+                    reasons[name] = str(error)
+        except (AssertionError, NetfwError) as error:
             left.add(name)
-    return Refusal(frozenset(refused), frozenset(left), frozenset(skipped), passed)
+            reasons.setdefault(name, str(error))
+    return Refusal(frozenset(refused), frozenset(left), frozenset(skipped), passed, reasons)
+
+
+@contextmanager
+def restored_process() -> Iterator[None]:
+    """Give the process back what a broken driver may have changed."""
+    umask = os.umask(0o22)
+    os.umask(umask)
+    directory, level, output = Path.cwd(), logging.getLogger().level, sys.stdout
+    handler = signal.getsignal(signal.SIGUSR2)
+    try:
+        yield
+    finally:
+        os.umask(umask)
+        os.chdir(directory)
+        logging.getLogger().setLevel(level)
+        sys.stdout = output
+        signal.signal(signal.SIGUSR2, handler)
 
 
 def _calls(

@@ -10,16 +10,26 @@ from netfw.testing.conformance.common.promises import Promise
 from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver, emptied
 from netfw.testing.conformance.firewall.property_based import FirewallPropertyConformance
 from netfw.testing.conformance.firewall.suite import CONTRACTS, FirewallDriverConformance
-from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.conduct_mutations import conduct_mutations
+from tests.conformance.common.mutation_checks import CONTRADICTIONS, MutationChecks
 from tests.conformance.common.mutations import Mutations
 from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
-from tests.conformance.firewall import anti_spoofing_mutations, rule_mutations, update_mutations
+from tests.conformance.firewall import (
+    anti_spoofing_mutations,
+    hidden_mutations,
+    rule_mutations,
+    update_mutations,
+)
 from tests.conformance.firewall.fake_firewall import FakeFirewallDriver, FakeFirewallEnvironment
 
 pytestmark = pytest.mark.fakes
 
+WATCHED = Mutations.merge(conduct_mutations("converge"), hidden_mutations.MUTATIONS)
 MUTATIONS = Mutations.merge(
-    rule_mutations.MUTATIONS, anti_spoofing_mutations.MUTATIONS, update_mutations.MUTATIONS
+    rule_mutations.MUTATIONS,
+    anti_spoofing_mutations.MUTATIONS,
+    update_mutations.MUTATIONS,
+    WATCHED,
 )
 PROPERTY_BASED = "test_every_packet_passes_or_not_as_the_reference_model"
 REFUSED_BY_TARGETED_PACKETS = (
@@ -48,8 +58,9 @@ class TestFirewallMutations(MutationChecks):
     CONTRACTS = BROKEN_CONTRACTS = (*CONTRACTS, Reconciler)
     FAKE = FakeFirewallDriver
     MUTATIONS = MUTATIONS
-    LEAST = 78
-    UNPROVEN = frozenset({UNPROVEN})
+    WATCHED = WATCHED
+    LEAST = 99
+    UNPROVEN = frozenset({UNPROVEN, CONTRADICTIONS})
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
         return run_suite(FirewallDriverConformance(), driver, tests)

@@ -1,5 +1,6 @@
 """A fake interface driver that keeps every promise, its backend in memory, and the suite on it."""
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 
@@ -15,6 +16,7 @@ from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotFound, Ope
 from netfw.model.values.ids import PortId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw.testing.conformance.interface import InterfaceDriverConformance
+from netfw.testing.conformance.watch.machine_state import IDENTITY, MachineState
 from tests.conformance.common.fake_backend import FakeBackendHooks
 
 
@@ -27,7 +29,23 @@ class FakeInterfaceBackend:
     junk: set[str] = field(factory=set)
     initialized: set[Service] = field(factory=set)
     sinks: list[Sink] = field(factory=list)
+    helpers: set[str] = field(factory=set)
+    """Devices that serve those of ports."""
+    bystanders: set[str] = field(factory=set)
+    """Ports of other programs on the same bridge."""
+    identities: dict[PortId, int] = field(factory=dict)
+    bounced: list[str] = field(factory=list)
+    """Devices that were down for a moment."""
+    numbers: Iterator[int] = field(factory=itertools.count)
     online: bool = True
+
+    def machine(self) -> MachineState:
+        devices = {
+            f"device {value.device}": {IDENTITY: self.identities.get(key), "value": str(value)}
+            for key, value in self.devices.items()
+        }
+        others = self.helpers | self.bystanders | self.foreign
+        return MachineState({**devices, **{f"device {name}": {} for name in others}})
 
     def check_online(self) -> None:
         if not self.online:
@@ -140,17 +158,20 @@ class FakeInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observ
         verb, key, value = operation.payload
         if verb == "remove":
             self.backend.devices.pop(key, None)
+            self.backend.identities.pop(key, None)
             self.backend.admitted.discard(key)
         elif value.device in self.backend.foreign:
             raise OperationRefused({operation: "the name is taken"})
         else:
             self.backend.devices[key] = value
+            self.backend.identities.setdefault(key, next(self.backend.numbers))
 
 
 class FakeInterfaceConformance(FakeBackendHooks, InterfaceDriverConformance):
     """The suite on the fake backend; ``DRIVER`` is the class of the drivers under test."""
 
     DRIVER: type[FakeInterfaceDriver] = FakeInterfaceDriver
+    REMOVAL_TIMEOUT = 0.0
 
     @contextmanager
     def drivers(self) -> Iterator[Callable[[], FakeInterfaceDriver]]:
@@ -162,6 +183,19 @@ class FakeInterfaceConformance(FakeBackendHooks, InterfaceDriverConformance):
                 return stack.enter_context(closing(self.DRIVER(self.backend)))
 
             yield make
+
+    def machine(self) -> MachineState:
+        return self.backend.machine()
+
+    @contextmanager
+    def bounced(self) -> Iterator[list[str]]:
+        self.backend.bounced.clear()
+        yield self.backend.bounced
+
+    @contextmanager
+    def bystanders(self) -> Iterator[None]:
+        self.backend.bystanders.add("of-another")
+        yield
 
     def actual(self, key: PortId, value: Attachment) -> Attachment | None:
         device = self.backend.devices.get(key)

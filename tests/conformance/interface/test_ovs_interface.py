@@ -43,11 +43,11 @@ def bridge() -> Iterator[PrivateOvs]:
 
 
 def left_on(switch: PrivateOvs) -> set[str]:
-    """The ports and devices there are, in any namespace."""
+    """The ports and devices there are, in any namespace, but for that of the switch itself."""
     places = [[], *(["-n", entry["name"]] for entry in json.loads(ip("-j", "netns") or "[]"))]
     devices = (json.loads(ip(*place, "-j", "link")) for place in places)
     names = {entry["ifname"] for found in devices for entry in found}
-    return names | set(switch.vsctl("list-ports", "br-int").split())
+    return (names | set(switch.vsctl("list-ports", "br-int").split())) - {"ovs-netdev"}
 
 
 class OvsInterfaceDriverConformance(InterfaceDriverConformance):
@@ -60,8 +60,16 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
     HALF = 1234
     """An MTU that stands for a partial device."""
 
+    DRIVER: type[OvsInterfaceDriver] = OvsInterfaceDriver
+
     @pytest.fixture
     def make_driver(self, bridge: PrivateOvs) -> Iterator[Callable[[], OvsInterfaceDriver]]:
+        with self.drivers(bridge) as make:
+            yield make
+
+    @contextmanager
+    def drivers(self, bridge: PrivateOvs) -> Iterator[Callable[[], OvsInterfaceDriver]]:
+        """Yield a factory of drivers on the switch; check at the end that nothing is left."""
         self.ovs = bridge
         before = left_on(bridge)
         options = {
@@ -74,7 +82,7 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
 
         def make() -> OvsInterfaceDriver:
             self.hosts.append(LocalHostResources())
-            return OvsInterfaceDriver.from_conf(options, self.hosts[-1])
+            return self.DRIVER.from_conf(options, self.hosts[-1])
 
         self.namespaces: set[str] = set()
         self.foreign: list[Attachment] = []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from attrs import evolve
+from oslo_config import cfg
 
 from netfw import flows as of
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
@@ -110,6 +113,49 @@ class Nothing(Changed):
         return None
 
 
+class Sleeping(Changed):
+    def change(self, flow: of.Flow, key: PortId) -> of.Flow:
+        time.sleep(0.1)
+        return flow
+
+
+class Printing(Changed):
+    def change(self, flow: of.Flow, key: PortId) -> of.Flow:
+        print(flow)  # noqa: T201
+        return flow
+
+
+class SharesClassState(Changed):
+    """All extensions of the process count together."""
+
+    def change(self, flow: of.Flow, key: PortId) -> of.Flow:
+        type(self).latest = flow  # type: ignore[attr-defined]
+        return flow
+
+
+class LeakingThread(Changed):
+    def contribute(
+        self, key: PortId, value: ExtendedPort, grant: Grant
+    ) -> SwitchContribution | None:
+        threading.Thread(target=threading.Event().wait, args=(5,), daemon=True).start()
+        return super().contribute(key, value, grant)
+
+
+class RaisingProblems(Changed):
+    def problems(self) -> tuple[str, ...]:
+        raise RuntimeError("there is no switch")
+
+
+class ReadingWhenMade(Changed):
+    def __init__(self) -> None:
+        super().__init__()
+        Path("/proc/self/comm").read_text()
+
+
+class ShowingPassword(Changed):
+    OPTIONS = (cfg.StrOpt("api_password"),)
+
+
 class MutatedConformance(L2ExtensionConformance):
     """The suite on mutations; ``extension`` is their class."""
 
@@ -147,3 +193,26 @@ def test_mutation_is_refused(extension: type[Changed], test: str) -> None:
     suite.extension = extension
     tests = [name for name, _ in proofs_in(L2ExtensionConformance)]
     assert test in run_tests(suite, tests).tests
+
+
+@pytest.mark.parametrize(
+    ("extension", "promise"),
+    [
+        (Sleeping, "promise 2 of AgentExtension"),
+        (ReadingFile, "promise 2 of AgentExtension"),
+        (ReadingWhenMade, "promise 1 of Driver"),
+        (RaisingProblems, "promise 2 of Driver"),
+        (LeakingThread, "promise 3 of Driver"),
+        (Printing, "promise 4 of Driver"),
+        (SharesClassState, "promise 6 of Driver"),
+        (ShowingPassword, "promise 7 of Driver"),
+    ],
+)
+def test_misuse_is_refused_by_the_name_of_the_promise(
+    extension: type[Changed], promise: str
+) -> None:
+    suite = MutatedConformance()
+    suite.extension = extension
+    tests = [name for name, _ in proofs_in(L2ExtensionConformance)]
+    said = run_tests(suite, tests).reasons.values()
+    assert any(promise in each for each in said), list(said)

@@ -18,6 +18,7 @@ from netfw.drivers.server.api_extension import (
     Verb,
 )
 from netfw.drivers.server.attribute import Attribute, AttributeType, Value
+from tests.conformance.common.conduct_mutations import conduct_mutations
 from tests.conformance.common.mutations import Mutations, breaks
 
 MUTATIONS = Mutations()
@@ -155,3 +156,14 @@ def _(driver, _):
 @declare_other_names_per_object.also("policies")
 def _(driver, original):
     return tuple(evolve(rule, name=f"{rule.name}{driver.number}") for rule in original())
+
+
+WATCHED = conduct_mutations("problems")
+"""Mutations that do their work, and misuse the process."""
+
+
+@WATCHED.override("resources", breaks(ApiExtension, 5))
+def show_secret(driver, original):
+    """Declare a secret that everybody reads."""
+    secret = Attribute(name="shared_secret", type=AttributeType.TEXT, nullable=True)
+    return tuple(evolve(each, attributes=(*each.attributes, secret)) for each in original())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 from uuid import UUID
@@ -216,3 +217,10 @@ def accept_any_value(driver, _, change, requested, store):
     """Accept every value."""
     if COLOUR in requested or change.before is None:
         store.write(change.ref, {COLOUR: requested.get(COLOUR, "grey")})
+
+
+@MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 6))
+def sleep_in_transaction(driver, original, change, requested, store):
+    """Wait for a service within the transaction."""
+    time.sleep(0.1)
+    original(change, requested, store)

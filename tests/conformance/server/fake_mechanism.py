@@ -75,6 +75,8 @@ class FabricDriver(MechanismDriver):
             raise InvalidInput({"name": "the fabric has no such networks"})
 
     def bind(self, request: BindingRequest) -> Binding:
+        if not any(agent.alive for agent in request.agents):
+            return Refused("no agent of the host is alive")
         for segment in request.segments:
             if segment.provider.network_type is NetworkType.VLAN:
                 return Bound(segment=segment.id, vif_type="other")
@@ -103,7 +105,7 @@ class FakeMechanismConformance(MechanismDriverConformance):
         )
 
     def bindable(self) -> BindingRequest | None:
-        return samples.request(samples.PORT, segments=samples.SEGMENTS)
+        return samples.request(samples.PORT, samples.AGENT, segments=samples.SEGMENTS)
 
     def unacceptable(self) -> Change | None:
         return samples.change(None, evolve(samples.NETWORK, name=FORBIDDEN))

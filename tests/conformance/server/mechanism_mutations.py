@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import time
+from pathlib import Path
 from uuid import uuid4
 
 from attrs import evolve
@@ -18,6 +21,7 @@ from netfw.errors import (
 from netfw.model.port import Port
 from netfw.model.resource import Ref, ref
 from netfw.model.values.ids import SegmentId
+from tests.conformance.common.conduct_mutations import conduct_mutations
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
 from tests.conformance.server.fake_mechanism import FabricDriver, FakeFabric
 
@@ -202,3 +206,70 @@ def deliver_own_resources_only(driver, original, change):
         driver.known.add(change.ref)
     if change.ref in driver.known:
         original(change)
+
+
+WATCHED = conduct_mutations("deliver")
+"""Mutations that do their work, and misuse the process or the transaction."""
+
+
+@WATCHED.override("bind", breaks(MechanismDriver, 7))
+def bind_to_dead_agent(driver, original, request):
+    """Bind a port whatever the state of its agent is."""
+    living = tuple(evolve(agent, alive=True) for agent in request.agents)
+    return original(evolve(request, agents=living))
+
+
+@WATCHED.override("bind", breaks(MechanismDriver, 7))
+def bind_without_vif(driver, original, request):
+    """Bind a port, and do not say how it is plugged."""
+    answer = original(request)
+    return evolve(answer, vif_type="") if isinstance(answer, Bound) else answer
+
+
+@WATCHED.override("bind", breaks(MechanismDriver, 7))
+def bind_as_unbound(driver, original, request):
+    """Bind a port with the VIF type of unbound ports."""
+    answer = original(request)
+    return evolve(answer, vif_type="unbound") if isinstance(answer, Bound) else answer
+
+
+@WATCHED.override("bind", breaks(MechanismDriver, 7))
+def bind_with_untyped_details(driver, original, request):
+    """Return details that nobody can read."""
+    answer = original(request)
+    return evolve(answer, vif_details={}) if isinstance(answer, Bound) else answer
+
+
+@WATCHED.override("validate", breaks(MechanismDriver, 1))
+def sleep_in_transaction(driver, original, change):
+    """Wait for the fabric within the transaction."""
+    time.sleep(0.1)
+    original(change)
+
+
+@WATCHED.override("validate", breaks(MechanismDriver, 1))
+def connect_in_transaction(driver, original, change):
+    """Connect to the fabric within the transaction."""
+    with socket.socket():
+        original(change)
+
+
+@WATCHED.override("validate", breaks(MechanismDriver, 1))
+def read_file_in_transaction(driver, original, change):
+    """Read the driver's own configuration within the transaction."""
+    Path("/proc/self/comm").read_text()
+    original(change)
+
+
+@WATCHED.override("bind", breaks(MechanismDriver, 2))
+def sleep_while_binding(driver, original, request):
+    """Wait for the agent while a port is bound."""
+    time.sleep(0.1)
+    return original(request)
+
+
+@WATCHED.override("bind", breaks(MechanismDriver, 2))
+def connect_while_binding(driver, original, request):
+    """Query the fabric while a port is bound."""
+    with socket.socket():
+        return original(request)

@@ -12,9 +12,10 @@ from netfw.testing.conformance.server.api_extension import (
     ApiExtensionConformance,
     Request,
 )
-from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.mutation_checks import CONTRADICTIONS, MutationChecks
+from tests.conformance.common.mutations import Mutations
 from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
-from tests.conformance.server.api_extension_mutations import MUTATIONS, Taps
+from tests.conformance.server.api_extension_mutations import MUTATIONS, WATCHED, Taps
 
 pytestmark = pytest.mark.fakes
 
@@ -46,8 +47,10 @@ class TestApiExtensionMutations(MutationChecks):
     SUITE = ApiExtensionConformance
     CONTRACTS = BROKEN_CONTRACTS = CONTRACTS
     FAKE = Taps
-    MUTATIONS = MUTATIONS
-    LEAST = 10
+    MUTATIONS = Mutations.merge(MUTATIONS, WATCHED)
+    WATCHED = WATCHED
+    UNPROVEN = frozenset({CONTRADICTIONS})
+    LEAST = 28
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
         suite = FakeApiExtensionConformance()

@@ -7,10 +7,11 @@ from collections.abc import Collection
 import pytest
 
 from netfw.testing.conformance.server.mechanism import CONTRACTS, MechanismDriverConformance
-from tests.conformance.common.mutation_checks import MutationChecks
-from tests.conformance.common.suite_runner import Refusal, run_tests
+from tests.conformance.common.mutation_checks import CONTRADICTIONS, MutationChecks
+from tests.conformance.common.mutations import Mutations
+from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
 from tests.conformance.server.fake_mechanism import FakeMechanismConformance
-from tests.conformance.server.mechanism_mutations import MUTATIONS, FakeMechanismDriver
+from tests.conformance.server.mechanism_mutations import MUTATIONS, WATCHED, FakeMechanismDriver
 
 pytestmark = pytest.mark.fakes
 
@@ -23,10 +24,12 @@ class TestMechanismMutations(MutationChecks):
     SUITE = MechanismDriverConformance
     CONTRACTS = BROKEN_CONTRACTS = CONTRACTS
     FAKE = FakeMechanismDriver
-    MUTATIONS = MUTATIONS
-    LEAST = 19
+    MUTATIONS = Mutations.merge(MUTATIONS, WATCHED)
+    WATCHED = WATCHED
+    UNPROVEN = frozenset({CONTRADICTIONS})
+    LEAST = 45
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
         suite = FakeMechanismConformance()
         suite.DRIVER = driver
-        return run_tests(suite, tests)
+        return run_tests(suite, tests, refusing=ANY_FAULT)

@@ -8,9 +8,10 @@ import pytest
 
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.conformance.server.type_driver import CONTRACTS, TypeDriverConformance
-from tests.conformance.common.mutation_checks import MutationChecks
-from tests.conformance.common.suite_runner import Refusal, run_tests
-from tests.conformance.server.type_driver_mutations import MUTATIONS, FakeTypeDriver
+from tests.conformance.common.mutation_checks import CONTRADICTIONS, MutationChecks
+from tests.conformance.common.mutations import Mutations
+from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
+from tests.conformance.server.type_driver_mutations import MUTATIONS, WATCHED, FakeTypeDriver
 
 pytestmark = pytest.mark.fakes
 
@@ -41,10 +42,12 @@ class TestTypeDriverMutations(MutationChecks):
     SUITE = TypeDriverConformance
     CONTRACTS = BROKEN_CONTRACTS = CONTRACTS
     FAKE = FakeTypeDriver
-    MUTATIONS = MUTATIONS
-    LEAST = 15
+    MUTATIONS = Mutations.merge(MUTATIONS, WATCHED)
+    WATCHED = WATCHED
+    UNPROVEN = frozenset({CONTRADICTIONS})
+    LEAST = 33
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
         suite = FakeTypeConformance()
         suite.DRIVER = driver
-        return run_tests(suite, tests)
+        return run_tests(suite, tests, refusing=ANY_FAULT)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
+from pathlib import Path
 
 from netfw.drivers.server.type_driver import Pool, Range, TypeDriver
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.segment import NetworkType, Provider
 from netfw_drivers.type_drivers.mtu import PhysicalMtus
 from netfw_drivers.type_drivers.vlan import VlanTypeDriver
+from tests.conformance.common.conduct_mutations import conduct_mutations
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
 
 MUTATIONS = Mutations()
@@ -145,3 +148,21 @@ def subtract_tag_from_mtu(driver, original, physical_network):
 def offer_overlapping_ranges(driver, original):
     """Return ranges that overlap."""
     return (*original(), Range(Pool(NetworkType.VLAN, "physnet1"), 14, 14))
+
+
+WATCHED = conduct_mutations("problems")
+"""Mutations that do their work, and misuse the process or the transaction."""
+
+
+@WATCHED.override("allocate", breaks(TypeDriver, 7))
+def sleep_in_transaction(driver, original, store):
+    """Wait for a service within the transaction."""
+    time.sleep(0.1)
+    return original(store)
+
+
+@WATCHED.override("validate", breaks(TypeDriver, 7))
+def read_file_in_validate(driver, original, request):
+    """Read the configuration again with each request."""
+    Path("/proc/self/comm").read_text()
+    original(request)

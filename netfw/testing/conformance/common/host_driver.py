@@ -16,6 +16,7 @@ from netfw.errors import BackendLocked, BackendUnavailable, Conflict
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.diff import describe_difference
 from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.watch.suite import WatchedSuite
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -41,7 +42,7 @@ def _say(wrong: Iterable[str]) -> None:
         raise AssertionError(sentences)
 
 
-class HostDriverConformance(Generic[K, V]):
+class HostDriverConformance(WatchedSuite, Generic[K, V]):
     """One test or more per promise of :class:`HostDriver`.
 
     The methods and fixtures up to the first test are hooks.  Every test starts on a host without

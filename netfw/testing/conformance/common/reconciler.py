@@ -11,13 +11,21 @@ from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler, no_checkpoint
 from netfw.errors import BackendUnavailable, Conflict, OperationRefused
 from netfw.plan import Plan, Stage, Update
-from netfw.testing.conformance.common.host_driver import HostDriverConformance
+from netfw.testing.conformance.common.call_counter import count_calls
+from netfw.testing.conformance.common.machine_rules import HostMachineConformance
 from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.watch.calls import unwatched
+from netfw.testing.conformance.watch.fingerprint import fingerprint
+from netfw.testing.conformance.watch.machine_state import effects, machine_changes
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 Drift = Callable[[Any, Any], None]
+FEW, MANY = 2, 10
+"""Keys of a host by which a cost that grows with the host is seen."""
+EFFORT = 2_000_000
+"""Calls of functions after which a plan is given up."""
 
 
 class Killed(BaseException):
@@ -40,7 +48,7 @@ def dies_at(driver: Reconciler[K, V, Any], update: Update[K, V], stage: int) -> 
     return False
 
 
-class ReconcilerConformance(HostDriverConformance[K, V]):
+class ReconcilerConformance(HostMachineConformance[K, V]):
     """The promises of :class:`Reconciler`, for drivers that declare ``HostCapability.PLAN``."""
 
     def drifts(self) -> Mapping[str, Drift]:
@@ -66,6 +74,38 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
         assert plan, "there is something to do"
         assert len(list(plan.lines())) == len(plan)
         self.assert_gone(things)
+
+    @proves(Reconciler, 1)
+    def test_a_plan_depends_on_the_observation_alone(self, driver: HostDriver[K, V]) -> None:
+        reconciler = self.reconciler(driver)
+        update = Update(put=self.examples(2))
+        observed = reconciler.observe(None)
+        plan = list(reconciler.plan(update, observed).lines())
+        before = fingerprint(observed, deep=True)
+        reconciler.converge(update)
+        if fingerprint(observed, deep=True) != before:
+            return  # it is a view of the mirror, and not the same any more
+        again = list(reconciler.plan(update, observed).lines())
+        assert again == plan, (
+            f"promise 1 of Reconciler: the same observation gave {plan} before the machine changed "
+            f"and {again} after that: `plan` looks past the observation"
+        )
+
+    @proves(Reconciler, 7)
+    def test_converge_does_what_the_plan_shows(self, driver: HostDriver[K, V]) -> None:
+        reconciler = self.reconciler(driver)
+        things = self.examples(2)
+        update = Update(put=things)
+        reconciler.apply(self.plan(reconciler, update), no_checkpoint)
+        self.assert_so(things)
+        planned = self.machine().without_identities()
+        self.assert_done(reconciler.converge(Update(complete=True)))
+        self.assert_done(reconciler.converge(update))
+        differences = list(machine_changes(planned, self.machine().without_identities()))
+        assert not differences, (
+            f"promise 7 of Reconciler: after `converge` the machine is not as after `apply` of the "
+            f"plan: {'; '.join(differences)}"
+        )
 
     @proves(Reconciler, 2)
     def test_after_applying_there_is_nothing_left_to_do(self, driver: HostDriver[K, V]) -> None:
@@ -156,6 +196,24 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
         whole = reconciler.plan(update, reconciler.observe(None))
         assert sliced == whole
 
+    @proves(Reconciler, 4)
+    def test_the_cost_of_a_key_does_not_grow_with_the_host(self, driver: HostDriver[K, V]) -> None:
+        reconciler = self.reconciler(driver)
+        things = list(self.examples(MANY).items())
+        (key, value), *_ = things
+        update = Update(put={key: self.changed(value)})
+        costs = []
+        for count in (FEW, MANY):
+            reconciler.converge(Update(put=dict(things[:count])))
+            self.plan(reconciler, update)  # what is read once is read now
+            with unwatched():
+                costs.append(count_calls(lambda: self.plan(reconciler, update), EFFORT))
+        few, many = costs
+        assert many < 2 * few, (
+            f"promise 4 of Reconciler: the plan of one key takes {few} calls of functions with "
+            f"{FEW} keys on the host and {many} with {MANY}"
+        )
+
     @proves(Reconciler, 5)
     def test_each_stage_passes_the_checkpoint(self, driver: HostDriver[K, V]) -> None:
         reconciler = self.reconciler(driver)
@@ -176,9 +234,17 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
         plan = self.plan(reconciler, update)
         self.make_foreign(things[one])
         passed: list[Stage] = []
+        states = [self.machine()]
+
+        def checkpoint(stage: Stage) -> None:
+            passed.append(stage)
+            states.append(self.machine())
+
         with pytest.raises(OperationRefused) as refusal:
-            reconciler.apply(plan, passed.append)
-        assert len(passed) < len(plan.stages)
+            reconciler.apply(plan, checkpoint)
+        assert len(passed) < len(plan.stages), "a stage was refused and passed its checkpoint"
+        effect = list(effects(states, self.machine()))
+        assert not effect, f"promise 5 of Reconciler: a refused stage has an effect: {effect}"
         blamed = {key for o in plan if o in refusal.value.reasons for key in o.owners}
         assert blamed == {one}
         outcome = reconciler.converge(update)

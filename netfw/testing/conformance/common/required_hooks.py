@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from netfw.testing.conformance.common.host_driver import missing_hooks
+from netfw.testing.conformance.watch.suite import WatchedSuite
 
 
-class RequiresHooks:
+class RequiresHooks(WatchedSuite):
     """A suite whose ``HOOKS`` every collected subclass overrides."""
 
     HOOKS: ClassVar[tuple[str, ...]] = ()

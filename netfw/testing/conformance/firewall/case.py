@@ -28,6 +28,7 @@ from netfw.testing.conformance.firewall.environment import (
 )
 from netfw.testing.conformance.firewall.factories import State
 from netfw.testing.conformance.firewall.packets import ECHO, Packet, Sent
+from netfw.testing.conformance.watch.suite import WatchedSuite
 
 MakeDriver = Callable[[], FirewallDriver]
 _WAYS = {
@@ -37,7 +38,7 @@ _WAYS = {
 }
 
 
-class FirewallSuite:
+class FirewallSuite(WatchedSuite):
     """Fixtures and assertions of the tests.
 
     The hook is `shared_environment`: all tests of the class use what it yields.  A driver that does

@@ -6,10 +6,12 @@ It sends real packets.  Write a ``FirewallEnvironment``, and yield it from the c
 
 from __future__ import annotations
 
+from netfw.drivers.base import Driver
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host_driver import HostDriver
 from netfw.testing.conformance.firewall.anti_spoofing import FirewallSourcesConformance
 from netfw.testing.conformance.firewall.atomic_updates import FirewallUpdatesConformance
+from netfw.testing.conformance.firewall.conduct import FirewallConductConformance
 from netfw.testing.conformance.firewall.connections import FirewallConnectionsConformance
 from netfw.testing.conformance.firewall.injection import FirewallInjectionConformance
 from netfw.testing.conformance.firewall.rules import FirewallRulesConformance
@@ -27,9 +29,10 @@ class FirewallDriverConformance(
     FirewallUpdatesConformance,
     FirewallInjectionConformance,
     FirewallUnenforceableConformance,
+    FirewallConductConformance,
 ):
     """The promises of :class:`FirewallDriver`, and of all that it is."""
 
 
-CONTRACTS = (HostDriver, FirewallDriver)
+CONTRACTS = (Driver, HostDriver, FirewallDriver)
 """The contracts that the suite tests, besides `Reconciler` where the driver is one."""

@@ -14,12 +14,14 @@ In your own tests, with plain pytest::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import pytest
 from attrs import field, frozen
 
+from netfw.drivers.base import Driver
 from netfw.drivers.server.api_extension import ApiExtension, ResourceDeclaration, Verb
 from netfw.drivers.server.attribute import Attribute, plain
 from netfw.errors import ConfigError, InvalidInput
@@ -27,10 +29,11 @@ from netfw.server.api.policy.rules import compile_rules, declared_rules
 from netfw.server.api.resource_registry import ResourceRegistry, build
 from netfw.server.api.resources import RESOURCES
 from netfw.server.api.schema.validation import for_create
+from netfw.testing.conformance.common.driver_rules import DriverConformance
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.common.required_hooks import RequiresHooks
+from netfw.testing.conformance.watch.secret_options import SECRET
 
-CONTRACTS = (ApiExtension,)
+CONTRACTS = (Driver, ApiExtension)
 LONGEST_NAME = 64
 
 _ALIAS = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -50,7 +53,7 @@ class Request:
     """The invalid attribute; empty: the request is valid."""
 
 
-class ApiExtensionConformance(RequiresHooks):
+class ApiExtensionConformance(DriverConformance):
     """One test and more per promise of :class:`ApiExtension`."""
 
     HOOKS: ClassVar[tuple[str, ...]] = ("make_extension", "requests")
@@ -71,6 +74,28 @@ class ApiExtensionConformance(RequiresHooks):
         """Return the resources of a server with all of netfw and this extension."""
         kept = {resource.name for resource in RESOURCES} | {"quota"}
         return build(kept, api=[*self.others(), self.make_extension(), *more])
+
+    def maker(self) -> AbstractContextManager[Callable[[], ApiExtension]]:
+        return nullcontext(self.make_extension)
+
+    def use(self, driver: Driver) -> None:
+        assert isinstance(driver, ApiExtension), f"{driver!r} is no API extension"
+        driver.info()
+        driver.resources()
+        driver.policies()
+        driver.requires()
+
+    @proves(ApiExtension, 5)
+    def test_secrets_are_for_administrators(self) -> None:
+        extension = self.make_extension()
+        rules = {rule.name for rule in extension.policies()}
+        for resource in extension.resources():
+            for attribute in resource.attributes:
+                has_rule = f"get_{resource.name}:{attribute.name}" in rules
+                assert attribute.admin_only or has_rule or not SECRET.search(attribute.name), (
+                    f"promise 5 of ApiExtension: everybody reads {resource.name}.{attribute.name}: "
+                    f"make it admin_only, or give it a rule get_{resource.name}:{attribute.name}"
+                )
 
     @proves(ApiExtension, 1)
     def test_all_answers_are_constant(self) -> None:

@@ -108,6 +108,14 @@ class ExtensionDriverConformance(RequiresHooks):
         driver.store_attributes(example.change(shaped), example.requested, store)
         return shaped
 
+    @proves(ExtensionDriver, 6)
+    def test_no_call_waits_within_the_transaction(self) -> None:
+        """Make the calls of requests; what surrounds each call is watched by itself."""
+        driver, store = self.make_driver(), MemoryAttributeStore()
+        for example in self.examples():
+            created = self.create(driver, example, store)
+            driver.extend(example.kind, [created.id], store)
+
     @proves(ExtensionDriver, 1)
     def test_what_it_adds_is_constant_and_each_name_is_there_once(self) -> None:
         driver, extended = self.make_driver(), self.make_driver().attributes()

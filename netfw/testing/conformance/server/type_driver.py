@@ -6,17 +6,18 @@ It runs on a store in memory; to run it on another one as well, override ``store
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, ClassVar, Protocol
 
 import pytest
 
+from netfw.drivers.base import Driver
 from netfw.drivers.server.type_driver import AllocationStore, Pool, TypeDriver
 from netfw.errors import Conflict, InvalidInput, NetfwError
 from netfw.model.segment import NetworkType, Provider, segmentation_ids
+from netfw.testing.conformance.common.driver_rules import DriverConformance
 from netfw.testing.conformance.common.promises import proves, proves_raise
-from netfw.testing.conformance.common.required_hooks import RequiresHooks
 from netfw.testing.fakes.allocations import MemoryAllocations
 
 FEW = 200
@@ -44,7 +45,7 @@ def fail(driver: TypeDriver, request: Provider, store: AllocationStore) -> None:
     raise Failed
 
 
-class TypeDriverConformance(RequiresHooks):
+class TypeDriverConformance(DriverConformance):
     """One test or more per promise of :class:`TypeDriver`."""
 
     HOOKS: ClassVar[tuple[str, ...]] = ("make_driver", "requests", "impossible", "mtus")
@@ -80,6 +81,21 @@ class TypeDriverConformance(RequiresHooks):
             for name in {offered.pool.physical_network for offered in driver.ranges()} - {None}:
                 yield Provider(network_type=kind, physical_network=name)
 
+    def maker(self) -> AbstractContextManager[Callable[[], TypeDriver]]:
+        return nullcontext(self.make_driver)
+
+    def use(self, driver: Driver) -> None:
+        assert isinstance(driver, TypeDriver), f"{driver!r} is no type driver"
+        stores = self.make_stores(driver)
+        with stores.transaction() as store:
+            for request in self.requests():
+                driver.validate(request)
+                driver.release(driver.reserve(request, store), store)
+            if (segment := driver.allocate(store)) is not None:
+                driver.release(segment, store)
+        for physical_network in self.mtus():
+            driver.mtu(physical_network)
+
     @proves(TypeDriver, 1)
     @proves_raise(TypeDriver, "validate", InvalidInput)
     def test_a_request_that_cannot_be_is_refused_by_attribute(self) -> None:
@@ -99,6 +115,11 @@ class TypeDriverConformance(RequiresHooks):
         for request in (*self.requests(), *self.incomplete(driver)):
             driver.validate(request)
             driver.validate(request)
+
+    @proves(TypeDriver, 7)
+    def test_no_call_waits_within_the_transaction(self) -> None:
+        """Make the calls of a request; what surrounds each call is watched by itself."""
+        self.use(self.make_driver())
 
     @proves(TypeDriver, 2)
     def test_the_requested_segment_is_the_one_allocated(self) -> None:
@@ -338,5 +359,5 @@ def numbered(segment: Provider) -> tuple[Pool, int | None]:
     return Pool(segment.network_type, segment.physical_network), segment.segmentation_id
 
 
-CONTRACTS = (TypeDriver,)
+CONTRACTS = (Driver, TypeDriver)
 """The contracts that the suite tests."""

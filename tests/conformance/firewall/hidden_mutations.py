@@ -1,0 +1,28 @@
+"""Mutations of the fake firewall: each does its work, and more than it shows."""
+
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.reconciler import Reconciler
+from tests.conformance.common.mutations import Mutations, breaks
+
+MUTATIONS = Mutations()
+
+
+@MUTATIONS.override("present", breaks(HostDriver, 8))
+def mark_host_while_reading(driver, original):
+    """Leave a mark on the host while the keys are read."""
+    driver.backend.marks.add(f"read {len(driver.backend.marks)}")
+    return original()
+
+
+@MUTATIONS.override("watch", breaks(HostDriver, 9))
+def watch_without_declaring(driver, original, sink):
+    """Announce changes, and do not declare it."""
+
+
+@MUTATIONS.override("converge", breaks(Reconciler, 7))
+def mark_host_beside_the_plan(driver, original, update):
+    """Leave a mark on the host that no plan shows."""
+    outcome = original(update)
+    driver.backend.marks.discard("unplanned")
+    driver.backend.marks.update({"unplanned"} if update.put else ())
+    return outcome
