@@ -15,7 +15,7 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -58,6 +58,19 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.tx = [
             f"popen//python={worker}" if spec == "popen" else spec for spec in config.option.tx
         ]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the promises that a failed test of a conformance suite proves."""
+    report = yield
+    if report.failed and isinstance(item, pytest.Function):
+        sentences = getattr(item.function, "proven_sentences", ())
+        if sentences:
+            report.sections.append(("what the driver promises", "\n".join(sentences)))
+    return report
 
 
 class MakeLab(Protocol):

@@ -130,7 +130,7 @@ remember_ports_in_module.values["requested"] = {}
 @MUTATIONS.override("device_name", breaks(InterfaceDriver, 7))
 def draw_device_name(driver, original, port, prefix):
     """Draw a part of the device name."""
-    return f"{original(port, prefix)[:12]}{uuid4().hex[:2]}"
+    return f"{original(port, prefix)}{uuid4().hex[0]}"
 
 
 @MUTATIONS.override("device_name", breaks(InterfaceDriver, 7))

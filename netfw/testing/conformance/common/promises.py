@@ -16,6 +16,7 @@ from attrs import frozen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_ITEM = re.compile(r"^(\d+)\. +(.*(?:\n {2,}.*)*)", re.MULTILINE)
 _NUMBER = re.compile(r"^ *(\d+)\. ", re.MULTILINE)
 _RAISES = re.compile(r":raises (\w+):")
 
@@ -44,12 +45,28 @@ def documented_errors(contract: type, method: str, *errors: type[Exception]) -> 
 
 def proves(contract: type, *numbers: int) -> Callable[[F], F]:
     """Mark a test as proof of numbered promises of *contract*."""
-    return _mark(numbered_promises(contract, *numbers))
+    texts = promise_texts(contract)
+    return _mark(numbered_promises(contract, *numbers), *(texts[number] for number in numbers))
 
 
 def proves_raise(contract: type, method: str, *errors: type[Exception]) -> Callable[[F], F]:
     """Mark a test as proof that *method* raises *errors* as documented."""
-    return _mark(documented_errors(contract, method, *errors))
+    names = " or ".join(error.__name__ for error in errors)
+    text = f"{contract.__name__}.{method} raises {names} as it documents."
+    return _mark(documented_errors(contract, method, *errors), text)
+
+
+def promise_texts(contract: type) -> dict[int, str]:
+    """Return the sentences of the numbered promises of *contract*, each with its name."""
+    return {
+        int(number): f"promise {number} of {contract.__name__}: {' '.join(text.split())}"
+        for number, text in _ITEM.findall(inspect.getdoc(contract) or "")
+    }
+
+
+def proven_sentences(test: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the promises that *test* proves, in words."""
+    return getattr(test, "proven_sentences", ())
 
 
 def promises_of(contract: type) -> frozenset[Promise]:
@@ -75,8 +92,9 @@ def unproven(suite: type, *contracts: type) -> frozenset[Promise]:
     return frozenset(p for contract in contracts for p in promises_of(contract)) - proven
 
 
-def _mark(promises: frozenset[Promise]) -> Callable[[F], F]:
+def _mark(promises: frozenset[Promise], *sentences: str) -> Callable[[F], F]:
     def mark(test: F) -> F:
+        test.proven_sentences = (*sentences, *proven_sentences(test))  # type: ignore[attr-defined]
         test.proves = getattr(test, "proves", frozenset()) | promises  # type: ignore[attr-defined]
         return test
 
