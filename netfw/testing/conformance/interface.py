@@ -105,7 +105,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
             wanted = evolve(value, netns=namespace, mtu=OTHER_MTU)
             self.assert_done(driver.converge(Update(put={key: wanted})))
             self.assert_so({key: wanted})
-            assert driver.devices()[key].name == wanted.device
+            assert driver.devices()[key].name == wanted.device, "`devices` has another name"
         driver.converge(Update(drop=frozenset({key})))
         for namespace in (*namespaces, None):
             self.assert_gone({key: evolve(value, netns=namespace)})
@@ -117,8 +117,8 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         renamed = evolve(value, device=f"o{value.device[1:]}")
         self.assert_done(driver.converge(Update(put={key: renamed})))
         self.assert_so({key: renamed})
-        assert driver.devices()[key].name == renamed.device
-        assert self.actual(key, value) != value
+        assert driver.devices()[key].name == renamed.device, "`devices` has the former name"
+        assert self.actual(key, value) != value, "the device has its former name as well"
 
     @proves(InterfaceDriver, 1)
     @pytest.mark.parametrize("name", ["x", "fifteen-letters", "-dash", "dot.ted", "a_b@c", "%d"])
@@ -132,8 +132,10 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         except ValueError:
             return  # the model refuses it
         outcome = driver.converge(Update(put={key: strange, other: plain}))
-        assert other in outcome.done
-        assert (key in outcome.done) == (self.actual(key, strange) == strange)
+        assert other in outcome.done, f"another port fails with it: {outcome}"
+        assert (key in outcome.done) == (self.actual(key, strange) == strange), (
+            f"the outcome is not what the host has: {outcome}"
+        )
 
     @proves(InterfaceDriver, 1)
     def test_an_edge_case_is_applied_or_refused_as_a_whole(
@@ -145,7 +147,9 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
     def test_a_new_port_carries_no_traffic(self, driver: InterfaceDriver) -> None:
         things = self.examples(2)
         driver.converge(Update(put=things))
-        assert not any(self.is_admitted(key, value) for key, value in things.items())
+        assert not any(self.is_admitted(key, value) for key, value in things.items()), (
+            "a new port carries traffic"
+        )
 
     @proves(InterfaceDriver, 2)
     def test_a_port_that_was_admitted_stays_so(self, driver: InterfaceDriver) -> None:
@@ -155,7 +159,9 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         before = self.is_admitted(key, value)
         for wanted in (value, self.changed(value)):
             driver.converge(Update(put={key: wanted}))
-            assert self.is_admitted(key, wanted) == before
+            assert self.is_admitted(key, wanted) == before, (
+                "a change of the port changed its admission"
+            )
 
     @proves(InterfaceDriver, 3)
     def test_a_name_that_another_port_has_is_a_conflict(self, driver: InterfaceDriver) -> None:
@@ -172,8 +178,10 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         (one, value), (two, other) = self.examples(2).items()
         both = {one: value, two: evolve(other, device=value.device)}
         outcome = driver.converge(Update(put=both))
-        assert [type(error) for error in outcome.failed.values()] == [Conflict]
-        assert len(outcome.done) == 1
+        assert [type(error) for error in outcome.failed.values()] == [Conflict], (
+            f"one of the two meets a conflict: {outcome}"
+        )
+        assert len(outcome.done) == 1, f"one of the two is done: {outcome}"
         self.assert_held(driver, outcome.done)
         self.assert_so({key: both[key] for key in outcome.done})
 
@@ -204,7 +212,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         lost = evolve(value, netns=f"{self.NAMESPACE}-no")
         outcome = driver.converge(Update(put={one: lost, two: other}))
         assert isinstance(outcome.failed.get(one), NotFound if knows else NotSupported), outcome
-        assert outcome.done == {two}
+        assert outcome.done == {two}, f"the other port is done: {outcome}"
         self.assert_so({two: other})
         self.assert_held(driver, {two})
 
@@ -213,12 +221,16 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         things = self.examples(3)
         driver.converge(Update(put=things))
         devices = driver.devices()
-        assert devices.keys() == driver.present() == things.keys()
+        assert devices.keys() == driver.present() == things.keys(), (
+            "`devices`, `present` and the update name different ports"
+        )
         assert {key: device.name for key, device in devices.items()} == {
             key: value.device for key, value in things.items()
         }
-        assert {key: driver.device(key) for key in things} == devices
-        assert driver.device(PortId(uuid4())) is None
+        assert {key: driver.device(key) for key in things} == devices, (
+            "`device` differs from `devices`"
+        )
+        assert driver.device(PortId(uuid4())) is None, "an unknown port has a device"
         assert {key: device.mac for key, device in devices.items()} == {
             key: value.mac for key, value in things.items()
         }
@@ -227,10 +239,12 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
     def test_a_wired_device_is_one_that_was_admitted(self, driver: InterfaceDriver) -> None:
         ((key, value),) = self.examples(1).items()
         driver.converge(Update(put={key: value}))
-        assert driver.devices()[key].wired in (False, None)
+        assert driver.devices()[key].wired in (False, None), (
+            "a device is wired before its port is admitted"
+        )
         self.admit(key, value)
         wanted = self.is_admitted(key, value)
-        assert driver.devices()[key].wired in (wanted, None)
+        assert driver.devices()[key].wired in (wanted, None), "`wired` is not what the switch does"
 
     @proves(InterfaceDriver, 5)
     def test_a_change_of_wired_is_announced(self, driver: InterfaceDriver) -> None:
@@ -261,8 +275,8 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
                 check_device_name(name)
             except ValueError as error:
                 raise AssertionError(f"promise 7 of InterfaceDriver: {error}") from error
-            assert str(port)[:11] in name
-            assert prefix == "tap" or name.startswith(prefix)
+            assert str(port)[:11] in name, f"{name} does not tell its port"
+            assert prefix == "tap" or name.startswith(prefix), f"{name} does not tell its use"
 
     @proves(InterfaceDriver, 6)
     def test_a_mark_changes_no_port_and_can_be_repeated(
@@ -273,10 +287,12 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         before = driver.devices()
         for each in (driver, driver, make_driver()):
             each.mark_initialized(Service.L3)
-            assert self.is_marked_initialized(Service.L3) in (True, None)
-        assert driver.devices() == before
+            assert self.is_marked_initialized(Service.L3) in (True, None), (
+                "the mark is not on the host"
+            )
+        assert driver.devices() == before, "the mark changed a port"
         self.assert_so(things)
-        assert not self.is_marked_initialized(Service.DHCP)
+        assert not self.is_marked_initialized(Service.DHCP), "a service that did not ask is marked"
 
     @proves_raise(InterfaceDriver, "mark_initialized", BackendUnavailable)
     def test_mark_initialized_raises_when_the_backend_is_unreachable(

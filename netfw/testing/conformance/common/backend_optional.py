@@ -36,7 +36,7 @@ class BackendOptionalConformance(ReconcilerConformance[K, V]):
                 present = driver.present()
             except BackendUnavailable:
                 present = frozenset(things)
-        assert present == frozenset(things)
+        assert present == frozenset(things), "`present` is not what the host has"
 
     @proves_raise(Reconciler, "observe", BackendUnavailable)
     def test_observe_raises_when_the_backend_is_unreachable(self, driver: HostDriver[K, V]) -> None:

@@ -201,8 +201,10 @@ class HostDriverConformance(WatchedSuite, Generic[K, V]):
     @proves(HostDriver, 2)
     def test_dropping_what_is_absent_succeeds(self, driver: HostDriver[K, V]) -> None:
         absent = frozenset(self.examples(2))
-        assert driver.converge(Update(drop=absent)) == Outcome(done=absent)
-        assert driver.converge(Update(drop=absent)) == Outcome(done=absent)
+        assert driver.converge(Update(drop=absent)) == Outcome(done=absent), (
+            "an absent key is not dropped"
+        )
+        assert driver.converge(Update(drop=absent)) == Outcome(done=absent), "nor a second time"
 
     @proves(HostDriver, 3)
     def test_a_complete_update_removes_the_rest(self, driver: HostDriver[K, V]) -> None:
@@ -237,8 +239,8 @@ class HostDriverConformance(WatchedSuite, Generic[K, V]):
         one, two, three = things
         self.make_foreign(things[two])
         outcome = driver.converge(Update(put=things))
-        assert outcome.failed.keys() == {two}
-        assert outcome.done == {one, three}
+        assert outcome.failed.keys() == {two}, f"only {two} meets a foreign object: {outcome}"
+        assert outcome.done == {one, three}, f"the others are done: {outcome}"
         self.assert_so({one: things[one], three: things[three]})
 
     @proves(HostDriver, 5)
@@ -251,7 +253,7 @@ class HostDriverConformance(WatchedSuite, Generic[K, V]):
         for _ in range(2):
             outcome = driver.converge(Update(put=things, complete=True))
             assert isinstance(outcome.failed[key], Conflict), outcome
-            assert self.foreign_is_intact(value)
+            assert self.foreign_is_intact(value), "the foreign object was touched"
 
     @proves(HostDriver, 5)
     def test_removal_leaves_what_the_driver_did_not_make(self, driver: HostDriver[K, V]) -> None:
@@ -262,7 +264,7 @@ class HostDriverConformance(WatchedSuite, Generic[K, V]):
         self.assert_done(driver.converge(Update(drop=frozenset({other}))))
         self.assert_done(driver.converge(Update(complete=True)))
         self.assert_gone({key: value})
-        assert self.foreign_is_intact(foreign)
+        assert self.foreign_is_intact(foreign), "the foreign object was touched"
 
     @proves(HostDriver, 6)
     def test_a_driver_that_was_killed_is_succeeded_by_the_next(
@@ -295,7 +297,7 @@ class HostDriverConformance(WatchedSuite, Generic[K, V]):
         ((key, value),) = things.items()
         self.make_foreign(value)
         driver.converge(Update(put=things))
-        assert key not in driver.present()
+        assert key not in driver.present(), "a key that was refused is present"
 
     @proves_raise(HostDriver, "converge", BackendUnavailable)
     def test_converge_raises_when_the_backend_is_unreachable(
@@ -346,7 +348,9 @@ class HostDriverConformance(WatchedSuite, Generic[K, V]):
                 if other is not driver:
                     other.close()
             work(driver, rest)
-        assert [outcome.failed for outcome in outcomes] == [{}] * len(things)
+        assert [outcome.failed for outcome in outcomes] == [{}] * len(things), (
+            "two drivers hinder each other"
+        )
         self.assert_so(dict(things))
         for driver in drivers:
             self.assert_held(driver, dict(things).keys())
@@ -373,4 +377,4 @@ class HostDriverConformance(WatchedSuite, Generic[K, V]):
             self.assert_done(driver.converge(Update(drop=frozenset({key}))))
 
     def test_an_empty_update_is_nothing(self, driver: HostDriver[K, V]) -> None:
-        assert driver.converge(Update()) == Outcome()
+        assert driver.converge(Update()) == Outcome(), "it does something"

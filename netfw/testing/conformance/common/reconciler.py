@@ -70,9 +70,9 @@ class ReconcilerConformance(HostMachineConformance[K, V]):
         update = Update(put=things)
         observed = reconciler.observe(update)
         plan = reconciler.plan(update, observed)
-        assert plan == reconciler.plan(update, observed)
+        assert plan == reconciler.plan(update, observed), "the same observation gives another plan"
         assert plan, "there is something to do"
-        assert len(list(plan.lines())) == len(plan)
+        assert len(list(plan.lines())) == len(plan), "an operation has no line"
         self.assert_gone(things)
 
     @proves(Reconciler, 1)
@@ -194,7 +194,7 @@ class ReconcilerConformance(HostMachineConformance[K, V]):
         )
         sliced = reconciler.plan(update, reconciler.observe(update))
         whole = reconciler.plan(update, reconciler.observe(None))
-        assert sliced == whole
+        assert sliced == whole, "the mirror is not what the machine has"
 
     @proves(Reconciler, 4)
     def test_the_cost_of_a_key_does_not_grow_with_the_host(self, driver: HostDriver[K, V]) -> None:
@@ -220,7 +220,7 @@ class ReconcilerConformance(HostMachineConformance[K, V]):
         plan = self.plan(reconciler, Update(put=self.examples(2)))
         passed: list[Stage] = []
         reconciler.apply(plan, passed.append)
-        assert tuple(passed) == plan.stages
+        assert tuple(passed) == plan.stages, "a stage passed no checkpoint, or twice"
 
     @proves(Reconciler, 5)
     @proves_raise(Reconciler, "apply", OperationRefused)
@@ -246,12 +246,12 @@ class ReconcilerConformance(HostMachineConformance[K, V]):
         effect = list(effects(states, self.machine()))
         assert not effect, f"promise 5 of Reconciler: a refused stage has an effect: {effect}"
         blamed = {key for o in plan if o in refusal.value.reasons for key in o.owners}
-        assert blamed == {one}
+        assert blamed == {one}, f"the refused operations are of {one} alone"
         outcome = reconciler.converge(update)
         assert isinstance(outcome.failed[one], Conflict), outcome
-        assert outcome.done == {two}
+        assert outcome.done == {two}, f"the other key is done: {outcome}"
         self.assert_so({two: things[two]})
-        assert self.foreign_is_intact(things[one])
+        assert self.foreign_is_intact(things[one]), "the foreign object was touched"
 
     @proves_raise(Reconciler, "apply", BackendUnavailable)
     def test_apply_raises_when_the_backend_is_unreachable(self, driver: HostDriver[K, V]) -> None:

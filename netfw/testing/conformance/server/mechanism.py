@@ -132,7 +132,7 @@ class MechanismDriverConformance(DriverConformance):
             for change in self.changes():
                 for _ in range(2):
                     count_calls(partial(driver.validate, change), EFFORT)
-            assert at.dump_state() == before
+            assert at.dump_state() == before, "`validate` changed the backend"
 
     @proves(MechanismDriver, 1)
     @proves_raise(MechanismDriver, "validate", RequestError)
@@ -145,8 +145,8 @@ class MechanismDriverConformance(DriverConformance):
             for _ in range(2):
                 with pytest.raises(RequestError) as refusal:
                     driver.validate(change)
-                assert str(refusal.value)
-            assert at.dump_state() == before
+                assert str(refusal.value), "the refusal has no text"
+            assert at.dump_state() == before, "a refused change is in the backend"
 
     @proves(MechanismDriver, 1)
     def test_checking_works_while_the_backend_does_not_answer(self) -> None:
@@ -162,7 +162,7 @@ class MechanismDriverConformance(DriverConformance):
             one, other, before = at.make(), at.make(), at.dump_state()
             for request in (*self.requests(), *self.requests()):
                 assert one.bind(request) == one.bind(request) == other.bind(request), request
-            assert at.dump_state() == before
+            assert at.dump_state() == before, "`bind` changed the backend"
 
     @proves(MechanismDriver, 2)
     def test_a_binding_is_to_a_segment_that_was_offered(self) -> None:
@@ -256,10 +256,10 @@ class MechanismDriverConformance(DriverConformance):
             for _ in range(2):
                 for first, *_ in reversed(samples.HISTORIES):
                     driver.deliver(samples.change(first, None))
-                assert at.dump_state() == before
+                assert at.dump_state() == before, "what was deleted is in the backend"
             for first, *_ in samples.HISTORIES:
                 at.make().deliver(samples.change(first, None))
-            assert at.dump_state() == before
+            assert at.dump_state() == before, "what was deleted is in the backend"
 
     @proves(MechanismDriver, 4)
     @proves_raise(MechanismDriver, "deliver", BackendUnavailable)
@@ -294,8 +294,8 @@ class MechanismDriverConformance(DriverConformance):
             driver, before = at.make(), at.dump_state()
             with pytest.raises(NetfwError) as refusal:
                 driver.deliver(change)
-            assert not refusal.value.retryable
-            assert at.dump_state() == before
+            assert not refusal.value.retryable, "a permanent refusal is to be retried"
+            assert at.dump_state() == before, "a refused change is in the backend"
 
     @proves(MechanismDriver, 5)
     def test_any_process_can_go_on(self) -> None:
@@ -314,9 +314,11 @@ class MechanismDriverConformance(DriverConformance):
                 driver.deliver(samples.change(None, first))
             declared = MechanismCapability.DELIVERS in driver.describe().capabilities
             if declared:
-                assert at.dump_state is _empty or at.dump_state() != before
+                assert at.dump_state is _empty or at.dump_state() != before, (
+                    "it declares `delivers` and delivers nothing"
+                )
             else:
-                assert at.dump_state() == before
+                assert at.dump_state() == before, "it delivers and does not declare `delivers`"
 
     def prepared(
         self, at: MechanismEnvironment, histories: tuple[tuple[samples.RecordedChange, ...], ...]
