@@ -6,6 +6,8 @@ from collections.abc import Collection
 
 import pytest
 
+from netfw.drivers.server.change import Change
+from netfw.model.resource import Kind
 from netfw.testing.conformance.server.mechanism import CONTRACTS, MechanismDriverConformance
 from tests.conformance.common.mutation_checks import CONTRADICTIONS, MutationChecks
 from tests.conformance.common.mutations import Mutations
@@ -18,6 +20,25 @@ pytestmark = pytest.mark.fakes
 
 class TestFakeFabric(FakeMechanismConformance):
     """The driver of the fake fabric passes."""
+
+
+class PortsOnlyDriver(FakeMechanismDriver):
+    """Carries ports, and nothing of networks and subnets."""
+
+    VERSION = 2
+
+    def deliver(self, change: Change) -> None:
+        if change.ref.kind is Kind.PORT:
+            super().deliver(change)
+
+
+class TestPortsOnlyFabric(FakeMechanismConformance):
+    """A driver that carries ports only passes, and reports outages for ports."""
+
+    DRIVER = PortsOnlyDriver
+
+    def undeliverable(self) -> Change | None:
+        return None
 
 
 class TestMechanismMutations(MutationChecks):
