@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -117,6 +118,16 @@ def test_misuse_by_a_call_that_raises_is_reported_at_the_end() -> None:
 
     with pytest.raises(AssertionError, match=r"PrintsAndRaises\.close: promise 4 of Driver"):
         use(PrintsAndRaises, work)
+
+
+def test_output_beside_a_process_that_writes_to_the_same_file_is_not_attributed() -> None:
+    def work(driver: Quiet) -> None:
+        with pytest.raises(ValueError, match="no"):
+            driver.close()
+
+    with subprocess.Popen(["sleep", "60"]) as other:
+        use(PrintsAndRaises, work)
+        other.kill()
 
 
 def test_misuse_by_another_thread_is_reported_at_the_end() -> None:

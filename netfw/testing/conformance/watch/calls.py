@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from netfw.drivers.base import Driver
 from netfw.testing.conformance.watch.fingerprint import fingerprint
@@ -23,7 +23,11 @@ from netfw.testing.conformance.watch.io_events import (
     observed_construction,
     observed_io,
 )
-from netfw.testing.conformance.watch.process_state import process_changes, read_process_state
+from netfw.testing.conformance.watch.process_state import (
+    is_output_shared,
+    process_changes,
+    read_process_state,
+)
 from netfw.testing.conformance.watch.results import result_errors
 from netfw.testing.conformance.watch.rules import (
     SLEEP_LIMIT,
@@ -168,7 +172,10 @@ class CallWatch:
                 yield
         finally:
             waited = time.monotonic() - began - (time.thread_time() - computed)
-            changes = process_changes(before, read_process_state())
+            after = read_process_state()
+            if after.standard_output != before.standard_output and is_output_shared():
+                after = evolve(after, standard_output=before.standard_output)
+            changes = process_changes(before, after)
             call.wrong += [f"promise 4 of Driver: {change}" for change in changes]
             if waited > self.wait_limit and not call.late:
                 call.late.append(

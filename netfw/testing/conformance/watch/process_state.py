@@ -11,7 +11,9 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from attrs import fields, frozen
@@ -70,6 +72,21 @@ def process_changes(before: ProcessState, after: ProcessState) -> Iterator[str]:
         else:
             what = field.name.replace("_", " ")
             yield f"it changed the {what} of the process: {was} is now {now}"
+
+
+def is_output_shared() -> bool:
+    """Return whether another process writes to the same standard output or standard error.
+
+    What was written since is then not attributable to this process or a child that has ended.
+    """
+    own = {(status.st_dev, status.st_ino) for status in map(os.fstat, (1, 2))}
+    for path in Path("/proc").glob("[0-9]*/fd/[12]"):
+        if path.parts[2] != str(os.getpid()):
+            with suppress(OSError):
+                status = path.stat()
+                if (status.st_dev, status.st_ino) in own:
+                    return True
+    return False
 
 
 def _read_umask() -> bytes:
