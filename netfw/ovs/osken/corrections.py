@@ -1,4 +1,4 @@
-"""Corrections of os-ken's codecs of OpenFlow 1.4, made once when this package is imported.
+"""Corrections of os-ken's codecs of OpenFlow 1.4, made when this package is imported.
 
 os-ken 4.2.2 loses what Open vSwitch sends in three places.  Each correction changes only what was
 an exception or unreadable bytes before, by os-ken's own registries where it has them:
@@ -6,7 +6,8 @@ an exception or unreadable bytes before, by os-ken's own registries where it has
 1. ``NXAction.serialize`` states a length rounded up to eight bytes and writes no padding.  Within
    ``ct()``, what follows a ``nat()`` is then read at the wrong place.
 2. ``NXActionController2`` raises on the property that names a meter, and the whole dump is lost.
-3. Reports of flow monitors are refused, but for the first kind that their class was registered for.
+3. Reports of flow monitors are refused, but for the first kind that their class was registered for;
+   and those of removed flows, which Open vSwitch sends with their instructions.
 """
 
 from __future__ import annotations
@@ -59,6 +60,13 @@ class NXActionController2(parser.NXActionController2):  # type: ignore[misc]  # 
         return body
 
 
+def correct_codecs() -> None:
+    """Make the corrections, for everybody in this process; call it once."""
+    _pad_actions()
+    _read_meters()
+    _read_reports()
+
+
 def _pad_actions() -> None:
     serialize = parser.NXAction.serialize
 
@@ -79,11 +87,15 @@ def _read_reports() -> None:
     """Register a class for each kind of report: os-ken keeps one kind in a class."""
     for known, events in _REPORTS.items():
         for event in events:
-            own = type(known.__name__, (known,), {"__module__": parser.__name__})
+            own = type(
+                known.__name__, (known,), {"__module__": parser.__name__, "__init__": _init_report}
+            )
             register = parser.OFPFlowUpdateHeader.register_flow_update_event
             register(event, known.cls_flow_update_length)(own)
 
 
-_pad_actions()
-_read_meters()
-_read_reports()
+def _init_report(
+    self: Any, length: int | None = None, event: int | None = None, *rest: Any
+) -> None:
+    """Leave the kind to the class; told that a flow is removed, os-ken allows no instructions."""
+    super(type(self), self).__init__(length, None, *rest)

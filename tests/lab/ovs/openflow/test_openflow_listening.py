@@ -119,37 +119,36 @@ def error_of(client: OpenFlow) -> str:
     return str(unavailable.value)
 
 
+@pytest.fixture(params=["listens", "connects"])
+def by_tls(ovs: PrivateOvs, bridge: str, connect: Connect, request) -> Connect:
+    """Make a client that listens for the switch, and one that connects to it."""
+
+    def make(ours: SwitchTls) -> OpenFlow:
+        if request.param == "listens":
+            client = connect(f"pssl:{PORT}:127.0.0.1", tls=ours)
+            ovs.vsctl("set-controller", "br0", f"ssl:127.0.0.1:{PORT}")
+            return client
+        ovs.vsctl("set-controller", "br0", f"pssl:{PORT}:127.0.0.1")
+        return connect(f"ssl:127.0.0.1:{PORT}", tls=ours)
+
+    return make
+
+
 @pytest.mark.spec("DRV-49")
-@pytest.mark.parametrize("listens", [True, False], ids=["listens", "connects"])
 def test_a_switch_with_the_certificate_of_another_authority_is_refused(
-    ovs: PrivateOvs, bridge: str, connect: Connect, authority, stranger, listens: bool
+    ovs: PrivateOvs, by_tls: Connect, authority: PrivateAuthority, stranger: PrivateAuthority
 ) -> None:
     set_ssl(ovs, files(stranger, authority, "false-switch"))
-    ours = files(authority, authority, "controller")
-    if listens:
-        client = connect(f"pssl:{PORT}:127.0.0.1", tls=ours)
-        ovs.vsctl("set-controller", "br0", f"ssl:127.0.0.1:{PORT}")
-    else:
-        ovs.vsctl("set-controller", "br0", f"pssl:{PORT}:127.0.0.1")
-        client = connect(f"ssl:127.0.0.1:{PORT}", tls=ours)
-    wait_until(
-        lambda: "certificate of the switch is not accepted: unable to get" in error_of(client)
-    )
+    client = by_tls(files(authority, authority, "controller"))
+    wait_until(lambda: "certificate of the switch is not accepted: unable" in error_of(client))
 
 
 @pytest.mark.spec("DRV-49")
-@pytest.mark.parametrize("listens", [True, False], ids=["listens", "connects"])
 def test_a_switch_that_does_not_trust_us_is_named(
-    ovs: PrivateOvs, bridge: str, connect: Connect, authority, stranger, listens: bool
+    ovs: PrivateOvs, by_tls: Connect, authority: PrivateAuthority, stranger: PrivateAuthority
 ) -> None:
     set_ssl(ovs, files(authority, authority, "switch"))
-    ours = files(stranger, authority, "false-controller")
-    if listens:
-        client = connect(f"pssl:{PORT}:127.0.0.1", tls=ours)
-        ovs.vsctl("set-controller", "br0", f"ssl:127.0.0.1:{PORT}")
-    else:
-        ovs.vsctl("set-controller", "br0", f"pssl:{PORT}:127.0.0.1")
-        client = connect(f"ssl:127.0.0.1:{PORT}", tls=ours)
+    client = by_tls(files(stranger, authority, "false-controller"))
     wait_until(lambda: "the switch does not accept our certificate" in error_of(client))
 
 

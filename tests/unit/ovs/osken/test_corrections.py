@@ -29,7 +29,7 @@ except AttributeError:
 """
 REPORT = """
 event = {event}
-full = pack("!HHBBHHH4xQHH4x", 32, event, 0, 0, 0, 0, 5, 7, 1, 4)
+full = pack("!HHBBHHH4xQHH4xHHBxxx", 40, event, 0, 0, 0, 0, 5, 7, 1, 4, 1, 8, 9)
 body = full if event < 5 else pack("!HH4x", 8, event)
 data = pack("!BBHIHH4x", 5, 19, 16 + len(body), 1, 16, 0) + body
 read = ofproto_parser.msg(ProtocolDesc(5), 5, 19, len(data), 1, data)
@@ -38,7 +38,7 @@ print(read is not None and read.body[0].event == event)
 
 
 def run(code: str, corrected: bool) -> str:
-    first = "import netfw.ovs.osken.corrections\n" if corrected else ""
+    first = "import netfw.ovs.osken\n" if corrected else ""
     done = subprocess.run(
         [sys.executable, "-c", first + START + code], check=True, capture_output=True, text=True
     )
