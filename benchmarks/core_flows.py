@@ -1,4 +1,4 @@
-"""Flows: from values to a committed bundle, and what it costs to find that nothing changed.
+"""Flows: from arguments and values to a committed bundle, and what it costs if nothing changed.
 
 Ratios of one run on one machine; ``python -m benchmarks.core_flows`` runs it alone.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -68,9 +68,11 @@ def figures(repeats: int = 5) -> Iterator[Figure]:
         stack.callback(client.close)
         client.wait_connected()
         # The shortest of each: what others do on the machine only ever makes it longer.
-        raw, bundle, dump = map(min, zip(*_bundles(switch, client, repeats), strict=True))
+        raw, made, bundle, dump = map(min, zip(*_bundles(switch, client, repeats), strict=True))
         mirror = min(_mirrored(switch, client, repeats))
         sizes = {size: _shortest(switch, client, size) for size in SMALLER}
+    yield ratio("core: 10,000 flows, arguments to bundle, over ovs-ofctl",
+                own=made, raw=raw, target=1.5)  # fmt: skip
     yield ratio("core: 10,000 flows, values to bundle, over ovs-ofctl",
                 own=bundle, raw=raw, target=1, sizes={**sizes, COUNT: (raw, bundle)})  # fmt: skip
     yield ratio("core: no change of 10,000 flows, fresh dump, over bundle",
@@ -80,14 +82,15 @@ def figures(repeats: int = 5) -> Iterator[Figure]:
 
 
 def _shortest(switch: PrivateOvs, client: OpenFlow, count: int) -> tuple[float, float]:
-    raw, bundle, _ = map(min, zip(*_bundles(switch, client, 2, count), strict=True))
+    raw, _, bundle, _ = map(min, zip(*_bundles(switch, client, 2, count), strict=True))
     return raw, bundle
 
 
 def _bundles(
     switch: PrivateOvs, client: OpenFlow, repeats: int, count: int = COUNT
-) -> Iterator[tuple[float, float, float]]:
-    """Seconds of the raw tool, of our bundle, and of a comparison with a fresh dump."""
+) -> Iterator[tuple[float, float, float, float]]:
+    """Seconds of the raw tool, of our bundle with and without making the flows, and of a
+    comparison with a fresh dump."""
     target = switch.management("br0")
     text = switch.directory / "flows.txt"
     text.write_text("".join(f"{of.render_flow(rule_flow(n))}\n" for n in range(count)))
@@ -95,11 +98,13 @@ def _bundles(
         switch.ofctl("del-flows", target)
         raw = timed(lambda: switch.ofctl("--bundle", "add-flows", target, str(text)))
         switch.ofctl("del-flows", target)
+        made = timed(lambda: _commit(client, map(rule_flow, range(count)), []))
+        switch.ofctl("del-flows", target)
         flows = [rule_flow(number) for number in range(count)]
         encoded: list[Encoded] = []
         bundle = timed(partial(_commit, client, flows, encoded))
         wanted = {flow.key: flow for flow in encoded}
-        yield raw, bundle, timed(partial(_compare, client, wanted))
+        yield raw, made, bundle, timed(partial(_compare, client, wanted))
 
 
 def _mirrored(switch: PrivateOvs, client: OpenFlow, repeats: int) -> Iterator[float]:
@@ -117,7 +122,7 @@ def _compare(client: OpenFlow, wanted: dict[bytes, Encoded]) -> None:
     _unchanged(difference(wanted, client.flows(SPACE), SPACE))
 
 
-def _commit(client: OpenFlow, flows: list[of.Flow], encoded: list[Encoded]) -> None:
+def _commit(client: OpenFlow, flows: Iterable[of.Flow], encoded: list[Encoded]) -> None:
     encoded += map(Encoded, flows)
     client.commit(FlowChanges(tuple(encoded)))
 

@@ -175,9 +175,10 @@ class Load:
     value: int
 
     def __attrs_post_init__(self) -> None:
-        if self.bits.width > 64:
+        width = self.bits.width
+        if width > 64:
             raise ValueError(f"load writes up to 64 bits at a time, not all of {self.bits}")
-        if not 0 <= self.value < 1 << self.bits.width:
+        if not 0 <= self.value < 1 << width:
             raise ValueError(f"{self.value:#x} does not fit into {self.bits}")
         if not self.bits.field.settable:
             raise ValueError(f"{self.bits.field.name} cannot be set")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from functools import lru_cache
 
 from attrs import field, frozen
 
@@ -106,15 +107,17 @@ def ct(
     ``commit`` stores it, with what *marks* set.  ``table`` is where the packet continues with its
     connection state known.  A *zone* may be read from a field.
     """
-    return Ct(
-        commit=commit,
-        force=force,
-        table=NO_TABLE if table is None else table,
-        zone=zone if isinstance(zone, int) else bits_of(zone),
-        nat=nat,
-        marks=marks,
-        alg=alg,
-    )
+    number = NO_TABLE if table is None else table
+    source = zone if isinstance(zone, int) else bits_of(zone)
+    if nat is None and not marks:
+        return _plain_ct(commit, force, number, source, alg)
+    return Ct(commit=commit, force=force, table=number, zone=source, nat=nat, marks=marks, alg=alg)
+
+
+@lru_cache(1024)
+def _plain_ct(commit: bool, force: bool, table: int, zone: int | Bits, alg: int) -> Ct:
+    """Return a ``ct`` of which many flows have the same."""
+    return Ct(commit=commit, force=force, table=table, zone=zone, alg=alg)
 
 
 def nat(

@@ -92,6 +92,10 @@ def _check_actions(flow: Flow) -> None:
         if kind is PushVlan:
             tagged = True
             continue
+        if isinstance(action, Ct) and action.nat is None and not action.alg:
+            if not flow.match.satisfies(_IP_FIELD):
+                raise ValueError(f"{_word(action)} needs a match on {_IP_FIELD.needs}")
+            continue
         _check_position(flow, position, action)
         for needed in _fields(action):
             known = tagged if needed.needs is _TAG_FIELD.needs else None

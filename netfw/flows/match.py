@@ -7,6 +7,7 @@ bits outside of a mask and empty masks are refused.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from attrs import field, frozen
@@ -18,7 +19,7 @@ __all__ = ["ANYTHING", "Match", "matching"]
 Term = tuple[int, int, int]
 """Term of a match: index of the field, value, mask."""
 
-_FULL = tuple(item.full for item in FIELDS)
+_LIMITS = tuple((item.full, item.lowest, item.highest) for item in FIELDS)
 _NEEDS = tuple(
     None if item.needs is None else (FIELD[item.needs.name].index, item.needs.values)
     for item in FIELDS
@@ -28,6 +29,8 @@ _CT_STATE, _TRACKED = FIELD["ct_state"].index, {item.index for item in FIELDS if
 _BELONGS, _INVALID, _IS_TRACKED = 0b1100_1111, 0x10, 0x20
 """Bits of the connection state: those that only packets of a connection have, and two more."""
 _LATER = 2
+_CONDITIONAL = {index for index, need in enumerate(_NEEDS) if need is not None} | _TRACKED
+"""Fields that not all packets have."""
 
 
 @frozen(cache_hash=True)
@@ -44,6 +47,11 @@ class Match:
             return Match(mine + theirs)
         if mine[0][0] > theirs[-1][0]:
             return Match(theirs + mine)
+        if len(theirs) == 1:  # the most frequent case, and the quickest
+            index = theirs[0][0]
+            place = bisect_left(mine, (index,))
+            if mine[place][0] != index:
+                return Match(mine[:place] + theirs + mine[place:])
         terms = {term[0]: term for term in mine}
         for term in theirs:
             known = terms.get(term[0])
@@ -77,6 +85,8 @@ class Match:
         """
         values = {index: value for index, value, _ in self.terms}
         for index in values:
+            if index not in _CONDITIONAL:
+                continue
             need = _NEEDS[index]
             if need is not None and values.get(need[0]) not in need[1]:
                 name = FIELDS[index].name
@@ -102,7 +112,10 @@ class Match:
         need = _NEEDS[wanted.index] if wanted.index >= 0 else None
         if need is None:
             return True
-        return any(index == need[0] and value in need[1] for index, value, _ in self.terms)
+        for index, value, _ in self.terms:
+            if index == need[0]:
+                return value in need[1]
+        return False
 
 
 ANYTHING = Match()
@@ -128,15 +141,16 @@ def matching(where: MatchField, value: int, mask: int | None = None) -> Match:
     :raises ValueError: the value does not fit, has bits outside of the mask, or the field can
         only be matched exactly.
     """
-    full = _FULL[where.index]
-    if mask is None:
-        mask = full
+    full, lowest, highest = _LIMITS[where.index]
+    if mask is None and lowest <= value <= highest:
+        return Match(((where.index, value, full),))
+    mask = full if mask is None else mask
     if not 0 <= value <= full or not 0 < mask <= full:
         raise ValueError(f"{where.name} has {where.width} bits: {value:#x}/{mask:#x} does not fit")
-    if value < where.lowest:
-        raise ValueError(f"{where.name} is at least {where.lowest}, not {value}")
-    if value > where.highest:
-        raise ValueError(f"{where.name} is at most {where.highest}, not {value}")
+    if value < lowest:
+        raise ValueError(f"{where.name} is at least {lowest}, not {value}")
+    if value > highest:
+        raise ValueError(f"{where.name} is at most {highest}, not {value}")
     if value & ~mask:
         raise ValueError(f"{where.name}: {value:#x} has bits outside of its mask {mask:#x}")
     if mask != full and not where.maskable:

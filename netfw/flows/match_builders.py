@@ -221,6 +221,19 @@ arp_sha, arp_tha = _mac("arp_sha"), _mac("arp_tha")
 nd_sll, nd_tll = _mac("nd_sll"), _mac("nd_tll")
 
 
+_OCTETS = {str(octet): octet for octet in range(256)}
+
+
+def _ipv4_number(text: str) -> int | None:
+    """Parse an IPv4 address as it is written most often; ``None``: it is another text."""
+    parts = text.split(".")
+    try:
+        first, second, third, fourth = [_OCTETS[part] for part in parts]
+    except (KeyError, ValueError):
+        return None
+    return first << 24 | second << 16 | third << 8 | fourth
+
+
 def _parsed(text: str) -> IpAddress | IpNetwork:
     return ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text)
 
@@ -229,6 +242,10 @@ def _address(where: MatchField) -> Callable[[Address], Match]:
     version = 4 if where.width == 32 else 6
 
     def word(address: Address) -> Match:
+        if version == 4 and isinstance(address, str):
+            number = _ipv4_number(address)
+            if number is not None:
+                return matching(where, number)
         network = unscoped(_parsed(address) if isinstance(address, str) else address)
         if network.version != version:
             raise ValueError(f"{where.name} takes IPv{version}, not {address}")
