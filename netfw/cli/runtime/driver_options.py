@@ -131,12 +131,15 @@ def values(
 def driver_options(
     kinds: Kinds, defaults: Mapping[str, Any] = MappingProxyType({})
 ) -> list[tuple[str, Sequence[Opt]]]:
-    """List the options of every driver that could be chosen, for a sample configuration."""
+    """List the options of every driver that could be chosen, for a sample configuration.
+
+    Drivers of other frameworks are left out: all of them have the options of their adapter.
+    """
     return [
         (found.name, _with_defaults(found.driver.OPTIONS, defaults))
         for kind in dict.fromkeys(kinds.values())
         for found in catalogue(kind)
-        if found.driver is not None and found.driver.OPTIONS
+        if found.driver is not None and found.driver.OPTIONS and not found.foreign_group
     ]
 
 

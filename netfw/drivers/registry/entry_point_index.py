@@ -27,7 +27,7 @@ class MisplacedPoint(NamedTuple):
 
 def points_named(points: Points, group: str, name: str) -> list[tuple[str, EntryPoint]]:
     """Return the entry points *name* of *group* with their distributions, in their order."""
-    return sorted((_origin(point), point) for point in points.get((group, name), ()))
+    return sorted((origin_of(point), point) for point in points.get((group, name), ()))
 
 
 def all_points() -> Points:
@@ -38,7 +38,7 @@ def all_points() -> Points:
 def misplaced_points(groups: Collection[str]) -> list[MisplacedPoint]:
     """Return the entry points that were probably meant for one of *groups*."""
     return sorted(
-        MisplacedPoint(group, name, _origin(point), problem)
+        MisplacedPoint(group, name, origin_of(point), problem)
         for (group, name), points in all_points().items()
         if (problem := group_problem(group, groups))
         for point in points
@@ -97,7 +97,8 @@ def _read_each() -> Iterator[tuple[Sequence[EntryPoint], tuple[str, str] | None]
             yield (), (origin, f"its entry_points.txt cannot be read: {exc}")
 
 
-def _origin(point: EntryPoint) -> str:
+def origin_of(point: EntryPoint) -> str:
+    """Return name and version of the distribution of *point*."""
     return "an unknown distribution" if point.dist is None else _name_and_version(point.dist)
 
 

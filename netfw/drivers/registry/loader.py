@@ -18,11 +18,12 @@ from attrs import frozen
 import netfw.drivers
 import netfw.drivers.server
 from netfw.drivers.base import Capability, Contract, Driver, DriverInfo, HostResources
+from netfw.drivers.registry.adapters import adapt, adapters, find
 from netfw.drivers.registry.class_warnings import capability_problem
 from netfw.drivers.registry.declarations import convert, declaration_problems, own_value
 from netfw.drivers.registry.entry_names import name_problem, object_problem
 from netfw.drivers.registry.entry_point_import import import_object
-from netfw.drivers.registry.entry_point_index import all_points, points_named, read_points
+from netfw.drivers.registry.entry_point_index import all_points, read_points
 from netfw.drivers.registry.method_kinds import kind_mismatches
 from netfw.drivers.registry.signatures import mismatches
 from netfw.errors import (
@@ -76,6 +77,8 @@ class Installed(Generic[D]):
     name: str
     driver: type[D] | None = None
     error: DriverError | None = None
+    foreign_group: str = ""
+    """The group of another framework, for a driver that an adapter loads."""
 
 
 def load(contract: Contract[D], name: str) -> type[D]:
@@ -88,8 +91,9 @@ def load(contract: Contract[D], name: str) -> type[D]:
     group = _group(contract)
     if problem := name_problem(name):
         raise DriverInvalid(f"{group}: {name!r} cannot be used: {problem}")
-    points = points_named(all_points(), group, name)
-    points = points or points_named(read_points(), group, name)
+    adapter, points = find(all_points(), group, name)
+    if not points:
+        adapter, points = find(read_points(), group, name)
     if not points:
         raise DriverNotFound(group, name, installed(contract))
     if len({point.value for _, point in points}) > 1:
@@ -100,7 +104,8 @@ def load(contract: Contract[D], name: str) -> type[D]:
         LOG.warning(
             "%s: %r is a driver of a draft contract: it may change without notice", group, name
         )
-    return check(contract, name, import_object(point, origin), origin)
+    found = import_object(point, origin) if adapter is None else adapt(adapter, name)
+    return check(contract, name, found, origin)
 
 
 def create(contract: Contract[D], name: str, options: Mapping[str, Any], host: HostResources) -> D:
@@ -139,8 +144,9 @@ def create(contract: Contract[D], name: str, options: Mapping[str, Any], host: H
 
 def installed(contract: Contract[Driver]) -> list[str]:
     """Return the names of all installed drivers of *contract*, without importing them."""
-    group = _group(contract)
-    return sorted(name for each, name in all_points() if each == group)
+    points = all_points()
+    groups = {_group(contract), *adapters(points, _group(contract))}
+    return sorted({name for each, name in points if each in groups})
 
 
 def registrations(contract: Contract[Driver]) -> list[Registration]:
@@ -148,7 +154,7 @@ def registrations(contract: Contract[Driver]) -> list[Registration]:
     points = all_points()
     found = []
     for name in installed(contract):
-        origin, _ = points_named(points, _group(contract), name)[0]
+        _, ((origin, _), *_) = find(points, _group(contract), name)
         distribution, _, version = origin.rpartition(" ")
         found.append(
             Registration(
@@ -168,7 +174,9 @@ def catalogue(contract: Contract[D]) -> Iterator[Installed[D]]:
             driver, error = load(contract, name), None
         except DriverError as exc:
             driver, error = None, exc
-        yield Installed(name=name, driver=driver, error=error)
+        adapter, _ = find(all_points(), _group(contract), name)
+        foreign = "" if adapter is None else adapter.name
+        yield Installed(name=name, driver=driver, error=error, foreign_group=foreign)
 
 
 def list_opts() -> list[tuple[str, Sequence[Opt]]]:
@@ -177,7 +185,7 @@ def list_opts() -> list[tuple[str, Sequence[Opt]]]:
         (entry.name, entry.driver.OPTIONS)
         for contract in all_contracts()
         for entry in catalogue(contract)
-        if entry.driver is not None and entry.driver.OPTIONS
+        if entry.driver is not None and entry.driver.OPTIONS and not entry.foreign_group
     ]
 
 
