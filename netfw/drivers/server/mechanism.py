@@ -16,6 +16,7 @@ from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.qos import QosRule
 from netfw.model.segment import Provider, Segment
+from netfw.model.subnet import Subnet
 from netfw.model.values.ids import SegmentId
 
 
@@ -29,6 +30,8 @@ class BindingRequest:
     network: Network
     segments: tuple[Segment, ...]
     """Offered segments: those of the network, or below the first level the one requested above."""
+    subnets: tuple[Subnet, ...] = ()
+    """The subnets of the network."""
     agents: tuple[Agent, ...] = ()
     """The agents on that host, dead ones included."""
     level: int = 0

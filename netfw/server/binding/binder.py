@@ -179,6 +179,7 @@ class PortBinder:
             host=port.binding.host,
             network=network,
             segments=_offered(network, unit.segments(network.id)),
+            subnets=unit.subnets(network.id),
             agents=tuple(agents),
             qos_rules=() if policy is None else policy.rules,
         )

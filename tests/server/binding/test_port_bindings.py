@@ -136,6 +136,20 @@ def test_a_port_is_bound_anew_when_its_host_or_card_changes(
     assert (gone["binding:vif_type"], gone["binding:vif_details"]) == ("unbound", {})
 
 
+def test_a_driver_sees_the_subnets_of_the_network(context: ServerContext) -> None:
+    seen: list[str] = []
+
+    def look(request: BindingRequest) -> Binding:
+        seen.extend(str(subnet.cidr) for subnet in request.subnets)
+        return Refused("not mine")
+
+    env = PortsEnvironment(context, (Answering("looking", look),))
+    network = env.network()
+    env.subnet(network, "10.0.0.0/24")
+    env.create(network, ADMIN, binding__host_id="h1")
+    assert seen == ["10.0.0.0/24"]
+
+
 def test_a_profile_that_changes_is_looked_at_again(context: ServerContext) -> None:
     seen: list[dict[str, Any]] = []
 
