@@ -1,0 +1,1 @@
+"""Mechanism drivers that were written for Neutron, through its library neutron-lib."""
