@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,8 +22,9 @@ from netfw.testing.lab.ini import Groups, ini
 class PrivateNetfw(PrivateDaemon):
     """``netfw-server`` in *directory*; the API is on a unix socket there and, with *port*, on TCP.
 
-    *options* are groups of the configuration; they override those of the directory.  It ends with
-    the ``with`` that started it; what it stored stays in the directory.
+    *options* are groups of the configuration; they override those of the directory.  *spawn* starts
+    it, by default in the namespaces of the caller.  It ends with the ``with`` that started it; what
+    it stored stays in the directory.
     """
 
     def __init__(
@@ -33,8 +34,9 @@ class PrivateNetfw(PrivateDaemon):
         *,
         port: int | None = None,
         arguments: Sequence[str] = (),
+        spawn: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen,
     ) -> None:
-        super().__init__("netfw-server", directory / "server.log")
+        super().__init__("netfw-server", directory / "server.log", spawn)
         self.directory, self.port = directory, port
         self.socket = directory / "api.sock"
         self.messages = directory / "messages.sock"
