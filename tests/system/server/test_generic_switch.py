@@ -37,6 +37,16 @@ ngs_ssh_connect_interval = 1
 """
 
 
+def card(machine: str, switch: str = "tor1") -> dict[str, Any]:
+    """Return the attributes of a port for the network card of *machine*."""
+    link = {"switch_info": switch, "switch_id": "", "port_id": machine}
+    return {
+        "binding:vnic_type": "baremetal",
+        "binding:host_id": machine,
+        "binding:profile": {"local_link_information": [link]},
+    }
+
+
 class Rack:
     """A switch with two machines, and a server that configures it by the driver."""
 
@@ -78,16 +88,13 @@ class Rack:
 
     def port(self, network: dict[str, Any], machine: str, switch: str = "tor1") -> dict[str, Any]:
         """Create a port for the network card of *machine*, as a bare-metal service does."""
-        link = {"switch_info": switch, "switch_id": "", "port_id": machine}
-        return self.make(
-            "port",
-            network_id=network["id"],
-            **{
-                "binding:vnic_type": "baremetal",
-                "binding:host_id": machine,
-                "binding:profile": {"local_link_information": [link]},
-            },
-        )
+        return self.make("port", network_id=network["id"], **card(machine, switch))
+
+    def move(self, port: dict[str, Any], machine: str) -> None:
+        """Bind a port to the network card of another machine."""
+        body = {"port": card(machine)}
+        status, answer = self.server.request("PUT", f"/v2.0/ports/{port['id']}", body)
+        assert status == 200, answer
 
     def status(self, port: dict[str, Any]) -> str:
         return str(self.server.request("GET", f"/v2.0/ports/{port['id']}")[1]["port"]["status"])
@@ -132,6 +139,18 @@ def test_bound_ports_are_in_the_vlan_of_their_network_until_they_are_deleted(rac
     wait_until(lambda: rack.switch.column("metal1", "tag") == "[]", rack.switch.log)
     assert rack.switch.column("metal2", "tag") == vlan
     assert not rack.is_connected()
+
+
+def test_a_port_that_moves_leaves_the_vlan_at_its_former_machine(rack: Rack) -> None:
+    network = rack.network()
+    vlan = str(network["provider:segmentation_id"])
+    port = rack.port(network, "metal1")
+    rack.wait_active(port)
+    assert rack.switch.column("metal1", "tag") == vlan
+    rack.move(port, "metal2")
+    rack.wait_active(port)
+    assert rack.switch.column("metal2", "tag") == vlan
+    assert rack.switch.column("metal1", "tag") == "[]"
 
 
 def test_a_port_waits_for_a_switch_that_does_not_answer(rack: Rack) -> None:
