@@ -12,7 +12,6 @@ from attrs import asdict, frozen
 from netfw.cli.runtime.driver_trial import DriverReport
 from netfw.cli.runtime.tables import print_table
 from netfw.cli.runtime.trial_process import try_drivers
-from netfw.drivers.registry.adapters import ADAPTERS
 from netfw.drivers.registry.entry_point_index import misplaced_points, unreadable_distributions
 from netfw.drivers.registry.loader import Registration, all_contracts, registrations
 from netfw.errors import NotFound, nearest
@@ -117,8 +116,7 @@ def _row(each: Registration, report: DriverReport) -> Row:
 
 def _misplaced() -> list[Row]:
     """Return the drivers that nobody finds: their entry points are misspelt or unreadable."""
-    drivers = [contract.GROUP for contract in all_contracts()]
-    groups = [*drivers, *(group + ADAPTERS for group in drivers)]
+    groups = [contract.GROUP for contract in all_contracts()]
     found = [(each.name, each.origin, each.problem) for each in misplaced_points(groups)]
     found += [("-", origin, problem) for origin, problem in unreadable_distributions()]
     rows = []

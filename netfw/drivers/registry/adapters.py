@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
 from typing import cast
 
+from netfw.drivers.registry.entry_names import ADAPTERS
 from netfw.drivers.registry.entry_point_import import import_object
 from netfw.drivers.registry.entry_point_index import Points, origin_of, points_named
 from netfw.errors import DriverInvalid
-
-ADAPTERS = ".adapters"
-"""End of the entry-point group of the adapters of a contract."""
 
 
 def adapters(points: Points, group: str) -> Mapping[str, EntryPoint]:

@@ -14,6 +14,7 @@ from typing import Final
 from attrs import frozen
 
 from netfw.drivers.base import Driver
+from netfw.drivers.registry.entry_names import SUITES_GROUP
 from netfw.drivers.registry.loader import all_contracts, load
 from netfw.errors import ConfigError, DriverError, NetfwError
 from netfw.testing import conformance
@@ -22,8 +23,6 @@ from netfw.testing.promise_report import recorder
 from netfw.testing.promise_report.evaluation import Row, State, TestResult, evaluate
 from netfw.testing.promise_report.sentences import stated_promises
 
-GROUP: Final = "netfw.conformance"
-"""Entry-point group of the modules that hold a package's subclasses of the suites."""
 _RAN: Final = {0, 1, 5}
 """Exit statuses of pytest: all passed, some failed, none collected."""
 
@@ -51,7 +50,7 @@ def examine(package: str, tests: Sequence[Path], *, is_sandboxed: bool, quiet: b
         raise ConfigError(
             f"{package} registers no driver: none of its entry points is in a group of netfw"
         )
-    modules = [point.module for point in found.entry_points if point.group == GROUP]
+    modules = [point.module for point in found.entry_points if point.group == SUITES_GROUP]
     if missing := [str(path) for path in tests if not path.exists()]:
         raise ConfigError(f"there is no {', '.join(missing)}")
     chosen = [str(path) for path in tests] or modules
@@ -140,5 +139,5 @@ def _missing_suite(contract: type[Driver]) -> str:
     hooks = ", ".join(missing_hooks(suite) or made)
     return (
         f"the package has no subclass of {name} with the hooks {hooks}: write one, and register "
-        f"its module in the entry-point group {GROUP}, or name its file with --tests"
+        f"its module in the entry-point group {SUITES_GROUP}, or name its file with --tests"
     )
