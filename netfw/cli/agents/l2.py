@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from netfw.agents.common.loop import Intervals
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
@@ -67,7 +67,7 @@ class L2AgentComponents(ConfiguredComponents):
 
     def build(self) -> None:
         self.switch = self.make_driver(SwitchDriver, "switch_driver", shared=True)
-        options = values(self._conf, SwitchDriver, self._conf.agent.switch_driver)
+        options = self.switch_options()
         self.firewall = self.make_optional_driver(FirewallDriver, "firewall_driver", options)
         if self.firewall is not None:
             self.host.add(self.firewall)
@@ -85,6 +85,10 @@ class L2AgentComponents(ConfiguredComponents):
             source=self.source,
         )
 
+    def switch_options(self) -> Mapping[str, Any]:
+        """Return the options of the switch driver."""
+        return values(self._conf, SwitchDriver, self._conf.agent.switch_driver)
+
     def __str__(self) -> str:
         extensions = ", ".join(each.describe().name for each in self.extensions) or "none"
         return (
@@ -100,7 +104,7 @@ class L2AgentComponents(ConfiguredComponents):
 
     def _settings(self) -> L2AgentConfig:
         options = self._conf.agent
-        switch = values(self._conf, SwitchDriver, options.switch_driver)
+        switch = self.switch_options()
         return L2AgentConfig(
             host=self._conf.host,
             population=options.l2_population,

@@ -6,18 +6,19 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attrs import asdict
 
 from netfw.cli.runtime.api_client import add_api_argument, configured_api
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.protocols import number_up_to, protocol_number
 from netfw.errors import ConfigError, NotFound
 from netfw.model.port import Port
 from netfw.model.security_group import Direction
 from netfw.model.values.address import as_address
-from netfw.model.values.protocol import ICMP, ICMPV6, NUMBERS
+from netfw.model.values.protocol import ICMP, ICMPV6
 
 if TYPE_CHECKING:
     from netfw.agents.l2.resource_index import L2ResourceIndex
@@ -51,37 +52,21 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "protocol",
         metavar="PROTOCOL",
-        type=_protocol,
+        type=protocol_number,
         nargs="?",
         help="name or number, such as tcp",
     )
     parser.add_argument(
         "number",
         metavar="NUMBER",
-        type=_number_up_to(65535),
+        type=number_up_to(65535),
         nargs="?",
         help="destination port, or ICMP type",
     )
-    parser.add_argument("--code", metavar="CODE", type=_number_up_to(255), help="ICMP code")
+    parser.add_argument("--code", metavar="CODE", type=number_up_to(255), help="ICMP code")
     add_api_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.set_defaults(func=explain, refuse=parser.error)
-
-
-def _protocol(word: str) -> int:
-    number = NUMBERS.get(word.lower(), int(word) if word.isdecimal() else None)
-    if number is None or number > 255:
-        raise argparse.ArgumentTypeError(f"no such protocol: {word!r}")
-    return number
-
-
-def _number_up_to(most: int) -> Callable[[str], int]:
-    def parse(word: str) -> int:
-        if not (word.isdecimal() and len(word) <= len(str(most)) and int(word) <= most):
-            raise argparse.ArgumentTypeError(f"{word[:20]!r} is no number from 0 to {most}")
-        return int(word)
-
-    return parse
 
 
 def explain(arguments: argparse.Namespace) -> int:

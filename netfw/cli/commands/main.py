@@ -19,6 +19,7 @@ from netfw.cli.commands import (
     plan,
     status,
     token,
+    trace,
 )
 from netfw.cli.demo import command as demo
 from netfw.errors import ConfigError, NetfwError
@@ -40,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     plan.add_parser(commands)
     status.add_parser(commands)
     token.add_parser(commands)
+    trace.add_parser(commands)
     return top
 
 

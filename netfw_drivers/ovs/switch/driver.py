@@ -25,6 +25,7 @@ from netfw.drivers.values.switch_values import (
     SwitchValue,
 )
 from netfw.errors import BackendUnavailable, ConfigError, NetfwError
+from netfw.flows import Pipeline
 from netfw.linux.tc.traffic_control import traffic_control_problem
 from netfw.linux.tc.values import DeviceTraffic
 from netfw.model.values.ids import PortId, SegmentId
@@ -38,7 +39,8 @@ from netfw_drivers.ovs.common.local_vlans import Domain, Vlans
 from netfw_drivers.ovs.common.options import openflow_directory
 from netfw_drivers.ovs.pipeline.br_int import admission_key
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
-from netfw_drivers.ovs.pipeline.tunnel_tables import FLOOD, RESPONDER, UNICAST
+from netfw_drivers.ovs.pipeline.tables import INTEGRATION, PHYSICAL
+from netfw_drivers.ovs.pipeline.tunnel_tables import FLOOD, RESPONDER, TUNNELS, UNICAST
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
 from netfw_drivers.ovs.switch.bridge_mirrors import BridgeMirrors, Connect
 from netfw_drivers.ovs.switch.device_traffic import DeviceTrafficMirror
@@ -152,6 +154,11 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             return len(self._mirrors.current(bridge).mirror) > 0
         except BackendUnavailable:
             return True
+
+    def pipelines(self) -> Mapping[str, Pipeline]:
+        settings = self._settings
+        physical = dict.fromkeys(settings.mappings.values(), PHYSICAL)
+        return {**physical, settings.integration: INTEGRATION, settings.tunnel: TUNNELS}
 
     def host_facts(self) -> SwitchFacts:
         for problem in self._config_problems():
