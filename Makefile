@@ -120,7 +120,7 @@ tempest: packages $(READY) ## the network API tests of Tempest and neutron-tempe
 fuzz: packages $(READY) ## the long forms: policies, packets, histories, kills and API requests by chance, for more than an hour
 	$(call STEP,property-based firewall tests)
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/firewall/test_ovs_firewall.py \
-	    tests/conformance/firewall/test_iptables_firewall.py -k "Property or nothing_leaks"
+	    tests/conformance/firewall/test_iptables_firewall.py tests/conformance/firewall/test_nftables_firewall.py -k "Property or nothing_leaks"
 	$(call STEP,property-based histories of state sources)
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/state_source/test_file_source.py \
 	    tests/conformance/state_source/test_remote_source.py tests/lab/server/state_source/test_database_source.py -k any_history
