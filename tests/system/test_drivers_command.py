@@ -33,6 +33,16 @@ def test_a_driver_that_works_with_another_one_says_what_it_can_do() -> None:
     assert "no InterfaceDriver" not in row["health"]
 
 
+@pytest.mark.spec("ML2-12")
+def test_a_driver_of_neutron_is_listed_with_its_own_distribution() -> None:
+    done = netfw("drivers", "show", "genericswitch", "--json")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)
+    assert row["interface"] == "MechanismDriver"
+    assert row["distribution"] == "networking-generic-switch"
+    assert "config_files must be set" in row["health"]
+
+
 @pytest.mark.spec("DRV-13")
 def test_the_table_has_a_line_for_each() -> None:
     lines = netfw("drivers").stdout.splitlines()
