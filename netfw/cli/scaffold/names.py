@@ -67,7 +67,8 @@ def _clash_problem(names: PackageNames) -> str | None:
     """Return what has one of the names already.  Imports none of it."""
     if names.package in sys.stdlib_module_names:
         return f"{names.package!r} is a module of the standard library"
-    if names.package in sys.builtin_module_names or PathFinder.find_spec(names.package) is not None:
+    found = PathFinder.find_spec(names.package)
+    if found is not None and found.origin is not None:  # a folder alone is no module
         return f"a module {names.package!r} is installed, which it would hide"
     try:
         distribution(names.distribution)

@@ -91,7 +91,7 @@ def _row(driver: str, stated: StatedPromise, results: Iterable[TestResult]) -> R
     if failed := by_outcome.get("failed"):
         state, reason = State.BROKEN, f"{failed.test}: {failed.reason}"
     elif error := by_outcome.get("error"):
-        reason, incomplete = f"{error.test}: its environment cannot be made: {error.reason}", True
+        reason, incomplete = f"no environment: {error.reason}", True
     elif "passed" in by_outcome:
         state, reason = State.KEPT, ""
     elif skipped := by_outcome.get("skipped"):

@@ -124,7 +124,7 @@ def _loader_row(driver: RegisteredDriver, state: State, reason: str) -> Row:
     return Row(
         driver=str(driver),
         promise="Driver",
-        sentence=f"The class is loaded as a {driver.contract.__name__}, and its suite is run.",
+        sentence="The loader accepts the class, and the suite of its contract is run.",
         state=state,
         reason=reason,
         is_incomplete=state is State.NOT_TRIED,

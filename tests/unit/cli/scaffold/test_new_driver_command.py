@@ -119,6 +119,16 @@ def test_name_that_no_package_can_have_is_refused(
     assert entries(tmp_path) == []
 
 
+def test_folder_of_the_same_name_elsewhere_is_no_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here" / "acme").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(tmp_path / "here"))
+    assert main(["new-driver", "type", "acme", "--directory", str(tmp_path)]) == 0
+    (tmp_path / "here" / "acme" / "__init__.py").touch()
+    assert main(["new-driver", "type", "acme", "--directory", str(tmp_path / "here")]) == 2
+
+
 @pytest.mark.parametrize("existing", ["directory", "file", "dangling link"])
 def test_what_exists_is_not_overwritten(
     tmp_path: Path, capsys: pytest.CaptureFixture, existing: str
