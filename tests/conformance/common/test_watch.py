@@ -18,6 +18,7 @@ from netfw.errors import BackendUnavailable
 from netfw.testing.conformance.watch.calls import unwatched, watched_calls
 from netfw.testing.conformance.watch.fingerprint import fingerprint
 from netfw.testing.conformance.watch.held_resources import HeldResources, growth
+from netfw.testing.conformance.watch.machine_probe import without_switch_devices
 from netfw.testing.conformance.watch.machine_state import (
     IDENTITY,
     MachineState,
@@ -177,6 +178,16 @@ def test_changes_of_a_machine_are_described() -> None:
         "up of c was True and is False",
     ]
     assert not list(machine_changes(before, before))
+
+
+def test_device_of_a_bridge_has_no_attributes() -> None:
+    found = {"OVS bridge br-int": device(1), "device br-int": device(2), "device ovs-netdev": {}}
+    state = without_switch_devices({**found, "device tap1": device(3)})
+    assert state.objects == {
+        "OVS bridge br-int": device(1),
+        "device br-int": {},
+        "device tap1": device(3),
+    }
 
 
 def test_return_to_a_former_state_is_no_effect() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ _COLUMNS = {
     "Port": "_uuid,name,tag,trunks,vlan_mode",
     "Interface": "_uuid,name,type,mtu_request",
 }
+_BRIDGE = "OVS bridge "
 _LINK_GROUP, _NEW_LINK, _NAME_ATTRIBUTE, _IFF_UP = 1, 16, 3, 1
 _LINK_HEADER = struct.Struct("=BxHiII")
 """ifinfomsg: family, type, index, flags, change."""
@@ -35,7 +36,23 @@ def read_machine() -> MachineState:
     """Return the links and rows of this sandbox; nothing outside of one."""
     if not sandbox.inside():
         return MachineState()
-    return MachineState({**dict(_links()), **dict(_rows())})
+    return without_switch_devices({**dict(_links()), **dict(_rows())})
+
+
+def without_switch_devices(objects: Mapping[str, Mapping[str, object]]) -> MachineState:
+    """Return *objects* without what a switch changes of its own devices, at its own time.  Pure.
+
+    The device of a bridge takes the lowest MAC and MTU of its ports.
+    """
+    bridges = [name.removeprefix(_BRIDGE) for name in objects if name.startswith(_BRIDGE)]
+    own = {f"device {name}" for name in bridges}
+    return MachineState(
+        {
+            name: {} if name in own else attributes
+            for name, attributes in objects.items()
+            if name != "device ovs-netdev"
+        }
+    )
 
 
 @contextmanager
