@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import threading
@@ -139,6 +140,17 @@ def test_misuse_by_another_thread_is_reported_at_the_end() -> None:
 
     with pytest.raises(AssertionError, match=r"ShowsSecret\.problems: promise 7 of Driver"):
         use(ShowsSecret, work)
+
+
+def test_change_of_the_process_beside_a_call_of_another_thread_is_not_attributed() -> None:
+    def work(driver: Quiet) -> None:
+        thread = threading.Thread(target=driver.problems)
+        thread.start()
+        os.environ["NETFW_BROKEN_DRIVER"] = str(thread.ident)
+        thread.join()
+
+    with watched_calls():
+        work(Waits())
 
 
 def test_suspended_watch_sees_nothing() -> None:

@@ -24,6 +24,7 @@ from netfw.testing.conformance.watch.io_events import (
     observed_io,
 )
 from netfw.testing.conformance.watch.process_state import (
+    ProcessState,
     is_output_shared,
     process_changes,
     read_process_state,
@@ -172,16 +173,21 @@ class CallWatch:
                 yield
         finally:
             waited = time.monotonic() - began - (time.thread_time() - computed)
-            after = read_process_state()
-            if after.standard_output != before.standard_output and is_output_shared():
-                after = evolve(after, standard_output=before.standard_output)
-            changes = process_changes(before, after)
-            call.wrong += [f"promise 4 of Driver: {change}" for change in changes]
+            call.wrong += self._process_changes(before)
             if waited > self.wait_limit and not call.late:
                 call.late.append(
                     f"promise 5 of Driver: it waited {waited:.0f} seconds; "
                     f"a call waits {self.wait_limit:.0f} at most"
                 )
+
+    def _process_changes(self, before: ProcessState) -> list[str]:
+        """Return what changed in the process; the test may change it beside other threads."""
+        if threading.get_ident() != self._owner:
+            return []
+        after = read_process_state()
+        if after.standard_output != before.standard_output and is_output_shared():
+            after = evolve(after, standard_output=before.standard_output)
+        return [f"promise 4 of Driver: {change}" for change in process_changes(before, after)]
 
     def sleep(self, seconds: float) -> None:
         """Sleep, unless the call of a driver that this thread executes must not sleep so long."""
