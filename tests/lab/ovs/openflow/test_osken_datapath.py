@@ -116,10 +116,7 @@ def test_packets_come_in_and_go_out(ovs: PrivateOvs, app: Recorder, datapath: Da
     table = make_flow_mod(datapath, of.Flow(table=0, priority=5, match=of.ANYTHING,
                                             actions=(of.goto(7),)))  # fmt: skip
     datapath.ask(table)
-    out = parser.OFPPacketOut(
-        datapath, ofp.OFP_NO_BUFFER, parser.OFPMatch(in_port=ofp.OFPP_LOCAL), [again], packet.data
-    )
-    out.in_port = ofp.OFPP_LOCAL
+    out = parser.OFPPacketOut(datapath, ofp.OFP_NO_BUFFER, ofp.OFPP_LOCAL, [again], packet.data)
     assert datapath.ask(out) == []
     wait_until(lambda: len(app.packets) == 2)  # although the first call failed
     assert app.packets[1].match["in_port"] == ofp.OFPP_LOCAL
@@ -209,7 +206,7 @@ def test_a_lost_switch_is_reported_and_comes_back(
     datapath.ask(parser.OFPBarrierRequest(datapath))
 
 
-def test_slow_handlers_block_no_request_and_the_queue_is_bounded(
+def test_slow_handlers_do_not_delay_the_client_and_the_queue_is_bounded(
     client: OpenFlow, caplog: pytest.LogCaptureFixture
 ) -> None:
     release, called = threading.Event(), threading.Event()

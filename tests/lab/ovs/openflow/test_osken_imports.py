@@ -31,7 +31,7 @@ client.close()
 
 
 @pytest.mark.spec("DRV-49")
-def test_a_client_that_sees_no_refusal_does_not_import_os_ken(bridge: str) -> None:
+def test_os_ken_is_not_imported_without_a_refusal(bridge: str) -> None:
     argv = [sys.executable, "-c", PROGRAM, bridge]
     done = subprocess.run(argv, check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["False", "True"]
