@@ -145,6 +145,7 @@ def test_filters_outside_of_the_switch_are_not_taken_for_a_difference(
         net = site.network("vxlan")
         client = site.port(net, "host1")
         server = site.port(net, "host1", security_groups=["web"])
+        site.topology.write()
         site.start()
         site.plug(client)
         site.plug(server)
