@@ -30,7 +30,6 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.drivers.values.agent_requests import Request
 from netfw.errors import NotSupported, RequestError
 from netfw.testing.conformance.common.call_counter import count_calls
-from netfw.testing.conformance.common.io_events import observed_io
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw.testing.conformance.server.core_plugin import RESOURCES
@@ -39,6 +38,7 @@ from netfw.testing.conformance.server.resource_plugin import (
     PluginEnvironment,
     ResourcePluginConformance,
 )
+from netfw.testing.conformance.watch.io_events import observed_io
 
 EFFORT = 50_000
 """Calls of functions that one validation may take."""
