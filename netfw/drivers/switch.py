@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.values.switch_values import SwitchDevice, SwitchFacts, SwitchKey, SwitchValue
 from netfw.model.values.ids import PortId
-
-if TYPE_CHECKING:
-    from netfw.flows import Pipeline
 
 
 class SwitchCapability(Capability):
@@ -112,13 +109,6 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
         ports as live at once.  The default is always in doubt.
         """
         return True
-
-    def pipelines(self) -> Mapping[str, Pipeline]:
-        """Return the flow tables of its bridges, by bridge, for traces.  Touches nothing.
-
-        The default has none: the switch has no tables, or does not explain them.
-        """
-        return {}
 
     @abstractmethod
     def host_facts(self) -> SwitchFacts:

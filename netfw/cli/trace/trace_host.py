@@ -55,7 +55,7 @@ class TraceHost:
             options.get("ovsdb_connection", ""), options.get("openflow_directory")
         )
         self._control = ControlSocket(Path(directory))
-        self._pipelines = self._switch.pipelines()
+        self._pipelines = self._switch.host_facts().pipelines
 
     def answer(self, request: Request) -> Any:
         """Answer a request, which is plain data like the answer.

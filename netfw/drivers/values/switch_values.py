@@ -23,6 +23,7 @@ from attrs import field, frozen
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import ExtensionKey, HostKey, NetworkKey, PortKey
 from netfw.drivers.values.switch_contribution import SwitchContribution
+from netfw.flows.pipeline import Pipeline
 from netfw.model.segment import NetworkType, Segment
 from netfw.model.values.address import IpAddress, IpInterface, Mac, no_scope
 from netfw.model.values.ids import NetworkId, PortId, SegmentId
@@ -228,6 +229,8 @@ class SwitchFacts:
     vhostuser_socket_dir: str | None = None
     features: frozenset[str] = frozenset()
     """Features of the switch, by its own names."""
+    pipelines: Mapping[str, Pipeline] = field(factory=dict, eq=False, repr=False)
+    """Flow tables of its bridges, by bridge, for traces; none: the switch does not explain them."""
 
 
 SwitchEntry = (

@@ -155,11 +155,6 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         except BackendUnavailable:
             return True
 
-    def pipelines(self) -> Mapping[str, Pipeline]:
-        settings = self._settings
-        physical = dict.fromkeys(settings.mappings.values(), PHYSICAL)
-        return {**physical, settings.integration: INTEGRATION, settings.tunnel: TUNNELS}
-
     def host_facts(self) -> SwitchFacts:
         for problem in self._config_problems():
             raise ConfigError(problem)
@@ -176,7 +171,13 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             bridge=settings.integration,
             vhostuser_socket_dir=self._vhostuser,
             features=frozenset(self._ovsdb.switch().iface_types),
+            pipelines=self._pipelines(),
         )
+
+    def _pipelines(self) -> Mapping[str, Pipeline]:
+        settings = self._settings
+        physical = dict.fromkeys(settings.mappings.values(), PHYSICAL)
+        return {**physical, settings.integration: INTEGRATION, settings.tunnel: TUNNELS}
 
     def grant(self, request: GrantRequest) -> Grant:
         self._layout = self._layout.granted(request)
