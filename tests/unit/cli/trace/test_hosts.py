@@ -30,7 +30,7 @@ def test_host_that_was_not_named_is_not_asked() -> None:
         made.ask("h2", {})
 
 
-def test_errors_of_a_host_are_distinguished() -> None:
+def test_errors_of_a_host_keep_their_kind() -> None:
     with hosts({"error": "no port", "missing": True}) as made, pytest.raises(NotFound):
         made.ask("h1", {})
     with hosts({"error": "no switch"}) as made, pytest.raises(BackendUnavailable, match="switch"):
