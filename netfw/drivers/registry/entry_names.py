@@ -13,6 +13,7 @@ from netfw.errors import LONGEST_NAME
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _SIMILAR: Final = 0.85
+_SIMILAR_FRAMEWORK: Final = 0.75
 ADAPTERS: Final = ".adapters"
 """End of the entry-point group of the adapters of a contract."""
 SUITES_GROUP: Final = "netfw.conformance"
@@ -33,6 +34,9 @@ def name_problem(name: str) -> str | None:
 def group_problem(group: str, known: Collection[str]) -> str | None:
     """Return a sentence if *group* is probably a misspelling of one of the *known* groups."""
     if group in known or group.removesuffix(ADAPTERS) in known or group == SUITES_GROUP:
+        return None
+    framework = re.split("[._]", group)[0]
+    if not get_close_matches(framework, ["netfw"], cutoff=_SIMILAR_FRAMEWORK):
         return None
     similar = get_close_matches(group, known, n=1, cutoff=_SIMILAR)
     if not similar and group.startswith("netfw."):

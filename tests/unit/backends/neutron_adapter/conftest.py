@@ -17,7 +17,7 @@ from netfw.drivers.server.mechanism import MechanismDriver
 from netfw_drivers.neutron_adapter import loading
 from netfw_drivers.neutron_adapter.driver import NeutronMechanismDriver
 from netfw_drivers.neutron_adapter.neutron_modules import NeutronModuleFinder
-from tests.unit.drivers.registry.distributions import Site
+from tests.unit.drivers.registry.vendor_site import Site
 
 HEAD = """
 from neutron_lib.plugins.ml2 import api

@@ -114,7 +114,7 @@ def test_a_partial_binding_requests_a_segment_for_the_next_level(load: Load) -> 
         ('context.set_binding("7", "x", {})', "binds it to segment 7, which is not offered"),
         ('context.set_binding(segment["id"], "x", {"a": object()})', "impossible vif_details"),
         (
-            'context.continue_binding(segment["id"], [{"network_type": "rope"}])',
+            'context.continue_binding(segment["id"], [{"network_type": "a rope"}])',
             "impossible segment for the next level",
         ),
         (

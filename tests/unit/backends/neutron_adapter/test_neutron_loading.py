@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.registry.loader import catalogue, create
+from netfw.drivers.registry.loader import catalogue, create, registrations
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.server.mechanism import MechanismDriver
 from netfw.errors import ConfigError, DriverInvalid
@@ -57,7 +57,8 @@ def test_a_listed_driver_is_not_imported(load: Load) -> None:
     load("")
     del sys.modules["acme_driver"]
     (found,) = [each for each in catalogue(MechanismDriver) if each.name == "acme"]
-    assert (found.distribution, found.version, found.error) == ("acme-ml2", "1.2", None)
+    (registered,) = [each for each in registrations(MechanismDriver) if each.name == "acme"]
+    assert (registered.distribution, registered.version, found.error) == ("acme-ml2", "1.2", None)
     assert found.foreign_group == "neutron.ml2.mechanism_drivers"
     assert "acme_driver" not in sys.modules
 

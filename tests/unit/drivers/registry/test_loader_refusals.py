@@ -308,7 +308,7 @@ def test_entry_point_in_a_misspelt_group_is_named(site: Site, group: str, proble
 
 @pytest.mark.parametrize(
     "group",
-    ["neutron.ml2.type_drivers", "netfw.conformance", "netfw.mechanism_drivers.adapters"],
+    ["neutron.service_plugins", "netfw.conformance", "netfw.mechanism_drivers.adapters"],
 )
 def test_groups_for_other_things_than_drivers_are_left_alone(site: Site, group: str) -> None:
     site.install("m", GOOD, name="acme", distribution="a", cls="A", group=group)
