@@ -35,6 +35,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
     if not sandbox.inside():
         sandbox.enter([sys.executable, "-m", "netfw.cli.commands.main", "demo"])
     from netfw.cli.demo.agents import demo_agents, two_agents
+    from netfw.cli.demo.diagnosis import demo_status
     from netfw.cli.demo.drivers import demo_drivers
     from netfw.cli.demo.firewall import demo_security_groups
 
@@ -46,6 +47,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
         logs = [one.agent.log, two.agent.log]
         with report.section("The same with agents: say what you want in a file", logs):
             demo_agents(report, one, two)
+            demo_status(report, one)
         with report.section("Security groups: what no rule allows does not pass", logs):
             demo_security_groups(report, one, two)
     _demo_server(report)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from netfw.cli.demo.agents import TIMEOUT, VMS, AgentHost, becomes_true, topology_of
 from netfw.cli.demo.attacks import demo_attacks
+from netfw.cli.demo.diagnosis import demo_trace
 from netfw.cli.demo.report import DemoReport
 from netfw.cli.demo.tcp import SILENCE, carries, connected, connects, listening
 from netfw.testing.lab.instance import Instance
@@ -58,6 +59,7 @@ def _deny(report: DemoReport, one: AgentHost, two: AgentHost, client: Instance) 
     ok = not client.ping(VMS["blue2"].address, count=3, timeout=1).lost
     report.check("blue1 pings blue2: a rule of web allows ICMP", ok)
     report.check(f"without a rule, port {WEB} of blue2 cannot be reached", not _connects(client))
+    demo_trace(report, one, two, WEB)
 
 
 def _allow(report: DemoReport, one: AgentHost, two: AgentHost, client: Instance) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 
@@ -126,3 +126,14 @@ class Host(NamespaceOwner):
         lab_syscalls.show_own_devices()
         lab_syscalls.use_addresses_at_once()
         socket.sethostname(self.name)
+
+
+def write_enter_script(hosts: Iterable[Host], path: Path) -> None:
+    """Write a program that runs the command after a host's name on that host, as ssh does."""
+    cases = [
+        f"{host.name}) pid={(host.ovs.directory / 'ovs-vswitchd.pid').read_text().strip()};;"
+        for host in hosts
+    ]
+    lines = ["#!/bin/sh", "case $1 in", *cases, "*) exit 255;;", "esac", "shift"]
+    path.write_text("\n".join([*lines, 'exec nsenter -t "$pid" -m -n "$@"', ""]))
+    path.chmod(0o755)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from netfw.cli.commands.trace import NOT_ARRIVED
+from netfw.testing.lab.host import write_enter_script
 from netfw.testing.lab.lab import Lab
 from tests.system.l2.agent_host import BIN, PHYSNET
 from tests.system.l2.environment import Site
@@ -32,13 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def enter_command(site: Site) -> str:
     """Return a command that runs another one on a host of the lab."""
     script = site.topology.path.parent / "on-host"
-    pids = [
-        f"{name}) pid={(host.host.ovs.directory / 'ovs-vswitchd.pid').read_text().strip()};;"
-        for name, host in site.hosts.items()
-    ]
-    lines = ["#!/bin/sh", "case $1 in", *pids, "esac", "shift", 'exec nsenter -t $pid -m -n "$@"']
-    script.write_text("\n".join(lines) + "\n")
-    script.chmod(0o755)
+    write_enter_script([each.host for each in site.hosts.values()], script)
     return f"{script} {{host}}"
 
 
