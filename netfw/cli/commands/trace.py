@@ -50,6 +50,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--source-port", type=number_up_to(65535), default=40000, metavar="NUMBER", help="(40000)"
     )
     parser.add_argument("-6", dest="version", action="store_const", const=6, default=4, help="IPv6")
+    _add_host_arguments(parser)
+    add_api_argument(parser)
+    parser.add_argument("--verbose", action="store_true", help="show every table and action")
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.set_defaults(func=trace)
+    answer = commands.add_parser(
+        "trace-host",
+        help="answer requests of netfw trace for this host",
+        description="Answer requests of netfw trace for this host: a line of JSON for each, on "
+        "standard input and output.",
+    )
+    add_file_arguments(answer)
+    answer.set_defaults(func=answer_requests)
+
+
+def _add_host_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host",
         action="append",
@@ -68,18 +84,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--netfw", default="netfw", metavar="PATH", help="the command netfw on these hosts (netfw)"
     )
-    add_api_argument(parser)
-    parser.add_argument("--verbose", action="store_true", help="show every table and action")
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
-    parser.set_defaults(func=trace)
-    answer = commands.add_parser(
-        "trace-host",
-        help="answer requests of netfw trace for this host",
-        description="Answer requests of netfw trace for this host: a line of JSON for each, on "
-        "standard input and output.",
-    )
-    add_file_arguments(answer)
-    answer.set_defaults(func=answer_requests)
 
 
 def trace(arguments: argparse.Namespace) -> int:

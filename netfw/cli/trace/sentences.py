@@ -21,6 +21,8 @@ def trace_lines(trace: PacketTrace, *, verbose: bool = False) -> Iterator[str]:
     for hop in trace.hops:
         yield from _hop_lines(hop, verbose=verbose)
     yield f"  {trace.end}"
+    if trace.arrives:
+        yield "  not evaluated: router firewalls, and what is between the hosts"
     yield from _comparison(trace)
 
 

@@ -61,6 +61,11 @@ def test_comparison_of_desired_and_live_state(
     assert traced(arrives, allowed=allowed, in_switch=in_switch)[-1] == line
 
 
+def test_what_is_not_evaluated_is_said_of_a_packet_that_arrives() -> None:
+    assert "not evaluated: router firewalls" in "\n".join(traced(True))
+    assert "not evaluated" not in "\n".join(traced(False))
+
+
 def test_steps_name_tables_matches_and_foreign_flows() -> None:
     text = "\n".join(traced(True))
     assert "br-int table 0 first: Whence?\n      in_port=1 (priority 9)" in text
