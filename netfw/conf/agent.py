@@ -66,4 +66,9 @@ COMMON = (
         sample_default="STATE_PATH/status/PROGRAM.json",
         help="File that holds readiness, lag, counts and what is degraded, as JSON, for monitors.",
     ),
+    cfg.StrOpt(
+        "metrics_file",
+        help="File that holds the same as metrics of Prometheus, for the textfile collector of "
+        "node_exporter; its name ends in .prom.  It is written with the status file.",
+    ),
 )

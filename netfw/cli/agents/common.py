@@ -62,3 +62,8 @@ def status_path_of(conf: ConfigOpts, program: str) -> Path:
     """Return the path of the status file."""
     default = Path(conf.state_path) / "status" / f"{program}.json"
     return Path(conf.agent.status_file or default)
+
+
+def metrics_path_of(conf: ConfigOpts) -> Path | None:
+    """Return the path of the metrics file; ``None``: there is none."""
+    return Path(conf.agent.metrics_file) if conf.agent.metrics_file else None

@@ -43,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 parts.agent,
                 parts.timing,
                 status=parts.status_path(),
+                metrics=parts.metrics_path(),
                 control=control,
                 unblock=parts.host.driver(Transport).close,
             )

@@ -47,6 +47,9 @@ class AgentComponents(Protocol):
     def status_path(self) -> Path:
         """Return the path of the status file."""
 
+    def metrics_path(self) -> Path | None:
+        """Return the path of the metrics file; ``None``: there is none."""
+
 
 @frozen(kw_only=True)
 class AgentProgram:
@@ -89,6 +92,7 @@ class AgentProgram:
                     parts.agent,
                     parts.timing,
                     status=parts.status_path(),
+                    metrics=parts.metrics_path(),
                     control=control,
                     unblock=parts.host.driver(Transport).close,
                     within=within,

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netfw.agents.common.agent import HostAgent
 from netfw.agents.common.embed import run_in_thread
@@ -14,6 +14,10 @@ from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.common.status import AgentStatus, StatusFile
 from netfw.cli.runtime.daemon import DaemonControl
 from netfw.drivers.state_source import StateSource
+from netfw.errors import ConfigError
+
+if TYPE_CHECKING:
+    from netfw.cli.agents.metrics import MetricsFile
 
 STOP_TIMEOUT = 2.0
 """Seconds that a stopping agent has for its current pass and its last reports."""
@@ -25,6 +29,7 @@ def run_loop(
     timing: Callable[[], Intervals],
     *,
     status: Path,
+    metrics: Path | None,
     control: DaemonControl,
     unblock: Callable[[], None],
     within: float | None = None,
@@ -41,14 +46,46 @@ def run_loop(
         loop = Loop(source, work, timing)
         _follow(control, loop, unblock)
         return _become_ready(loop, within, unblock)
-    publish = StatusFile(status)
+    files: list[StatusFile | MetricsFile] = [StatusFile(status)]
+    if metrics is not None:
+        files.append(_metrics_file(metrics))
+
+    def publish(published: AgentStatus) -> None:
+        for file in files:
+            file(published)
+        control.manager.set_status(_summary(published))
+
     loop = Loop(source, work, timing, publish=publish)
     _follow(control, loop, unblock)
+    control.manager.set_ready()
     try:
         loop.run()
     finally:
-        publish.remove()
+        for file in files:
+            file.remove()
     return 0
+
+
+def _metrics_file(path: Path) -> MetricsFile:
+    """Make the file.
+
+    :raises ConfigError: the package for it is missing.
+    """
+    try:
+        from netfw.cli.agents.metrics import MetricsFile
+    except ModuleNotFoundError as exc:
+        raise ConfigError(f"[agent] metrics_file: pip install 'netfw[metrics]' ({exc})") from exc
+    return MetricsFile(path)
+
+
+def _summary(status: AgentStatus) -> str:
+    """Return the status in a line."""
+    if status.errors:
+        what, reason = next(iter(status.errors.items()))
+        return f"{what}: {reason}"
+    if status.ready:
+        return "ready"
+    return f"converging; degraded: {len(status.degraded)}, waiting: {len(status.waiting)}"
 
 
 def _become_ready(loop: Loop[Any], within: float, unblock: Callable[[], None]) -> int:

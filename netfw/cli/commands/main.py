@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 from netfw.cli.commands import (
     clean,
+    completion,
     conformance,
     doctor,
     drivers,
@@ -33,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     conformance.add_parser(commands)
     demo.add_parser(commands)
     clean.add_parser(commands)
+    completion.add_parser(commands, parser)
     doctor.add_parser(commands)
     drivers.add_parser(commands)
     explain.add_parser(commands)

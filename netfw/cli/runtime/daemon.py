@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfw.cli.runtime.log_format import install_formatter
+from netfw.cli.runtime.service_manager import ServiceManager
 from netfw.cli.runtime.signals import Signals
 from netfw.conf.loader import Groups, LoadedConfig, load_config, refuse_misspelt
 from netfw.errors import ConfigError
@@ -26,7 +27,9 @@ _LIBRARY_LEVELS = {"alembic": "warning"}
 class DaemonControl:
     """Requests of the operator to a running process."""
 
-    def __init__(self) -> None:
+    def __init__(self, manager: ServiceManager) -> None:
+        self.manager = manager
+        """Gets to know when the process has started."""
         self.stop = threading.Event()
         """Set when the process must stop."""
         self.on_reload: Callable[[], None] = lambda: None
@@ -55,13 +58,19 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
         return 2
     for sentence in unknown:
         LOG.warning("%s", sentence)
-    control = DaemonControl()
+    control = DaemonControl(ServiceManager.from_environment())
 
     def reload() -> None:
+        control.manager.begin_reload()
         if _reload(settings, log):
             control.on_reload()
+        control.manager.end_reload()
 
-    Signals(on_stop=control.stop.set, on_hangup=reload)
+    def stop() -> None:
+        control.manager.stop()
+        control.stop.set()
+
+    Signals(on_stop=stop, on_hangup=reload)
     serve(conf, control)
     return 0
 

@@ -96,6 +96,7 @@ def _serve(conf: ConfigOpts, control: DaemonControl, inheritance: InheritedSocke
             listeners.open()
             freeze_gc()
             LOG.info("%s %s serves: %s", PROGRAM, version("netfw"), parts)
+            control.manager.set_ready()
             control.stop.wait()
         LOG.info("%s ends, and finishes what it is at", PROGRAM)
     LOG.info("%s has ended", PROGRAM)
@@ -148,6 +149,7 @@ def _supervise(conf: ConfigOpts, control: DaemonControl, files: Sequence[str], c
         workers = PreforkSupervisor(command, count, sockets, shared)
         control.on_reload = workers.reload
         LOG.info("%s %s has %d workers", PROGRAM, version("netfw"), count)
+        control.manager.set_ready()
         workers.run(control.stop, grace=conf.server.graceful_stop + 5)
     LOG.info("%s has ended", PROGRAM)
 

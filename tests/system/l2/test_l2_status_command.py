@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from netfw.cli.commands.status import NOT_READY
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.l2.agent_host import BIN, MESH4, PHYSNET, AgentHost
 from tests.system.l2.environment import Site
 
@@ -81,5 +82,43 @@ def test_watch_follows_the_agent(site: Site) -> None:
         watching.kill()
         watching.wait()
         watching.stdout.close()
+    host.start()
+    host.await_ready()
+
+
+@pytest.mark.spec("DRV-43", "DRV-48")
+def test_service_manager_and_metrics_follow_the_life_of_an_agent(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = site["host1"]
+    host.stop()
+    directory = host.conf.parent
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(directory / "notify"))
+        manager.settimeout(TIMEOUT)
+        received: list[str] = []
+
+        def wait_for(line: str) -> None:
+            while line not in received:
+                received.extend(manager.recv(4096).decode().splitlines())
+
+        metrics = directory / "agent.prom"
+        host.configure(agent=f"metrics_file = {metrics}\nreport_interval = 1")
+        monkeypatch.setenv("NOTIFY_SOCKET", str(directory / "notify"))
+        host.start()
+        wait_for("READY=1")
+        wait_for("STATUS=ready")
+        wait_until(lambda: "netfw_agent_ready{" in metrics.read_text())
+        received.clear()
+        host.signal(signal.SIGHUP)
+        wait_for("RELOADING=1")
+        wait_for("READY=1")
+        received.clear()
+        wait_for("WATCHDOG=1")
+        host.stop()
+        wait_for("STOPPING=1")
+        assert not metrics.exists()
+    monkeypatch.delenv("NOTIFY_SOCKET")
+    host.configure()
     host.start()
     host.await_ready()

@@ -1,0 +1,94 @@
+"""What a service manager gets to know of a daemon, on a real socket."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from netfw.cli.runtime.service_manager import SOCKET, ServiceManager
+
+
+class Manager:
+    """A socket that a service manager listens on."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(address.replace("@", "\0", 1))
+        self._socket.setblocking(False)
+
+    def received(self) -> list[list[str]]:
+        found = []
+        while True:
+            try:
+                found.append(self._socket.recv(4096).decode().splitlines())
+            except BlockingIOError:
+                return found
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture(params=["path", "abstract"])
+def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]:
+    path = str(tmp_path / "notify")
+    found = Manager(path if request.param == "path" else f"@{path}")
+    yield found
+    found.close()
+
+
+@pytest.mark.spec("DRV-48")
+def test_life_of_a_daemon_is_reported(manager: Manager) -> None:
+    service = ServiceManager(manager.address)
+    service.set_ready()
+    service.set_status("ready")
+    service.set_status("ready")
+    service.begin_reload()
+    service.end_reload()
+    service.stop()
+    ready, first, second, reload, reloaded, stopped = manager.received()
+    assert ready == reloaded == ["READY=1"]
+    assert first == ["STATUS=ready", "WATCHDOG=1"]
+    assert second == ["WATCHDOG=1"]
+    assert reload[0] == "RELOADING=1"
+    assert reload[1].startswith("MONOTONIC_USEC=")
+    assert stopped == ["STOPPING=1"]
+
+
+def test_a_reload_before_the_start_is_no_start(manager: Manager) -> None:
+    service = ServiceManager(manager.address)
+    service.begin_reload()
+    service.end_reload()
+    assert [each[0] for each in manager.received()] == ["RELOADING=1"]
+
+
+def test_a_status_is_one_line_of_limited_length(manager: Manager) -> None:
+    ServiceManager(manager.address).set_status("one\nREADY=1 " + "x" * 9999)
+    (lines,) = manager.received()
+    assert lines[0].startswith("STATUS=one READY=1 xxx")
+    assert (len(lines), len(lines[0])) == (2, 207)
+
+
+def test_children_do_not_inherit_the_manager(manager: Manager) -> None:
+    environ = {SOCKET: manager.address}
+    ServiceManager.from_environment(environ).set_ready()
+    assert environ == {}
+    assert manager.received() == [["READY=1"]]
+
+
+@pytest.mark.parametrize("address", [None, "", "/no/such/socket"])
+def test_a_daemon_runs_without_a_manager(address: str | None) -> None:
+    service = ServiceManager(address)
+    service.set_ready()
+    service.set_status("x")
+    service.stop()
+
+
+def test_a_manager_that_does_not_read_stops_no_daemon(manager: Manager) -> None:
+    service = ServiceManager(manager.address)
+    for number in range(5000):
+        service.set_status(f"{number} " + "x" * 190)
+    assert manager.received()
