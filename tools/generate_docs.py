@@ -8,6 +8,7 @@ docs/pipeline.md           the way of a packet through the bridges of the Open v
 docs/api-resources.md      the resources of the API and their attributes
 docs/api-errors.md         the types of errors of the API
 docs/port-path.svg         the folders that a port passes, from docs/port-path.json
+docs/schemas/*.json        JSON Schema of topology files, and of the status files of agents
 samples/conf/netfw.conf    every option of netfw and of the installed reference drivers
 samples/conf/ovs-agent.conf  those that netfw-ovs-agent reads
 samples/conf/dhcp-agent.conf  those that netfw-dhcp-agent reads
@@ -22,6 +23,7 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -33,6 +35,7 @@ import port_diagram
 import suite_hooks
 from oslo_config import cfg, generator
 
+from netfw.agents.common.status_schema import status_schema
 from netfw.drivers.base import Driver
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.reconciler import Reconciler
@@ -41,6 +44,7 @@ from netfw.server.api.api_reference import reference
 from netfw.server.api.error_reference import render_error_types
 from netfw.server.api.policy import rules
 from netfw.server.api.resources import RESOURCES
+from netfw.state.file.json_schema import topology_schema
 from netfw_drivers.ovs.flow_counts import pipeline
 from netfw_drivers.ovs.pipeline import tables, tunnel_tables
 
@@ -49,6 +53,8 @@ RECONCILER, VALUES = "reconciler.md", contract_values.SHARED_PAGE
 PIPELINE = Path("docs/pipeline.md")
 API = Path("docs/api-resources.md")
 ERRORS = Path("docs/api-errors.md")
+TOPOLOGY_SCHEMA = Path("docs/schemas/topology.json")
+STATUS_SCHEMA = Path("docs/schemas/agent-status.json")
 POLICY = Path("samples/conf/policy.yaml")
 SAMPLES = {
     Path("samples/conf/netfw.conf"): (
@@ -299,6 +305,8 @@ def wanted() -> dict[Path, str]:
     pages |= {CONTRACTS / "index.md": index_page(kinds), PIPELINE: pipeline_page()}
     policy = rules.render_sample(rules.declared_rules(RESOURCES))
     pages |= {API: api_page(), ERRORS: errors_page(), port_diagram.DIAGRAM: port_diagram.draw()}
+    schemas = {TOPOLOGY_SCHEMA: topology_schema(), STATUS_SCHEMA: status_schema()}
+    pages |= {path: json.dumps(each, indent=1) + "\n" for path, each in schemas.items()}
     return {**pages, **samples, POLICY: policy}
 
 
