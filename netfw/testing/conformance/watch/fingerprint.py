@@ -14,7 +14,8 @@ _PLAIN = (str, bytes, int, float, bool, type(None))
 def fingerprint(value: object, *, deep: bool = False) -> tuple[object, ...]:
     """Return something that differs if a part of *value* was added, removed or replaced.
 
-    :param deep: look into objects that are not values too, which may only have cached something.
+    :param deep: look into objects that are not values too, and at private fields, which may only
+        have cached something.
     """
     parts: list[object] = []
     queue: deque[object] = deque([value])
@@ -41,5 +42,6 @@ def _members(part: object, deep: bool) -> tuple[int, Iterable[object]]:
     if isinstance(part, Sequence):
         return len(part), iter(part)
     if fields := getattr(type(part), "__attrs_attrs__", ()):
-        return 0, (getattr(part, field.name, None) for field in fields)
+        names = [field.name for field in fields if deep or not field.name.startswith("_")]
+        return 0, (getattr(part, name, None) for name in names)
     return id(part), getattr(part, "__dict__", {}).values() if deep else ()
