@@ -56,6 +56,7 @@ def test_the_framework_stands_without_any_driver(tmp_path: Path) -> None:
         "tests/conftest.py",
         "tests/thread_limit.py",
         "samples/topologies",
+        "tools",
         "tests/unit",
         "docs",
         "conftest.py",

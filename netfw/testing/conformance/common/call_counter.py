@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def count_calls(work: Callable[[], object], limit: int) -> int:
@@ -21,10 +25,22 @@ def count_calls(work: Callable[[], object], limit: int) -> int:
             if count > limit:
                 raise AssertionError(f"it takes more than {limit} calls of functions")
 
-    former = sys.getprofile()
-    sys.setprofile(counted)
-    try:
+    with _profile(counted):
         work()
+    return count
+
+
+def not_counted(work: Callable[[], T]) -> T:
+    """Return the result of *work* of a suite, whose calls are no cost of the driver."""
+    with _profile(None):
+        return work()
+
+
+@contextmanager
+def _profile(function: Any) -> Iterator[None]:
+    former = sys.getprofile()
+    sys.setprofile(function)
+    try:
+        yield
     finally:
         sys.setprofile(former)
-    return count

@@ -17,6 +17,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from netfw.drivers.base import Driver
+from netfw.testing.conformance.common.call_counter import not_counted
 from netfw.testing.conformance.watch.fingerprint import fingerprint
 from netfw.testing.conformance.watch.io_events import (
     CONSTRUCTION,
@@ -151,7 +152,9 @@ class CallWatch:
         finally:
             self._thread.call = former
         call.wrong += call.late
-        call.wrong += result_errors(call.rule.name, arguments, result, self._secrets)
+        call.wrong += not_counted(
+            lambda: result_errors(call.rule.name, arguments, result, self._secrets)
+        )
         if call.wrong and threading.get_ident() == self._owner:
             raise AssertionError("\n".join(call.sentences()))
         self._unreported += call.sentences()
@@ -249,9 +252,9 @@ def _unchanged_arguments(call: _Call, arguments: tuple[Any, ...]) -> Iterator[No
     if call.rule.name not in {"plan", "converge", "bind", "validate", "deliver"}:
         yield
         return
-    before = fingerprint(arguments)
+    before = not_counted(lambda: fingerprint(arguments))
     yield
-    if fingerprint(arguments) != before:
+    if not_counted(lambda: fingerprint(arguments)) != before:
         promise = "promise 1 of Reconciler: " if call.rule.name == "plan" else ""
         call.wrong.append(f"{promise}it changed its arguments")
 
