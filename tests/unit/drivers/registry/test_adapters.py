@@ -50,9 +50,10 @@ def test_a_foreign_driver_is_listed_with_its_own_distribution(site: Site) -> Non
 
 def test_a_driver_of_netfw_wins_over_a_foreign_one_of_its_name(site: Site) -> None:
     install_adapter(site)
-    install_foreign(site, "null")
-    assert load(InterfaceDriver, "null").__module__ == "netfw_drivers.null.interface"
-    assert installed(InterfaceDriver).count("null") == 1
+    install_foreign(site, "same")
+    site.install("acme_own", GOOD, name="same", distribution="acme-own", cls="Acme")
+    assert load(InterfaceDriver, "same").__module__ == "acme_own"
+    assert installed(InterfaceDriver).count("same") == 1
 
 
 def test_without_an_adapter_a_foreign_driver_is_not_found(site: Site) -> None:
