@@ -57,7 +57,10 @@ def test_tables_of_a_newer_release_end_the_start_with_what_to_run(tmp_path: Path
         ({"api": {"socket": "", "bind": ""}}, "listens nowhere"),
         ({"ml2": {"mechanism_drivers": "openvswtch"}}, "did you mean 'openvswitch'"),
         ({"ml2": {"tenant_network_types": "vxlam"}}, "vxlam"),
-        ({"DEFAULT": {"l3_ha_network_type": "vxlam"}}, "l3_ha_network_type: 'vxlam' is not a type"),
+        (
+            {"DEFAULT": {"l3_ha_network_type": "vxlam"}},
+            "l3_ha_network_type: vxlam is not among type_drivers",
+        ),
         ({"DEFAULT": {"l3_ha_network_physical_name": "p"}}, "needs l3_ha_network_type"),
         ({"DEFAULT": {"l3_ha_net_cidr": "169.254.192.0/30"}}, "l3_ha_net_cidr: 169.254.192.0/30"),
         ({"scheduling": {"dvr_base_mac": "fa:16:3e:00:00:00"}}, "begins as base_mac"),
