@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -77,6 +78,8 @@ def show_status(arguments: argparse.Namespace) -> int:
     location = status_location(file_arguments(arguments), arguments.status_file)
     if arguments.watch is None:
         return _show(location, arguments)
+    # A parent that ignores SIGINT (nohup, a job in the background) passes that on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     while True:
         if sys.stdout.isatty() and not arguments.json:
             print(_CLEAR_SCREEN, end="")

@@ -77,7 +77,7 @@ def test_watch_follows_the_agent(site: Site) -> None:
         host.kill()
         assert next(state for state in states if state != "ready") == "dead"
         watching.send_signal(signal.SIGINT)
-        assert watching.wait() == 130
+        assert watching.wait(TIMEOUT) == 130
     finally:
         watching.kill()
         watching.wait()
