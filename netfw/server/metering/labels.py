@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Self
 from uuid import UUID
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.server.query import Body, Query, RequestContext
+from netfw.drivers.server.query import Body
 from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import InvalidInput
 from netfw.errors.metering import MeteringLabelNotFound, MeteringLabelRuleOverlaps
@@ -40,7 +40,11 @@ class MeteringLabelHandler(DocumentHandler):
         super().__init__(LABEL, shareable=True)
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
-        return _not_counted(super().create(unit, bodies))
+        return self._derived(unit.tx, super().create(unit, bodies))
+
+    def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
+        (after,) = self._derived(unit.tx, [super().update(unit, id, body, revision)])
+        return after
 
     def do_delete(self, unit: UnitOfWork, before: Body) -> None:
         rules = VendorResources(unit.tx.connection, RULE)
@@ -48,11 +52,8 @@ class MeteringLabelHandler(DocumentHandler):
             rules.delete(UUID(rule["id"]))
         super().do_delete(unit, before)
 
-    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
-        return _not_counted(super().find(reader, requester, query))
-
-    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
-        return {**super().show(reader, requester, id), **NOT_COUNTED}
+    def _derived(self, reader: Reader, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        return tuple({**each, **NOT_COUNTED} for each in bodies)
 
 
 class MeteringLabelRuleHandler(DocumentHandler):
@@ -92,10 +93,6 @@ class MeteringPlugin(HandlerPlugin, ServicePlugin):
 
     def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("metering")
-
-
-def _not_counted(bodies: Iterable[Body]) -> tuple[Body, ...]:
-    return tuple({**each, **NOT_COUNTED} for each in bodies)
 
 
 def _check_prefixes(body: Body) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from netfw.drivers.server.query import RequestContext
 from netfw.server.db import Database
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.resources.vendor_resources import VendorResources
@@ -51,6 +52,16 @@ def test_a_label_says_that_nothing_is_counted(admin: Client) -> None:
     assert made == shown == listed
     assert (made["status"], made["shared"], made["project_id"]) == ("DOWN", False, "root")
     assert "no agent" in made["status_reason"]
+
+
+def test_an_updated_label_says_so_too(database: Database) -> None:
+    core = core_plugin(database)
+    plugin = MeteringPlugin(core.context)
+    made = label(api([core, plugin]).as_("root/admin"))
+    requester = RequestContext(project_id="root", admin=True)
+    after = plugin.update(requester, LABEL, made["id"], {"name": "most"})
+    assert (after["name"], after["status"]) == ("most", "DOWN")
+    assert after == plugin.show(requester, LABEL, made["id"])
 
 
 def test_rules_belong_to_a_label_and_are_deleted_with_it(admin: Client) -> None:
