@@ -106,10 +106,25 @@ def make_state_report(
 
     *routing_mac* is the MAC address of this host for distributed routing.
     """
+    configurations = {
+        **_describe_switch(view),
+        **_describe_firewall(firewall),
+        "l2_population": settings.population,
+        "arp_responder_enabled": settings.arp_responder,
+        "enable_distributed_routing": settings.distributed,
+        "in_distributed_mode": routing_mac is not None,
+        "routing_mac": routing_mac,
+        "extensions": list(extensions),
+        "resource_versions": dict(RESOURCE_VERSIONS),
+        "devices": counts.get("devices", 0),
+    }
+    return make_heartbeat(settings, configurations, counts, start=start)
+
+
+def _describe_switch(view: L2HostContext) -> dict[str, object]:
     facts = view.facts
     addresses = sorted({str(endpoint.address) for endpoint in facts.endpoints})
-    declared = frozenset() if firewall is None else firewall.capabilities
-    configurations: dict[str, object] = {
+    return {
         "bridge_mappings": {name: facts.mappings.get(name, "") for name in facts.physical_networks},
         "resource_provider_bandwidths": {
             name: {"egress": rates.egress, "ingress": rates.ingress}
@@ -118,21 +133,17 @@ def make_state_report(
         "tunnel_types": sorted(endpoint.type for endpoint in facts.endpoints),
         **({"network_types": sorted(facts.network_types)} if facts.network_types else {}),
         "tunneling_ip": addresses[0] if addresses else None,
-        "l2_population": settings.population,
-        "arp_responder_enabled": settings.arp_responder,
-        "enable_distributed_routing": settings.distributed,
-        "in_distributed_mode": routing_mac is not None,
-        "routing_mac": routing_mac,
-        "extensions": list(extensions),
         "datapath_type": facts.datapath_type,
         "integration_bridge": facts.bridge,
         "ovs_capabilities": sorted(facts.features),
         "vhostuser_socket_dir": facts.vhostuser_socket_dir,
-        "ovs_hybrid_plug": FirewallCapability.HYBRID_PLUG in declared,
-        "firewall_capabilities": sorted(
-            each.value for each in declared if isinstance(each, FirewallCapability)
-        ),
-        "resource_versions": dict(RESOURCE_VERSIONS),
-        "devices": counts.get("devices", 0),
     }
-    return make_heartbeat(settings, configurations, counts, start=start)
+
+
+def _describe_firewall(firewall: DriverInfo[Capability] | None) -> dict[str, object]:
+    declared = frozenset() if firewall is None else firewall.capabilities
+    names = [each.value for each in declared if isinstance(each, FirewallCapability)]
+    return {
+        "ovs_hybrid_plug": FirewallCapability.HYBRID_PLUG in declared,
+        "firewall_capabilities": sorted(names),
+    }

@@ -121,8 +121,7 @@ def plan_guarantees(
     """
     if not wanted and all(each.handle != HANDLE for each in traffic.values()):
         return GuaranteePlan()
-    puts: list[Operation] = []
-    removals: list[Operation] = []
+    plans: list[_DevicePlan] = []
     refused: dict[PortKey, NetfwError] = {}
     for bridge, devices in physical_devices(snapshot, settings).items():
         own = {key: each for key, each in wanted.items() if each.bridge == bridge}
@@ -131,23 +130,21 @@ def plan_guarantees(
             refused |= dict.fromkeys(own, problem)
             continue
         for device in devices:
-            if device not in traffic or not (own or traffic[device].handle == HANDLE):
-                continue
-            plan = _DevicePlan(
-                device,
-                traffic[device],
-                own,
-                bridge=bridge,
-                settings=settings,
-                is_removable=is_removable,
-            )
-            refused |= plan.refused
-            puts += plan.puts()
-            removals += plan.removals()
+            if device in traffic and (own or traffic[device].handle == HANDLE):
+                plan = _DevicePlan(
+                    device,
+                    traffic[device],
+                    own,
+                    bridge=bridge,
+                    settings=settings,
+                    is_removable=is_removable,
+                )
+                plans.append(plan)
+                refused |= plan.refused
     return GuaranteePlan(
         in_force=wanted,
-        puts=tuple(Stage((each,)) for each in puts),
-        removals=tuple(Stage((each,)) for each in removals),
+        puts=tuple(Stage((each,)) for plan in plans for each in plan.puts()),
+        removals=tuple(Stage((each,)) for plan in plans for each in plan.removals()),
         refused=refused,
     )
 
