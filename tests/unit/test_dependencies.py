@@ -50,10 +50,10 @@ def declared() -> set[str]:
 @pytest.mark.spec("DRV-34")
 def test_every_import_of_netfw_is_a_declared_dependency() -> None:
     names = set(imported()) - OURS - ELSEWHERE - set(sys.stdlib_module_names)
-    distributions = packages_distributions()
+    distributions, known = packages_distributions(), declared()
     undeclared = {
         name: distributions.get(name)
         for name in names
-        if not {normalized(each) for each in distributions.get(name, ())} & declared()
+        if not {normalized(each) for each in distributions.get(name, ())} & known
     }
     assert undeclared == {}
