@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit server lowest lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults tempest fuzz samples spec docs bench clean packages
+.PHONY: help demo test unit properties server lowest lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults tempest fuzz samples spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -22,14 +22,18 @@ help: ## this text
 demo: packages $(READY) ## see netfw at work: hosts, agents, a server, leases, metadata, routers; touches nothing of this machine
 	@$(BIN)/netfw demo
 
-test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
+test: packages $(READY) ## everything: lint, types, imports, unit, properties, server, conformance, lab, system, samples, docs
 	@WORKERS=0 $(BIN)/python tools/steps.py lint imports conformance-values:0 conformance-real lab lab-services conformance-services \
 	    lab-server system system-dhcp system-l2 samples system-server system-l3 \
-	    system-l2-faults:last system-l3-faults:last types:low unit:low server:low lowest:low docs:low
+	    system-l2-faults:last system-l3-faults:last types:low unit:low properties:low server:low lowest:low docs:low
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
-	@$(PYTEST) -q -n $(WORKERS) --dist worksteal tests/unit
+	@$(PYTEST) -q -n $(WORKERS) --dist worksteal -m "not hypothesis" tests/unit
+
+properties: $(READY) ## property-based tests of values: no root, half a minute
+	$(call STEP,property-based tests of values)
+	@$(PYTEST) -q -n $(WORKERS) --dist worksteal -m hypothesis tests/unit
 
 server: $(READY) ## the server's parts on SQLite: no root, a minute
 	$(call STEP,the server on SQLite)
@@ -38,7 +42,7 @@ server: $(READY) ## the server's parts on SQLite: no root, a minute
 lowest: packages $(READY) ## tests of values, OVSDB and netlink with the lowest versions of what netfw depends on
 	$(call STEP,tests with the lowest versions)
 	@tools/lowest-versions .netfw/lowest
-	@.netfw/lowest/bin/pytest -q -n $(WORKERS) --dist worksteal tests/unit
+	@.netfw/lowest/bin/pytest -q -n $(WORKERS) --dist worksteal -m "not hypothesis" tests/unit
 	@.netfw/lowest/bin/pytest -q --sandbox tests/lab/ovs/ovsdb tests/lab/linux/ip
 
 lint: $(READY) ## style, formatting and duplicate spec copies

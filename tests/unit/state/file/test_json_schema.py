@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,21 @@ from tests import ROOT
 TOPOLOGIES = sorted((ROOT / "samples" / "topologies").glob("*.yaml"))
 
 
-def problems(schema: dict[str, Any], value: object) -> list[str]:
+@cache
+def validator(make_schema: Callable[[], dict[str, Any]]) -> Draft202012Validator:
+    schema = make_schema()
     Draft202012Validator.check_schema(schema)
-    return [each.message for each in Draft202012Validator(schema).iter_errors(value)]
+    return Draft202012Validator(schema)
+
+
+def problems(make_schema: Callable[[], dict[str, Any]], value: object) -> list[str]:
+    return [each.message for each in validator(make_schema).iter_errors(value)]
 
 
 @pytest.mark.spec("DRV-34")
 @pytest.mark.parametrize("path", TOPOLOGIES, ids=lambda path: path.stem)
 def test_samples_fit(path: Path) -> None:
-    assert problems(topology_schema(), yaml.safe_load(path.read_text())) == []
+    assert problems(topology_schema, yaml.safe_load(path.read_text())) == []
 
 
 @pytest.mark.parametrize(
@@ -42,7 +50,7 @@ def test_samples_fit(path: Path) -> None:
     ],
 )
 def test_mistakes_are_found(value: object, problem: str) -> None:
-    (found,) = problems(topology_schema(), value)
+    (found,) = problems(topology_schema, value)
     assert problem in found
 
 
@@ -51,5 +59,5 @@ def test_status_file_fits(tmp_path: Path) -> None:
     path = tmp_path / "status.json"
     status = AgentStatus(errors={"pull": "away"}, counts={"ports": 3}, last=Counts(added=2))
     StatusFile(path)(status)
-    assert problems(status_schema(), yaml.safe_load(path.read_text())) == []
-    assert len(problems(status_schema(), {**status.to_dict(), "ready": "yes"})) == 4
+    assert problems(status_schema, yaml.safe_load(path.read_text())) == []
+    assert len(problems(status_schema, {**status.to_dict(), "ready": "yes"})) == 4
