@@ -67,6 +67,9 @@ _NEIGHBOUR_SOLICITATION, _NEIGHBOUR_ADVERTISEMENT = 135, 136
 _TARGET = {"payload": {"base": "nh", "offset": 384, "len": 128}}
 """The address that neighbour discovery is about, if ICMPv6 follows the header of IPv6 at once."""
 _NOTE = re.compile(r"(?P<device>\S+) on (?P<bridge>\S+) in network (?P<network>\S+)")
+_BEFORE_DEFRAGMENTATION = -450
+"""Priority at which zones are assigned: the kernel reassembles fragments (-400) by zone, so that
+those of networks with equal addresses stay apart."""
 _NOT_IP = {"set": ["ip", "arp", "ip6"]}
 
 
@@ -297,8 +300,8 @@ def tracking_chains() -> dict[str, Chain]:
         make_rule(tracked, match(state, 2, "in"), reply, set_state(REPLY_STATE)),
     )
     return {
-        "zones": Chain((_zone_of("iifname"),), Hook("prerouting", -300)),
-        "zones-sent": Chain((_zone_of("oifname"),), Hook("output", -300)),
+        "zones": Chain((_zone_of("iifname"),), Hook("prerouting", _BEFORE_DEFRAGMENTATION)),
+        "zones-sent": Chain((_zone_of("oifname"),), Hook("output", _BEFORE_DEFRAGMENTATION)),
         "states": Chain(states, Hook("prerouting", -150)),
         "leaving": Chain((make_rule(leaving, clear_state()),), Hook("postrouting", 300)),
         "arriving": Chain((make_rule(tracked, clear_state()),), Hook("input", -150)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 
 import pytest
 
@@ -12,6 +13,7 @@ from netfw.plan import Update
 from tests.lab.backends.iptables.environment import (
     IN,
     OUT,
+    Guest,
     a_group_id,
     connect,
     echoing,
@@ -77,6 +79,50 @@ def test_equal_addresses_in_two_networks_have_connections_of_their_own(
     assert {connection.zone for connection in firewall.connections(protocol=1)} == {4097, 4098}
     firewall.drop(twin.value(), peer.value())
     assert {connection.zone for connection in firewall.connections(protocol=1)} == {4097}
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_fragments_of_two_networks_are_not_joined(firewall: NftablesHost, version: int) -> None:
+    one, two = firewall.guest(1), firewall.guest(2)
+    twin, peer = firewall.guest(51, "br2"), firewall.guest(52, "br2")
+    id = a_group_id()
+    firewall.put(*(guest.value(id) for guest in (one, two, twin, peer)), everything(id))
+    head = bytes.fromhex("03e807d000280000") + b"head"
+    head, tail = head.ljust(32, b"."), b"the tail"
+    with opened(one) as attacker, opened(twin) as victim, opened(peer) as receiver:
+        receiver.settimeout(5)
+        victim.send(fragment(twin, peer, version, head))
+        attacker.send(fragment(one, two, version, tail, offset=len(head)))
+        victim.send(fragment(twin, peer, version, b"last one", offset=len(head)))
+        seen = b""
+        while b"last one" not in seen:
+            seen += receiver.recv(2000)
+    assert b"head" in seen
+    assert tail not in seen
+
+
+def opened(guest: Guest) -> socket.socket:
+    """A socket for frames of *guest*."""
+    found = guest.instance.call(
+        socket.socket, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)
+    )
+    found.bind(("eth0", 0))
+    return found
+
+
+def fragment(sender: Guest, target: Guest, version: int, body: bytes, offset: int = 0) -> bytes:
+    """Build a fragment of a UDP datagram; one with an *offset* is the last."""
+    more = not offset
+    ethernet = bytes.fromhex(f"{target.mac}{sender.mac}".replace(":", ""))
+    if version == 6:
+        extension = struct.pack("!BBHI", 17, 0, offset | more, 0x1234)
+        addresses = (socket.inet_pton(socket.AF_INET6, g.address6) for g in (sender, target))
+        header = struct.pack("!IHBB", 6 << 28, len(body) + 8, 44, 64)
+        return ethernet + b"\x86\xdd" + header + b"".join(addresses) + extension + body
+    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 0x1234, 0, 64, 17, 0)
+    header = header[:6] + struct.pack("!H", more << 13 | offset // 8) + header[8:]
+    header += socket.inet_aton(sender.address) + socket.inet_aton(target.address)
+    return ethernet + b"\x08\x00" + header[:10] + _checksum(header) + header[12:] + body
 
 
 def test_a_driver_that_starts_finds_everything_as_it_is(firewall: NftablesHost) -> None:
