@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from netfw.cli.agents.from_files import dhcp_components, l2_components, l3_components
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.output import print_lines
 from netfw.drivers.host_driver import HostCapability
 from netfw.errors import BackendLocked, NotSupported
 
@@ -110,8 +111,7 @@ def _print_plans(plans: Mapping[str, Plan], *, as_json: bool) -> None:
     for name, plan in plans.items():
         print(f"{name}: {len(plan)} to be removed" if plan else f"{name}: nothing is left")
         lines = list(plan.lines())
-        for line in lines[:_MOST_LINES]:
-            print(f"  {line}")
+        print_lines(f"  {line}" for line in lines[:_MOST_LINES])
         if len(lines) > _MOST_LINES:
             print(f"  and {len(lines) - _MOST_LINES} more")
 
@@ -143,6 +143,5 @@ def _remove(drivers: Mapping[str, HostDriver[Any, Any]], *, as_json: bool) -> in
     else:
         for name in drivers:
             print(f"{name}: removed")
-        for key, why in failed.items():
-            print(f"left: {key}: {why}")
+        print_lines(f"left: {key}: {why}" for key, why in failed.items())
     return LEFT if failed else 0

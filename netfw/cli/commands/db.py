@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.output import print_lines
 from netfw.conf import database as options
 from netfw.conf.loader import load_config
 from netfw.errors import BackendError, ConfigError, InvalidInput
@@ -131,10 +132,10 @@ def _outbox(database: Database, arguments: argparse.Namespace) -> int:
     for failure in failures:
         what = f"network {failure.lane.name}" if failure.lane.name else "all that waits"
         if failure.ref is not None:
-            print(f"refused by {failure.lane.driver}: {failure.ref}: {failure.error}")
+            print_lines([f"refused by {failure.lane.driver}: {failure.ref}: {failure.error}"])
         else:
             times = f"attempt {failure.attempts}"
-            print(f"later for {failure.lane.driver}: {what}, {times}: {failure.error}")
+            print_lines([f"later for {failure.lane.driver}: {what}, {times}: {failure.error}"])
     if not backlogs:
         print("nothing waits")
     return 1 if failures else 0

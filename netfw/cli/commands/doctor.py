@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from netfw.cli.agents.from_files import AGENTS
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.output import print_lines
 from netfw.cli.runtime.tables import print_table
 from netfw.ovs.socket_directory import DEFAULT_DIRECTORY
 
@@ -69,8 +70,6 @@ def _print_checks(checks: Sequence[Check]) -> None:
     print_table(
         ("CHECK", "RESULT", "FOUND"), [(each.name, each.level, each.text) for each in checks]
     )
-    for check in checks:
-        if check.todo:
-            print(f"{check.name} ({check.level}): {check.todo}")
+    print_lines(f"{each.name} ({each.level}): {each.todo}" for each in checks if each.todo)
     levels = Counter(check.level for check in checks)
     print(", ".join(f"{count} {level}" for level, count in levels.items()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from attrs import asdict
 
 from netfw.cli.runtime.api_client import add_api_argument, configured_api
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.output import print_error, print_lines
 from netfw.cli.runtime.protocols import number_up_to, protocol_number
 from netfw.errors import ConfigError, NotFound
 from netfw.model.port import Port
@@ -98,8 +98,10 @@ def _explain_resource(arguments: argparse.Namespace) -> int:
     else:
         reader = ResourceReader(api=api, host=host, records=records, agents=agents)
         found = reader.explain(arguments.subject, arguments.detail)
-    for line in [json.dumps(found.to_dict(), indent=2)] if arguments.json else found.lines():
-        print(line)
+    if arguments.json:
+        print(json.dumps(found.to_dict(), indent=2))
+    else:
+        print_lines(found.lines())
     return DENIED if found.is_blocked else 0 if found.status else 1
 
 
@@ -107,7 +109,7 @@ def _explain_packet(arguments: argparse.Namespace) -> int:
     try:
         remote = as_address(arguments.remote)
     except ValueError as exc:
-        print(f"netfw: {exc}", file=sys.stderr)
+        print_error(exc)
         return 2
     from netfw.agents.l2.rule_explanation import NewConnection
 
@@ -122,10 +124,12 @@ def _explain_packet(arguments: argparse.Namespace) -> int:
     try:
         found = _explain(file_arguments(arguments), arguments.subject, connection)
     except ConfigError as exc:
-        print(f"netfw: {exc}", file=sys.stderr)
+        print_error(exc)
         return 2
-    for line in [json.dumps(asdict(found), indent=2)] if arguments.json else found.lines:
-        print(line)
+    if arguments.json:
+        print(json.dumps(asdict(found), indent=2))
+    else:
+        print_lines(found.lines)
     return 0 if found.allowed else DENIED
 
 

@@ -23,6 +23,7 @@ from netfw.cli.commands import (
     trace,
 )
 from netfw.cli.demo import command as demo
+from netfw.cli.runtime.output import print_error
 from netfw.errors import ConfigError, NetfwError
 
 
@@ -53,10 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = arguments.func(arguments)
     except ConfigError as exc:
-        print(f"netfw: {exc}", file=sys.stderr)
+        print_error(exc)
         return 2
     except NetfwError as exc:
-        print(f"netfw: {exc}", file=sys.stderr)
+        print_error(exc)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -12,6 +11,7 @@ from attrs import evolve
 
 from netfw.cli.agents.from_files import dhcp_components, l2_components, l3_components
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.output import print_error, print_lines
 from netfw.drivers.host_driver import HostCapability
 from netfw.errors import ConfigError, NotFound, NotSupported
 
@@ -54,15 +54,14 @@ def show_plan(arguments: argparse.Namespace) -> int:
     try:
         plans = PLANNERS[arguments.agent](file_arguments(arguments))
     except ConfigError as exc:
-        print(f"netfw: {exc}", file=sys.stderr)
+        print_error(exc)
         return 2
     if arguments.json:
         print(json.dumps({name: plan.to_dict() for name, plan in plans.items()}, indent=2))
     else:
         for name, plan in plans.items():
             print(f"{name}: {len(plan)} to be done" if plan else f"{name}: nothing to be done")
-            for line in plan.lines():
-                print(f"  {line}")
+            print_lines(f"  {line}" for line in plan.lines())
     return CHANGES if any(p or p.waiting or p.refused for p in plans.values()) else 0
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.output import print_lines
 from netfw.cli.runtime.tables import print_table
 
 if TYPE_CHECKING:
@@ -118,9 +119,7 @@ def _print_agents(agents: Sequence[AgentHealth], directories: Sequence[str]) -> 
         lines = [*agent.reasons, *(f"warning: {text}" for text in agent.warnings)]
         if not lines:
             continue
-        print(f"{agent.agent}:")
-        for line in lines[:_MOST_REASONS]:
-            print(f"  {line}")
+        print_lines([f"{agent.agent}:", *(f"  {line}" for line in lines[:_MOST_REASONS])])
         if len(lines) > _MOST_REASONS:
             print(f"  and {len(lines) - _MOST_REASONS} more; --json shows all")
 

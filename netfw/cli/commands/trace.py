@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from netfw.cli.runtime.api_client import add_api_argument, configured_api
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.output import print_lines
 from netfw.cli.runtime.protocols import number_up_to, protocol_number
 from netfw.errors import ConfigError, NetfwError, NotFound
 from netfw.model.values.protocol import ICMP, ICMPV6, PORTED
@@ -106,11 +107,10 @@ def trace(arguments: argparse.Namespace) -> int:
         )
         found = trace_packet(hosts, question)
     lines = list(trace_lines(found, verbose=arguments.verbose))
-    print(
-        json.dumps({**found.to_dict(), "lines": lines}, indent=2)
-        if arguments.json
-        else "\n".join(lines)
-    )
+    if arguments.json:
+        print(json.dumps({**found.to_dict(), "lines": lines}, indent=2))
+    else:
+        print_lines(lines)
     if found.arrives is None:
         return 1
     return 0 if found.arrives and found.should_arrive else NOT_ARRIVED

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
+from netfw.cli.runtime.output import escape_controls
+
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print *rows* under *headers* on standard output."""
-    filled = [[str(cell) for cell in row] for row in rows]
+    filled = [[escape_controls(str(cell)) for cell in row] for row in rows]
     if not (sys.stdout.isatty() and _print_rich(headers, filled)):
         for line in plain_table(headers, filled):
             print(line)

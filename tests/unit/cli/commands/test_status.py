@@ -44,6 +44,49 @@ def test_agents_of_state_path_are_shown_with_reasons(
     assert "  port 1 failed, and is retried: broken" in shown
 
 
+def test_control_characters_of_reasons_reach_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = configured(tmp_path)
+    reasons = {"port \x1b]0;owned\x07": "no device\n\x1b[2Jall is well"}
+    write(tmp_path / "status" / "netfw-ovs-agent.json", waiting=reasons, warnings={"a": "\x9b2J"})
+    assert main(command) == NOT_READY
+    shown = capsys.readouterr().out
+    assert all(line.isprintable() for line in shown.split("\n"))
+    assert "no device\\n\\x1b[2Jall is well" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[" * 100_000, "it is not JSON"),
+        ('{"a":' * 100_000, "it is not JSON"),
+        ("7", "it is not a JSON object"),
+        ('{"pid": 1e999, "written_at": "2026-01-01T00:00:00"}', "it is no status of an agent"),
+    ],
+)
+def test_broken_status_is_named_and_others_are_shown(
+    text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = configured(tmp_path)
+    write(tmp_path / "status" / "netfw-ovs-agent.json", ready=True)
+    (tmp_path / "status" / "netfw-l3-agent.json").write_text(text)
+    assert main(command) == NOT_READY
+    shown = capsys.readouterr().out
+    assert f"netfw-l3-agent.json: {why}" in shown
+    assert "netfw-ovs-agent" in shown
+
+
+def test_pipe_in_place_of_a_status_is_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = configured(tmp_path)
+    write(tmp_path / "status" / "netfw-ovs-agent.json", ready=True)
+    os.mkfifo(tmp_path / "status" / "netfw-l3-agent.json")
+    assert main(command) == NOT_READY
+    assert "netfw-l3-agent.json: it is no regular file" in capsys.readouterr().out
+
+
 def test_reasons_are_bounded_and_json_has_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
