@@ -67,7 +67,7 @@ def assess_agent(record: StatusRecord, now: float, stale_after: float = STALE_AF
     """Return the health of the agent that wrote *record*; *now* in seconds since 1970."""
     try:
         return _assess(record, now, stale_after)
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as exc:
         name = record.path.rpartition("/")[2].removesuffix(".json")
         why = record.problem or f"it is no status of an agent: {type(exc).__name__}: {exc}"
         return AgentHealth(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -65,22 +66,36 @@ def read_status_files(paths: Iterable[Path]) -> list[StatusRecord]:
 
 def _read(path: Path) -> StatusRecord:
     try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-        if len(text) > _MOST_BYTES:
-            return StatusRecord(path=str(path), problem=f"it is larger than {_MOST_BYTES} octets")
-        content = json.loads(text)
-        if not isinstance(content, dict):
-            return StatusRecord(path=str(path), problem="it is not a JSON object")
+        content = _read_object(path)
         started = process_start(content.get("pid"))
     except FileNotFoundError:
         why = "there is no such file: the agent does not run, or its status_file is another one"
-        return StatusRecord(path=str(path), problem=why)
     except OSError as exc:
-        return StatusRecord(path=str(path), problem=f"it cannot be read: {exc.strerror}")
+        why = f"it cannot be read: {exc.strerror}"
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as exc:
+        why = f"it is not JSON: {exc}"
     except ValueError as exc:
-        return StatusRecord(path=str(path), problem=f"it is not JSON: {exc}")
-    return StatusRecord(path=str(path), content=content, process_started=started)
+        why = str(exc)
+    else:
+        return StatusRecord(path=str(path), content=content, process_started=started)
+    return StatusRecord(path=str(path), problem=why)
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object, without waiting for the writer of a pipe.
+
+    :raises ValueError: it is none.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is no regular file")
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ValueError(f"it is larger than {_MOST_BYTES} octets")
+    content = json.loads(text)
+    if not isinstance(content, dict):
+        raise ValueError("it is not a JSON object")
+    return content
 
 
 def process_start(pid: object) -> float | None:
