@@ -62,9 +62,13 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
 
     def reload() -> None:
         control.manager.begin_reload()
-        if _reload(settings, log):
-            control.on_reload()
-        control.manager.end_reload()
+        try:
+            if _reload(settings, log):
+                control.on_reload()
+        except Exception:  # the thread handles the next signals, too
+            LOG.exception("reload failed: internal error; what was read before it stays in force")
+        finally:
+            control.manager.end_reload()
 
     def stop() -> None:
         control.manager.stop()

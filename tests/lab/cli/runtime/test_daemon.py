@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 
 PROGRAM = """
 import logging, sys
@@ -143,3 +144,51 @@ def test_a_storm_of_signals_neither_hangs_nor_ends_a_process(
     acme.process.send_signal(signal.SIGHUP)
     wait_until(lambda: acme.logged("acme.mode is now 'b', was 'a'"))
     assert acme.end() == (0, "stopped\n")
+
+
+FAILING = """
+import sys
+from netfw.cli.runtime.daemon import run
+
+def serve(conf, control):
+    def fail():
+        raise RuntimeError("no new settings")
+
+    control.on_reload = fail
+    control.manager.set_ready()
+    print("serving", flush=True)
+    control.stop.wait()
+
+sys.exit(run("acme", sys.argv[1:], serve))
+"""
+
+
+@pytest.mark.spec("DRV-48")
+def test_a_reload_that_fails_ends_for_the_service_manager_and_the_next_signal_works(
+    tmp_path: Path,
+) -> None:
+    conf = tmp_path / "acme.conf"
+    conf.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(TIMEOUT)
+        acme = subprocess.Popen(
+            [sys.executable, "-c", FAILING, "--config-file", str(conf)],
+            env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            received = [manager.recv(4096).decode()]
+            acme.send_signal(signal.SIGHUP)
+            received += [manager.recv(4096).decode().split()[0], manager.recv(4096).decode()]
+            acme.send_signal(signal.SIGTERM)
+            received.append(manager.recv(4096).decode())
+            _, errors = acme.communicate(timeout=TIMEOUT)
+        finally:
+            acme.kill()
+            acme.wait()
+    assert received == ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]
+    assert acme.returncode == 0
+    assert "reload failed: internal error" in errors
+    assert "no new settings" in errors
