@@ -104,6 +104,11 @@ class HttpServer:
         """The address it listens on."""
         return self._server.listening.getsockname()
 
+    def stalled_for(self) -> float:
+        """Return the seconds for which it has accepted nothing, although it serves."""
+        turned = self._server.turned_at
+        return 0.0 if turned is None else time.monotonic() - turned
+
     def start(self) -> None:
         """Start to serve, and return once it does."""
         self._serving.start()
@@ -169,6 +174,8 @@ class _Server(wsgi.Server):
         self._busy = render_response(busy(), render_error)
         self.watch = SlowClientReaper(settings)
         self.admit, self.bodies = admit, BodyMemory(settings.unread)
+        self.turned_at: float | None = None
+        """When the thread that accepts connections was last seen at work; ``None``: not yet."""
         self.max_request_header_size = settings.headers
         self.keep_alive_conn_limit = _connection_limit(settings.connections)
         self.writer = ResponseWriter(self.keep_alive_conn_limit, settings.unsent)
@@ -177,6 +184,17 @@ class _Server(wsgi.Server):
         self.watch.start()
         self.writer.start()
         super().prepare()
+        self._note_turns()
+
+    def _note_turns(self) -> None:
+        """Note when the loop of cheroot expires connections, which it does in each of its turns."""
+        expire = self._connections._expire
+
+        def expire_and_note(threshold: float) -> None:
+            self.turned_at = time.monotonic()
+            expire(threshold)
+
+        self._connections._expire = expire_and_note
 
     def bind(self, family: int, type: int, proto: int = 0) -> socket.socket:
         self.socket = self.listening

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from netfw.cli.agents.runner import STUCK_AFTER
+
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "packaging" / "systemd").glob("*.service"))
 
@@ -31,6 +33,7 @@ def test_unit_starts_a_console_script_and_waits_for_it(path: Path) -> None:
     assert (ROOT / "samples" / "conf" / Path(conf).name).exists()
     assert service["Type"] == "notify"
     assert service["RestartPreventExitStatus"] == "2"
+    assert float(service["WatchdogSec"]) == STUCK_AFTER
 
 
 def test_there_is_a_unit_for_each_daemon() -> None:

@@ -80,6 +80,7 @@ class Loop(Generic[K]):
         self._retries: RetryQueue[K] = RetryQueue(timing().pauses)
         self._tasks = LoopTaskSchedule(timing().pauses)
         self._stopped = False
+        self._turn_began: float | None = None
         self._started = self._announced = False
         self._is_established = False
         """The events of the first pass were taken: it may have set up connections."""
@@ -124,6 +125,11 @@ class Loop(Generic[K]):
         """Wait for the end of the loop; return whether it came in time."""
         return self._publisher.wait_for_end(timeout)
 
+    def busy_for(self) -> float:
+        """Return the seconds that the current turn has taken; 0: the loop waits for an event."""
+        began = self._turn_began
+        return 0.0 if began is None else self._clock.now() - began
+
     # The loop's own thread.
 
     def run(self) -> None:
@@ -150,6 +156,7 @@ class Loop(Generic[K]):
         :raises ConfigError: the host contradicts the configuration.
         :raises AgentMustEnd: an event ends the agent.
         """
+        self._turn_began = self._clock.now()
         locked = self._do(LoopTask.LOCK, self._agent.acquire_locks)
         if locked:
             self._do(LoopTask.WATCH, self._watch)
@@ -165,6 +172,7 @@ class Loop(Generic[K]):
             self._do(LoopTask.HEARTBEAT, self._heartbeat)
             self._send()
         self._publish_status()
+        self._turn_began = None
 
     def _take_events(self, pending: PendingEvents) -> None:
         now, timing = self._clock.now(), self._timing()

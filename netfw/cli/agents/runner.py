@@ -13,6 +13,7 @@ from netfw.agents.common.embed import run_in_thread
 from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.common.status import AgentStatus, StatusFile
 from netfw.cli.runtime.daemon import DaemonControl
+from netfw.cli.runtime.watchdog import Watchdog
 from netfw.drivers.state_source import StateSource
 from netfw.errors import ConfigError
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT = 2.0
 """Seconds that a stopping agent has for its current pass and its last reports."""
+STUCK_AFTER = 300.0
+"""Seconds after which a turn of the loop counts as stuck: no call that it makes waits so long."""
 
 
 def run_loop(
@@ -53,17 +56,24 @@ def run_loop(
     def publish(published: AgentStatus) -> None:
         for file in files:
             file(published)
-        control.manager.set_status(_summary(published))
+        control.manager.set_status(summary(published))
 
     loop = Loop(source, work, timing, publish=publish)
     _follow(control, loop, unblock)
     control.manager.set_ready()
     try:
-        loop.run()
+        with Watchdog(control.manager, lambda: stuck_reason(loop)):
+            loop.run()
     finally:
         for file in files:
             file.remove()
     return 0
+
+
+def stuck_reason(loop: Loop[Any]) -> str:
+    """Return why an agent does not get on with its work; empty when it does."""
+    busy = loop.busy_for()
+    return f"a turn of the loop takes {busy:.0f} s" if busy > STUCK_AFTER else ""
 
 
 def _metrics_file(path: Path) -> MetricsFile:
@@ -78,28 +88,30 @@ def _metrics_file(path: Path) -> MetricsFile:
     return MetricsFile(path)
 
 
-def _summary(status: AgentStatus) -> str:
+def summary(status: AgentStatus) -> str:
     """Return the status in a line."""
     if status.errors:
         what, reason = next(iter(status.errors.items()))
         return f"{what}: {reason}"
     if status.ready:
         return "ready"
-    return f"converging; degraded: {len(status.degraded)}, waiting: {len(status.waiting)}"
+    counts = f"degraded: {len(status.degraded)}, waiting: {len(status.waiting)}"
+    first = next((f"; {what}: {reason}" for what, reason in unready_reasons(status)), "")
+    return f"converging; {counts}{first}"
 
 
 def _become_ready(loop: Loop[Any], within: float, unblock: Callable[[], None]) -> int:
     with run_in_thread(loop):
         if loop.wait_for(lambda status: status.ready, within):
             return 0
-        reasons = tuple(_unready_reasons(loop.status))
+        reasons = tuple(unready_reasons(loop.status))
         _end(loop, unblock)
-    for what, reason in reasons or _unready_reasons(loop.status):
+    for what, reason in reasons or unready_reasons(loop.status):
         print(f"{loop.status.binary}: {what}: {reason}", file=sys.stderr)
     return 1
 
 
-def _unready_reasons(status: AgentStatus) -> Iterator[tuple[str, str]]:
+def unready_reasons(status: AgentStatus) -> Iterator[tuple[str, str]]:
     """Yield why an agent is not ready."""
     yield from status.errors.items()
     yield from status.degraded.items()

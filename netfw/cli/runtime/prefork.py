@@ -26,6 +26,8 @@ LOG = logging.getLogger(__name__)
 
 VARIABLE: Final = "NETFW_WORKER"
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
+STUCK_AFTER: Final = 60.0
+"""Seconds without a check of the workers after which the supervisor counts as stuck."""
 LONG_ENOUGH: Final = 60.0
 """Seconds of life after which the failure of a worker no longer increases the back-off."""
 
@@ -94,11 +96,18 @@ class PreforkSupervisor:
         self._workers = [Worker(number) for number in range(1, count + 1)]
         self._read, self._write = os.pipe2(os.O_CLOEXEC)
         self._lock = threading.Lock()
+        self._turned_at = time.monotonic()
+
+    def stuck_reason(self) -> str:
+        """Return why ended workers are not started again; empty when they are."""
+        stalled = time.monotonic() - self._turned_at
+        return f"workers were not checked for {stalled:.0f} s" if stalled > STUCK_AFTER else ""
 
     def run(self, stop: threading.Event, *, grace: float) -> None:
         """Run the workers until *stop*; then give them *grace* seconds to finish."""
         try:
             while not stop.wait(0.2):
+                self._turned_at = time.monotonic()
                 for worker in self._workers:
                     self._check(worker)
         finally:

@@ -11,6 +11,7 @@ from collections.abc import MutableMapping
 
 LOG = logging.getLogger(__name__)
 SOCKET = "NOTIFY_SOCKET"
+WATCHDOG, WATCHDOG_PROCESS = "WATCHDOG_USEC", "WATCHDOG_PID"
 _LONGEST_STATUS = 200
 
 
@@ -20,8 +21,11 @@ class ServiceManager:
     A manager that does not answer never stops a daemon: a message that cannot be sent is dropped.
     """
 
-    def __init__(self, address: str | None = None) -> None:
+    def __init__(self, address: str | None = None, watchdog: float | None = None) -> None:
         self._address = "\0" + address[1:] if address and address[0] == "@" else address
+        self.watchdog = watchdog
+        """Seconds without a sign of life after which the manager ends the daemon; ``None``: it
+        does not watch."""
         self._lock = threading.Lock()
         self._ready = False
         self._status = ""
@@ -29,7 +33,9 @@ class ServiceManager:
     @classmethod
     def from_environment(cls, environ: MutableMapping[str, str] = os.environ) -> ServiceManager:
         """Return the manager that *environ* names, and remove it there: children have none."""
-        return cls(environ.pop(SOCKET, None))
+        micros, pid = environ.pop(WATCHDOG, ""), environ.pop(WATCHDOG_PROCESS, "")
+        watches = micros.isdecimal() and int(micros) and pid in ("", str(os.getpid()))
+        return cls(environ.pop(SOCKET, None), int(micros) / 1e6 if watches else None)
 
     def set_ready(self) -> None:
         """Report that the daemon has started; again after a reload."""
@@ -38,12 +44,16 @@ class ServiceManager:
             self._send("READY=1")
 
     def set_status(self, text: str) -> None:
-        """Report a line for operators, and that the daemon is alive."""
+        """Report a line for operators."""
         text = " ".join(text.split())[:_LONGEST_STATUS]
         with self._lock:
-            fresh = [f"STATUS={text}"] if text != self._status else []
-            self._status = text
-            self._send(*fresh, "WATCHDOG=1")
+            if text != self._status:
+                self._status = text
+                self._send(f"STATUS={text}")
+
+    def report_alive(self) -> None:
+        """Report that the daemon is alive, for the watchdog."""
+        self._send("WATCHDOG=1")
 
     def begin_reload(self) -> None:
         """Report that the configuration is read again; `end_reload` follows."""

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 Sockets = Mapping[str, socket.socket]
+STUCK_AFTER = 60.0
+"""Seconds without a turn of a listener after which it counts as stuck; a turn takes a moment."""
 LOOK_EVERY = 1.1
 """Seconds between checks of watched files."""
 
@@ -172,6 +174,13 @@ class ApiListener:
         for name, server in self._servers.items():
             if not server.stop(grace):
                 LOG.warning("requests on %s did not end within %g s", name, grace)
+
+    def stuck_reason(self) -> str:
+        """Return which socket accepts nothing any more; empty when all do."""
+        for name, server in self._servers.items():
+            if (stalled := server.stalled_for()) > STUCK_AFTER:
+                return f"{name} has accepted no connection for {stalled:.0f} s"
+        return ""
 
     def reload(self) -> None:
         """Apply options that can change at run time."""

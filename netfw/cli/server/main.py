@@ -20,6 +20,7 @@ from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
 from netfw.cli.runtime.daemon import DaemonControl, run
 from netfw.cli.runtime.memory import freeze_gc, tune_malloc
 from netfw.cli.runtime.prefork import InheritedSockets, PreforkSupervisor, inherited
+from netfw.cli.runtime.watchdog import Watchdog
 from netfw.errors import BackendError, BackendUnavailable, ConfigError, Conflict
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def _serve(conf: ConfigOpts, control: DaemonControl, inheritance: InheritedSocke
             freeze_gc()
             LOG.info("%s %s serves: %s", PROGRAM, version("netfw"), parts)
             control.manager.set_ready()
-            control.stop.wait()
+            with Watchdog(control.manager, listeners.clients.stuck_reason):
+                control.stop.wait()
         LOG.info("%s ends, and finishes what it is at", PROGRAM)
     LOG.info("%s has ended", PROGRAM)
 
@@ -150,7 +152,8 @@ def _supervise(conf: ConfigOpts, control: DaemonControl, files: Sequence[str], c
         control.on_reload = workers.reload
         LOG.info("%s %s has %d workers", PROGRAM, version("netfw"), count)
         control.manager.set_ready()
-        workers.run(control.stop, grace=conf.server.graceful_stop + 5)
+        with Watchdog(control.manager, workers.stuck_reason):
+            workers.run(control.stop, grace=conf.server.graceful_stop + 5)
     LOG.info("%s has ended", PROGRAM)
 
 

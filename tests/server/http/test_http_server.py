@@ -97,6 +97,17 @@ def test_a_server_at_rest_does_not_wake_the_thread_for_slow_clients(serve: Any) 
     assert wakeups() == before
 
 
+def test_a_server_whose_loop_does_not_turn_is_stalled(serve: Any) -> None:
+    server, path = serve(lambda environ: b"")
+    ask(path)
+    end = time.monotonic() + 1.0
+    wait_until(lambda: server.stalled_for() and time.monotonic() > end)
+    stopped = time.monotonic()
+    server.stop(0.1)
+    wait_until(lambda: server.stalled_for() > 1.0)
+    assert server.stalled_for() - 1.0 < time.monotonic() - stopped
+
+
 def test_a_client_is_known_by_the_credentials_of_its_process(serve: Any) -> None:
     _, path = serve(lambda environ: repr(environ["netfw.peer_credentials"]).encode())
     assert ask(path) == (200, repr((os.getpid(), os.getuid(), os.getgid())).encode())

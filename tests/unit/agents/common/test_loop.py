@@ -292,6 +292,22 @@ def test_a_defect_in_learning_begins_anew(env):
     assert env.switch.live() == {THREE.id}
 
 
+@pytest.mark.spec("DRV-48")
+def test_a_turn_that_hangs_can_be_seen_from_outside(env):
+    busy = []
+    changes = env.source.changes
+
+    def hang(subscription, since):
+        env.clock.time += 400
+        busy.append(env.loop.busy_for())
+        return changes(subscription, since)
+
+    env.source.changes = hang
+    env.turn()
+    assert busy == [400]
+    assert env.loop.busy_for() == 0
+
+
 def test_the_loop_runs_in_a_thread_until_it_is_stopped(tmp_path):
     env = L2AgentEnvironment(*ALL)
     path = tmp_path / "status" / "agent.json"

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from netfw.cli.runtime.service_manager import SOCKET, ServiceManager
+from netfw.cli.runtime.service_manager import (
+    SOCKET,
+    WATCHDOG,
+    WATCHDOG_PROCESS,
+    ServiceManager,
+)
+from netfw.cli.runtime.watchdog import Watchdog
+from netfw.testing.lab.wait import TIMEOUT
 
 
 class Manager:
@@ -49,10 +58,9 @@ def test_life_of_a_daemon_is_reported(manager: Manager) -> None:
     service.begin_reload()
     service.end_reload()
     service.stop()
-    ready, first, second, reload, reloaded, stopped = manager.received()
+    ready, status, reload, reloaded, stopped = manager.received()
     assert ready == reloaded == ["READY=1"]
-    assert first == ["STATUS=ready", "WATCHDOG=1"]
-    assert second == ["WATCHDOG=1"]
+    assert status == ["STATUS=ready"]
     assert reload[0] == "RELOADING=1"
     assert reload[1].startswith("MONOTONIC_USEC=")
     assert stopped == ["STOPPING=1"]
@@ -69,7 +77,7 @@ def test_a_status_is_one_line_of_limited_length(manager: Manager) -> None:
     ServiceManager(manager.address).set_status("one\nREADY=1 " + "x" * 9999)
     (lines,) = manager.received()
     assert lines[0].startswith("STATUS=one READY=1 xxx")
-    assert (len(lines), len(lines[0])) == (2, 207)
+    assert (len(lines), len(lines[0])) == (1, 207)
 
 
 def test_children_do_not_inherit_the_manager(manager: Manager) -> None:
@@ -77,6 +85,40 @@ def test_children_do_not_inherit_the_manager(manager: Manager) -> None:
     ServiceManager.from_environment(environ).set_ready()
     assert environ == {}
     assert manager.received() == [["READY=1"]]
+
+
+@pytest.mark.spec("DRV-48")
+def test_watchdog_is_of_the_process_that_the_manager_names() -> None:
+    own, other = str(os.getpid()), "1"
+    environ = {WATCHDOG: "300000000", WATCHDOG_PROCESS: own}
+    assert ServiceManager.from_environment(environ).watchdog == 300
+    assert environ == {}
+    assert ServiceManager.from_environment({WATCHDOG: "500000"}).watchdog == 0.5
+    for unwatched in ({}, {WATCHDOG: "0"}, {WATCHDOG: "x"}, {**environ, WATCHDOG_PROCESS: other}):
+        assert ServiceManager.from_environment(dict(unwatched)).watchdog is None
+    foreign = {WATCHDOG: "300000000", WATCHDOG_PROCESS: other}
+    assert ServiceManager.from_environment(foreign).watchdog is None
+
+
+@pytest.mark.spec("DRV-48")
+def test_signs_of_life_end_when_the_work_is_stuck(manager: Manager) -> None:
+    reasons: Iterator[str] = iter(["", "", *["a turn of the loop takes 301 s"] * 3, ""])
+    ended = threading.Event()
+
+    def stuck_reason() -> str:
+        reason = next(reasons, None)
+        if reason is None:
+            ended.set()
+        return "it is over" if reason is None else reason
+
+    with Watchdog(ServiceManager(manager.address, 0.2), stuck_reason):
+        assert ended.wait(TIMEOUT)
+    assert manager.received() == [["WATCHDOG=1"]] * 3
+
+
+def test_a_daemon_that_is_not_watched_has_no_thread_for_it(manager: Manager) -> None:
+    with Watchdog(ServiceManager(manager.address), lambda: ""):
+        assert "watchdog" not in {each.name for each in threading.enumerate()}
 
 
 @pytest.mark.parametrize("address", [None, "", "/no/such/socket"])
