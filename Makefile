@@ -148,10 +148,11 @@ samples: packages $(READY) ## the samples, installed and run as their readers wo
 spec: $(READY) ## coverage of docs/spec: each item with the tests that prove it; runs those that never ran
 	@$(BIN)/python tools/spec.py
 
-docs: $(READY) ## build the documentation; a warning is an error
+docs: $(READY) ## build the documentation and the man pages; a warning is an error
 	$(call STEP,documentation)
 	@$(BIN)/python tools/generate_docs.py --check
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@$(BIN)/python tools/man_pages.py docs/_build/man
 
 bench: packages $(READY) ## figures against the raw tools, as ratios of one run: make bench [ONLY=core]
 	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'

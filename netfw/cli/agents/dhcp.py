@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -91,19 +92,27 @@ class DhcpAgentComponents(ConfiguredComponents):
         )
 
 
+def parser() -> ArgumentParser:
+    """Build the parser of the program's arguments."""
+    return _program().parser()
+
+
+def _program() -> AgentProgram:
+    return AgentProgram(
+        name=PROGRAM,
+        description="The DHCP agent.",
+        groups=dhcp_groups,
+        parts=DhcpAgentComponents,
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent and return its exit status.
 
     0: stopped or converged; 1: not converged in time, or a process died whose death ends the
     agent; 2: wrong configuration.
     """
-    program = AgentProgram(
-        name=PROGRAM,
-        description="The DHCP agent.",
-        groups=dhcp_groups,
-        parts=DhcpAgentComponents,
-    )
-    return program.main(argv)
+    return _program().main(argv)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -125,15 +126,23 @@ def _check_retired(conf: ConfigOpts) -> None:
                 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the agent; return 0 stopped or converged, 1 not converged in time, 2 wrong options."""
-    program = AgentProgram(
+def parser() -> ArgumentParser:
+    """Build the parser of the program's arguments."""
+    return _program().parser()
+
+
+def _program() -> AgentProgram:
+    return AgentProgram(
         name=PROGRAM,
         description="The L2 agent for Open vSwitch.",
         groups=l2_groups,
         parts=L2AgentComponents,
     )
-    return program.main(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the agent; return 0 stopped or converged, 1 not converged in time, 2 wrong options."""
+    return _program().main(argv)
 
 
 if __name__ == "__main__":

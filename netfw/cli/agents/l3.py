@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
@@ -140,19 +141,27 @@ def _ipv6_address(text: str) -> IPv6Address | None:
         raise ConfigError(f"ipv6_gateway: {text!r} is not an IPv6 address") from None
 
 
+def parser() -> ArgumentParser:
+    """Build the parser of the program's arguments."""
+    return _program().parser()
+
+
+def _program() -> AgentProgram:
+    return AgentProgram(
+        name=PROGRAM,
+        description="The L3 agent.",
+        groups=l3_groups,
+        parts=L3AgentComponents,
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent and return its exit status.
 
     0: stopped or converged; 1: not converged in time, or a process died whose death ends the
     agent; 2: wrong configuration.
     """
-    program = AgentProgram(
-        name=PROGRAM,
-        description="The L3 agent.",
-        groups=l3_groups,
-        parts=L3AgentComponents,
-    )
-    return program.main(argv)
+    return _program().main(argv)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from netfw.cli.agents.runner import run_loop
-from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.arguments import add_file_arguments, file_arguments, make_parser
 from netfw.cli.runtime.daemon import DaemonControl, run
 from netfw.conf.metadata_agent import PROGRAM
 from netfw.drivers.transport import Transport
@@ -22,15 +22,24 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+EPILOG = (
+    "SIGHUP reads the files again; SIGTERM stops the agent.  Exit status: 0 stopped, 2 wrong "
+    "configuration."
+)
 FILES = 65_536
 """Limit of open files: two for each request in flight."""
 
 
+def parser() -> argparse.ArgumentParser:
+    """Build the parser of the program's arguments."""
+    made = make_parser(PROGRAM, "The metadata agent.", epilog=EPILOG)
+    add_file_arguments(made)
+    return made
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent; return 0 stopped, 2 wrong configuration."""
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="The metadata agent.")
-    add_file_arguments(parser)
-    files = file_arguments(parser.parse_args(argv))
+    files = file_arguments(parser().parse_args(argv))
 
     def serve(conf: ConfigOpts, control: DaemonControl) -> None:
         from netfw.cli.agents.metadata_components import MetadataAgentComponents

@@ -16,7 +16,7 @@ from attrs import frozen
 from netfw.agents.common.agent import HostAgent
 from netfw.agents.common.loop import Intervals
 from netfw.cli.agents.runner import run_loop
-from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.arguments import add_file_arguments, file_arguments, make_parser
 from netfw.cli.runtime.daemon import DaemonControl, run
 from netfw.cli.runtime.memory import tune_gc
 from netfw.conf.loader import Groups
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
 LOG = logging.getLogger(__name__)
+EPILOG = (
+    "SIGHUP reads the files again; SIGTERM stops the agent and leaves the host as it is.  Exit "
+    "status: 0 stopped, or converged with --once; 1 not converged within --timeout, or ended by "
+    "the death of a process; 2 wrong configuration."
+)
 
 
 class AgentComponents(Protocol):
@@ -68,7 +73,7 @@ class AgentProgram:
         configuration.
         """
         tune_gc()
-        arguments = self._parsed(argv)
+        arguments = self.parser().parse_args(argv)
         within = arguments.timeout if arguments.once else None
         files = file_arguments(arguments)
         status = 0
@@ -103,8 +108,9 @@ class AgentProgram:
         LOG.info("%s has ended, and leaves the host as it is", self.name)
         return status
 
-    def _parsed(self, argv: Sequence[str] | None) -> argparse.Namespace:
-        parser = argparse.ArgumentParser(prog=self.name, description=self.description)
+    def parser(self) -> argparse.ArgumentParser:
+        """Build the parser of the program's arguments."""
+        parser = make_parser(self.name, self.description, epilog=EPILOG)
         add_file_arguments(parser)
         parser.add_argument(
             "--once", action="store_true", help="end, with status 0, when everything is as wanted"
@@ -115,4 +121,4 @@ class AgentProgram:
             default=60.0,
             help="seconds after which --once ends with status 1",
         )
-        return parser.parse_args(argv)
+        return parser

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from netfw.cli.agents.from_files import dhcp_components, l2_components, l3_components
-from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.arguments import add_file_arguments, add_json_argument, file_arguments
 from netfw.cli.runtime.output import print_lines
+from netfw.cli.runtime.progress import ProgressLine
 from netfw.drivers.host_driver import HostCapability
 from netfw.errors import BackendLocked, NotSupported
 
@@ -54,7 +55,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--dry-run", action="store_true", help="list it, and remove nothing (the default)"
     )
     action.add_argument("--yes", action="store_true", help="remove it")
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    add_json_argument(parser)
     parser.set_defaults(func=clean)
 
 
@@ -133,11 +134,13 @@ def _remove(drivers: Mapping[str, HostDriver[Any, Any]], *, as_json: bool) -> in
 
     failed: dict[str, str] = {}
     removed: dict[str, int] = {}
-    for name, driver in drivers.items():
-        outcome = driver.converge(Update(complete=True))
-        removed[name] = len(outcome.done)
-        failed |= {f"{name}: {key}": str(error) for key, error in outcome.failed.items()}
-        failed |= {f"{name}: {key}": f"it waits: {why}" for key, why in outcome.waiting.items()}
+    with ProgressLine() as progress:
+        for number, (name, driver) in enumerate(drivers.items(), start=1):
+            progress.show(f"netfw clean: {name}, {number} of {len(drivers)}")
+            outcome = driver.converge(Update(complete=True))
+            removed[name] = len(outcome.done)
+            failed |= {f"{name}: {key}": str(error) for key, error in outcome.failed.items()}
+            failed |= {f"{name}: {key}": f"it waits: {w}" for key, w in outcome.waiting.items()}
     if as_json:
         print(json.dumps({"removed": removed, "left": failed}, indent=2))
     else:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import asdict
 
+from netfw.cli.runtime.arguments import add_json_argument, make_parser
+from netfw.cli.runtime.progress import ProgressLine
 from netfw.cli.runtime.tables import print_table
 from netfw.errors import ConfigError
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 KEPT, BROKEN, INCOMPLETE = 0, 1, 3
 _WIDTHS: Final = {"sentence": 72, "reason": 120}
+DESCRIPTION: Final = "Run every conformance suite that fits the drivers of an installed package."
 EPILOG: Final = """\
 Each driver is examined by the subclasses of its contract's suite in the modules that the package
 registers in the entry-point group netfw.conformance, or in the files given by --tests.
@@ -37,12 +40,24 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "conformance",
         help="run the suites of an installed package and show the promises kept and broken",
-        description="Run every conformance suite that fits the drivers of an installed package.",
+        description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    _add_arguments(parser)
+
+
+def script_parser() -> argparse.ArgumentParser:
+    """Build the parser of ``netfw-conformance``."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = make_parser("netfw-conformance", DESCRIPTION, epilog=EPILOG, formatter_class=raw)
+    _add_arguments(parser)
+    return parser
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("package", metavar="PACKAGE", help="name of an installed distribution")
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    add_json_argument(parser)
     tests_help = "file or folder with subclasses of suites; can be repeated"
     parser.add_argument(
         "--tests", type=Path, action="append", default=[], metavar="PATH", help=tests_help
@@ -63,12 +78,14 @@ def report(arguments: argparse.Namespace) -> int:
     from netfw.testing.promise_report.evaluation import State
     from netfw.testing.promise_report.runner import examine
 
-    rows = examine(
-        arguments.package,
-        arguments.tests,
-        is_sandboxed=arguments.sandbox,
-        quiet=not arguments.verbose,
-    )
+    with ProgressLine() as progress:
+        rows = examine(
+            arguments.package,
+            arguments.tests,
+            is_sandboxed=arguments.sandbox,
+            quiet=not arguments.verbose,
+            on_count=lambda count: progress.show(f"netfw conformance: {count} tests have ended"),
+        )
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:

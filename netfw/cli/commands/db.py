@@ -3,25 +3,69 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.arguments import (
+    add_file_arguments,
+    add_json_argument,
+    file_arguments,
+    make_parser,
+)
 from netfw.cli.runtime.output import print_lines
+from netfw.cli.runtime.progress import ProgressLine
 from netfw.conf import database as options
 from netfw.conf.loader import load_config
 from netfw.errors import BackendError, ConfigError, InvalidInput
 
 if TYPE_CHECKING:
     from netfw.server.db import Database, Transaction
+    from netfw.server.db.outbox import Backlog, OutboxFailure
 
 PROGRAM = "netfw-db"
+EPILOG = (
+    "Exit status: 0 done, 1 refused, or a difference or a failed delivery was found, 2 wrong usage "
+    "or configuration."
+)
+Work = Callable[["Database", argparse.Namespace], int]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the parser of the program's arguments."""
+    made = make_parser(PROGRAM, "The tables of netfw's database.", epilog=EPILOG)
+    add_file_arguments(made)
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    command = _add_command(commands, "upgrade", _upgrade, "make the tables, or bring them forward")
+    command.add_argument("version", nargs="?", default="head", help="the newest, unless said")
+    about = "bring them back; what they held is lost"
+    command = _add_command(commands, "downgrade", _downgrade, about)
+    command.add_argument("version", help="to which version; 'base': no tables at all")
+    _add_command(commands, "current", _current, "say which version they have")
+    _add_command(commands, "check", _check, "say in what they differ from what is needed")
+    about = "after a backup was restored: have all agents read everything anew"
+    _add_command(commands, "restored", _restored, about)
+    about = "print deliveries that devices and outside parties have not received"
+    command = _add_command(commands, "outbox", _outbox, about)
+    chosen = command.add_mutually_exclusive_group()
+    chosen.add_argument("--retry", action="store_true", help="retry refused and paused deliveries")
+    chosen.add_argument("--forget", metavar="DRIVER", help="a driver that is no longer used")
+    return made
+
+
+def _add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, work: Work, about: str
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=about, description=about)
+    add_json_argument(command)
+    command.set_defaults(work=work)
+    return command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0 done, 1 refused or check failed, 2 wrong usage or options."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         conf = load_config(PROGRAM, file_arguments(arguments), dict(options.list_opts())).conf
         try:
@@ -30,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
         database = make_database(conf)
         try:
-            work: Callable[[Database, argparse.Namespace], int] = arguments.work
+            work: Work = arguments.work
             return work(database, arguments)
         finally:
             database.close()
@@ -42,70 +86,63 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="The tables of netfw's database.")
-    add_file_arguments(parser)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    command = commands.add_parser("upgrade", help="make the tables, or bring them forward")
-    command.add_argument("version", nargs="?", default="head", help="the newest, unless said")
-    command.set_defaults(work=_upgrade)
-    command = commands.add_parser("downgrade", help="bring them back; what they held is lost")
-    command.add_argument("version", help="to which version; 'base': no tables at all")
-    command.set_defaults(work=_downgrade)
-    command = commands.add_parser("current", help="say which version they have")
-    command.set_defaults(work=_current)
-    command = commands.add_parser("check", help="say in what they differ from what is needed")
-    command.set_defaults(work=_check)
-    command = commands.add_parser(
-        "restored", help="after a backup was restored: have all agents read everything anew"
-    )
-    command.set_defaults(work=_restored)
-    command = commands.add_parser(
-        "outbox", help="print deliveries that devices and outside parties have not received"
-    )
-    chosen = command.add_mutually_exclusive_group()
-    chosen.add_argument("--retry", action="store_true", help="retry refused and paused deliveries")
-    chosen.add_argument("--forget", metavar="DRIVER", help="a driver that is no longer used")
-    command.set_defaults(work=_outbox)
-    return parser
-
-
 def _upgrade(database: Database, arguments: argparse.Namespace) -> int:
     from netfw.server.db import migration
 
-    migration.upgrade(database, arguments.version)
+    with ProgressLine() as progress:
+        migration.upgrade(database, arguments.version, _step_line(progress))
     return _current(database, arguments)
+
+
+def _step_line(progress: ProgressLine) -> Callable[[str], None]:
+    """Return what shows each version on the way of a migration."""
+    from netfw.server.db import migration
+
+    newest = migration.newest()
+    return lambda version: progress.show(f"{PROGRAM}: version {version} of {newest} is done")
 
 
 def _downgrade(database: Database, arguments: argparse.Namespace) -> int:
     from netfw.server.db import migration
 
-    migration.downgrade(database, arguments.version)
+    with ProgressLine() as progress:
+        migration.downgrade(database, arguments.version, _step_line(progress))
     return _current(database, arguments)
 
 
-def _current(database: Database, _: argparse.Namespace) -> int:
+def _current(database: Database, arguments: argparse.Namespace) -> int:
     from netfw.server.db import migration
 
     found, newest = migration.current(database), migration.newest()
+    if arguments.json:
+        return _print_json({"version": found, "newest": newest})
     text = "no tables" if found is None else f"version {found}"
     print(text if found == newest else f"{text}; the newest is {newest}")
     return 0
 
 
-def _check(database: Database, _: argparse.Namespace) -> int:
+def _print_json(value: object, status: int = 0) -> int:
+    print(json.dumps(value, indent=2))
+    return status
+
+
+def _check(database: Database, arguments: argparse.Namespace) -> int:
     from netfw.server.db import migration
 
     migration.require_newest(database)
     found = migration.differences(database)
+    if arguments.json:
+        return _print_json({"differences": found}, 1 if found else 0)
     for each in found:
         print(each)
     print("the tables are as they should be" if not found else f"{len(found)} differences")
     return 1 if found else 0
 
 
-def _restored(database: Database, _: argparse.Namespace) -> int:
+def _restored(database: Database, arguments: argparse.Namespace) -> int:
     database.transaction(lambda transaction: transaction.journal.start_epoch())
+    if arguments.json:
+        return _print_json({"restored": True})
     print("agents will read everything anew")
     return 0
 
@@ -117,13 +154,17 @@ def _outbox(database: Database, arguments: argparse.Namespace) -> int:
     migration.require_newest(database)
     if arguments.retry:
         count = database.transaction(lambda transaction: transaction.outbox.retry())
+        if arguments.json:
+            return _print_json({"retried": count})
         print(f"{count} are tried again")
         return 0
     if arguments.forget is not None:
-        return _forget(database, arguments.forget)
+        return _forget(database, arguments)
     backlogs, failures = database.transaction(
         lambda tx: (tx.outbox.backlogs(), tx.outbox.failures())
     )
+    if arguments.json:
+        return _print_json(_outbox_state(backlogs, failures), 1 if failures else 0)
     for driver, backlog in sorted(backlogs.items()):
         print(
             f"{driver}: {backlog.waiting} waiting, {backlog.failed} refused, "
@@ -141,14 +182,41 @@ def _outbox(database: Database, arguments: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def _forget(database: Database, driver: str) -> int:
+def _outbox_state(
+    backlogs: Mapping[str, Backlog], failures: Sequence[OutboxFailure]
+) -> dict[str, object]:
+    targets = {
+        driver: {
+            "waiting": backlog.waiting,
+            "refused": backlog.failed,
+            "oldest_seconds": backlog.oldest,
+        }
+        for driver, backlog in sorted(backlogs.items())
+    }
+    described = [
+        {
+            "driver": failure.lane.driver,
+            "network": failure.lane.name or None,
+            "resource": None if failure.ref is None else str(failure.ref),
+            "attempts": failure.attempts,
+            "error": str(failure.error),
+        }
+        for failure in failures
+    ]
+    return {"targets": targets, "failures": described}
+
+
+def _forget(database: Database, arguments: argparse.Namespace) -> int:
     """Drop the deliveries of a target; return 1 when there are none: the name may be wrong."""
+    driver: str = arguments.forget
 
     def forget(transaction: Transaction) -> tuple[set[str], int]:
         known = {*transaction.outbox.backlogs(), *_lanes(transaction)}
         return known, transaction.outbox.delete_driver(driver)
 
     known, gone = database.transaction(forget)
+    if arguments.json:
+        return _print_json({"forgotten": gone}, 0 if driver in known else 1)
     if driver in known:
         print(f"{gone} are forgotten")
         return 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfw.cli.agents.from_files import AGENTS
-from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.arguments import add_file_arguments, add_json_argument, file_arguments
 from netfw.cli.runtime.output import print_lines
 from netfw.cli.runtime.tables import print_table
 from netfw.ovs.socket_directory import DEFAULT_DIRECTORY
@@ -44,7 +44,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default=DEFAULT_DIRECTORY,
         help=f"where the sockets of ovs-vswitchd are ({DEFAULT_DIRECTORY})",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    add_json_argument(parser)
     parser.set_defaults(func=examine_host)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from attrs import asdict, frozen
 
+from netfw.cli.runtime.arguments import add_json_argument
 from netfw.cli.runtime.driver_trial import DriverReport
 from netfw.cli.runtime.tables import print_table
 from netfw.cli.runtime.trial_process import try_drivers
@@ -35,7 +36,7 @@ class Row:
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("drivers", help="list installed drivers, or show one")
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    add_json_argument(parser)
     parser.add_argument(
         "--timeout",
         type=float,

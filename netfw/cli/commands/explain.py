@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from attrs import asdict
 
 from netfw.cli.runtime.api_client import add_api_argument, configured_api
-from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.arguments import add_file_arguments, add_json_argument, file_arguments
 from netfw.cli.runtime.output import print_error, print_lines
 from netfw.cli.runtime.protocols import number_up_to, protocol_number
 from netfw.errors import ConfigError, NotFound
@@ -65,7 +65,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--code", metavar="CODE", type=number_up_to(255), help="ICMP code")
     add_api_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    add_json_argument(parser)
     parser.set_defaults(func=explain, refuse=parser.error)
 
 

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from netfw.cli.runtime.arguments import add_json_argument
 from netfw.cli.runtime.tables import print_table
 from netfw.errors import ConfigError
 
@@ -26,8 +27,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     up = _action(actions, "up", bring_up, "bring a lab up; it stays until `lab down`")
     up.add_argument("--hosts", type=int, metavar="N", help="how many hosts (default: 3)")
     up.add_argument("--topology", type=Path, metavar="FILE", help="a TOML file that describes it")
+    add_json_argument(up)
     show = _action(actions, "show", show_labs, "show what is up", name=None)
-    show.add_argument("--json", action="store_true", help="print JSON for scripts")
+    add_json_argument(show)
     execute = _action(actions, "exec", execute_on, "run a command on a host or in an instance")
     _add_target(execute)
     execute.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
@@ -35,6 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_target(shell)
     down = _action(actions, "down", take_down, "take a lab down")
     down.add_argument("--all", action="store_true", help="take all labs down")
+    add_json_argument(down)
     run = actions.add_parser("run", help="run a command in a sandbox, an empty network of its own")
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     run.set_defaults(func=run_in_sandbox)
@@ -64,7 +67,11 @@ def bring_up(arguments: argparse.Namespace) -> int:
 
     document = _document(arguments)
     wanted = topology.read(document)
-    persistent.up(registry.open_directory(), arguments.name, document)
+    directory = registry.open_directory()
+    persistent.up(directory, arguments.name, document)
+    if arguments.json:
+        print(json.dumps(persistent.show(directory, arguments.name), indent=2))
+        return 0
     option = "" if arguments.name == DEFAULT else f" --name {arguments.name}"
     count = "one host" if wanted.hosts == 1 else f"{wanted.hosts} hosts"
     print(f"Lab {arguments.name!r} is up with {count}. Try:")
@@ -132,6 +139,10 @@ def take_down(arguments: argparse.Namespace) -> int:
     names = [one.name for one in directory.all()] if arguments.all else [arguments.name]
     for name in names:
         persistent.down(directory, name)
+    if arguments.json:
+        print(json.dumps({"down": names}))
+        return 0
+    for name in names:
         print(f"Lab {name!r} is down.")
     if not names:
         print("No lab is up.")

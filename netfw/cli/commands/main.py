@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from netfw.cli.commands import (
     clean,
@@ -23,14 +22,14 @@ from netfw.cli.commands import (
     trace,
 )
 from netfw.cli.demo import command as demo
+from netfw.cli.runtime.arguments import make_parser
 from netfw.cli.runtime.output import print_error
 from netfw.errors import ConfigError, NetfwError
 
 
 def parser() -> argparse.ArgumentParser:
     """Build the parser; each sub-command sets ``func``, which returns the exit status."""
-    top = argparse.ArgumentParser(prog="netfw", description="Virtual networking, driver by driver.")
-    top.add_argument("--version", action="version", version=f"netfw {version('netfw')}")
+    top = make_parser("netfw", "Virtual networking, driver by driver.")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     conformance.add_parser(commands)
     demo.add_parser(commands)
@@ -50,7 +49,20 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 done, 1 failed, 2 wrong usage."""
-    arguments = parser().parse_args(argv)
+    return _run(parser().parse_args(argv))
+
+
+def conformance_parser() -> argparse.ArgumentParser:
+    """Build the parser of ``netfw-conformance``."""
+    return conformance.script_parser()
+
+
+def conformance_main(argv: Sequence[str] | None = None) -> int:
+    """Run ``netfw-conformance``, which is ``netfw conformance``."""
+    return _run(conformance_parser().parse_args(argv))
+
+
+def _run(arguments: argparse.Namespace) -> int:
     try:
         status: int = arguments.func(arguments)
     except ConfigError as exc:
@@ -65,11 +77,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return status
-
-
-def conformance_main(argv: Sequence[str] | None = None) -> int:
-    """Run ``netfw-conformance``, which is ``netfw conformance``."""
-    return main(["conformance", *(sys.argv[1:] if argv is None else argv)])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+
+from netfw.cli.runtime.arguments import add_json_argument
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,6 +21,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--directory", type=Path, default=Path(), metavar="D", help="where to write it (default: .)"
     )
+    add_json_argument(parser)
     parser.set_defaults(func=write)
 
 
@@ -31,10 +35,20 @@ def write(arguments: argparse.Namespace) -> int:
     target = arguments.directory / names.distribution
     rendered = render_package(kind, names)
     write_package(rendered, target)
-    print(f"wrote {target}: {len(rendered)} files, {kind.contract.__name__} {names.package}")
+    following = [
+        f"pip install -e '{target}[test]'",
+        f"pytest {target}",
+        f"netfw drivers show {names.package}",
+        f"netfw-conformance{' --sandbox' * kind.needs.is_sandboxed} {names.distribution}",
+    ]
+    contract = kind.contract.__name__
+    if arguments.json:
+        written = {"directory": str(target), "files": sorted(map(str, rendered))}
+        names_of_driver = {"contract": contract, "driver": names.package}
+        print(json.dumps({**written, **names_of_driver, "next": following}, indent=2))
+        return 0
+    print(f"wrote {target}: {len(rendered)} files, {contract} {names.package}")
     print("next:")
-    print(f"  pip install -e '{target}[test]'")
-    print(f"  pytest {target}")
-    print(f"  netfw drivers show {names.package}")
-    print(f"  netfw-conformance{' --sandbox' * kind.needs.is_sandboxed} {names.distribution}")
+    for command in following:
+        print(f"  {command}")
     return 0

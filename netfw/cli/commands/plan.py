@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from attrs import evolve
 
 from netfw.cli.agents.from_files import dhcp_components, l2_components, l3_components
-from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.arguments import add_file_arguments, add_json_argument, file_arguments
 from netfw.cli.runtime.output import print_error, print_lines
 from netfw.drivers.host_driver import HostCapability
 from netfw.errors import ConfigError, NotFound, NotSupported
@@ -45,7 +45,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="the agent whose files these are: netfw-ovs-agent (l2, the default), netfw-l3-agent "
         "(l3) or netfw-dhcp-agent (dhcp); netfw-metadata-agent changes nothing on a host",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    add_json_argument(parser)
     parser.set_defaults(func=show_plan)
 
 

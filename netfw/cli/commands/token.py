@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from netfw.cli.runtime.arguments import add_json_argument
 from netfw.errors import nearest
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "token",
         help="make a token for the server's token file",
         description="Print a new token, and to standard error the line for the file that "
-        "[identity] token_file names.  The token is kept nowhere: note it now.",
+        "[identity] token_file names; with --json both as one object.  The token is kept nowhere: "
+        "note it now.",
     )
     command.add_argument("user", help="whose token it is")
     command.add_argument(
@@ -36,6 +39,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--until", type=_time, help="when it expires, such as 2027-01-31 or 2027-01-31T12:00Z"
     )
     command.add_argument("--file", help="append the line to this file")
+    add_json_argument(command)
     command.set_defaults(func=run)
 
 
@@ -57,7 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
     token, line = issue(claim, arguments.until)
     if arguments.file:
         append_line(arguments.file, line)
-    else:
+    if arguments.json:
+        print(json.dumps({"token": token, "line": line}, indent=2))
+        return 0
+    if not arguments.file:
         print(line, file=sys.stderr)
     print(token)
     return 0

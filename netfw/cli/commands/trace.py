@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfw.cli.runtime.api_client import add_api_argument, configured_api
-from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.arguments import add_file_arguments, add_json_argument, file_arguments
 from netfw.cli.runtime.output import print_lines
 from netfw.cli.runtime.protocols import number_up_to, protocol_number
 from netfw.errors import ConfigError, NetfwError, NotFound
@@ -54,7 +54,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_host_arguments(parser)
     add_api_argument(parser)
     parser.add_argument("--verbose", action="store_true", help="show every table and action")
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    add_json_argument(parser)
     parser.set_defaults(func=trace)
     answer = commands.add_parser(
         "trace-host",

@@ -1,9 +1,23 @@
-"""The arguments ``--config-file`` and ``--config-dir`` of commands and daemons."""
+"""Arguments that commands and daemons share: files, ``--version`` and ``--json``."""
 
 from __future__ import annotations
 
 import argparse
+from importlib.metadata import version
 from typing import Any
+
+
+def make_parser(program: str, description: str, **options: Any) -> argparse.ArgumentParser:
+    """Make the parser of a console script, with ``--version``."""
+    parser = argparse.ArgumentParser(prog=program, description=description, **options)
+    text = f"{program} {version('netfw')}"
+    parser.add_argument("--version", action="version", version=text, help="print the version")
+    return parser
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
 
 
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:

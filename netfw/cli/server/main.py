@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.cli.runtime.arguments import add_file_arguments, file_arguments, make_parser
 from netfw.cli.runtime.daemon import DaemonControl, run
 from netfw.cli.runtime.memory import freeze_gc, tune_malloc
 from netfw.cli.runtime.prefork import InheritedSockets, PreforkSupervisor, inherited
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("netfw.cli.server.main")  # also in workers, where this is __main__
 PROGRAM = "netfw-server"
+EPILOG = (
+    "SIGHUP reads the files again; SIGTERM stops the server when requests in flight have ended.  "
+    "Exit status: 0 stopped, 1 cannot serve, 2 wrong configuration."
+)
 PAUSE, LOG_INTERVAL = 1.0, 60.0
 """Seconds between attempts to reach the database, and between log lines about it."""
 SILENCE = 10.0
@@ -38,12 +42,17 @@ SILENCE = 10.0
 then clients wait: other workers may serve them."""
 
 
+def parser() -> argparse.ArgumentParser:
+    """Build the parser of the program's arguments."""
+    made = make_parser(PROGRAM, "The server of netfw.", epilog=EPILOG)
+    add_file_arguments(made)
+    made.add_argument("--workers", type=_positive, help="processes, over what the files say")
+    return made
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until stopped; return 0 stopped, 1 cannot serve, 2 wrong configuration."""
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="The server of netfw.")
-    add_file_arguments(parser)
-    parser.add_argument("--workers", type=_positive, help="processes, over what the files say")
-    arguments = parser.parse_args(argv)
+    arguments = parser().parse_args(argv)
     files = file_arguments(arguments)
     inheritance = inherited()
     if inheritance is not None:

@@ -19,7 +19,7 @@ from netfw.server.db.schema.tables import JOURNAL_HEAD
 
 if TYPE_CHECKING:
     from alembic.config import Config
-    from alembic.runtime.migration import MigrationContext
+    from alembic.runtime.migration import MigrationContext, MigrationInfo
     from alembic.script import ScriptDirectory
 
 NEWEST, NOTHING = "head", "base"
@@ -33,6 +33,11 @@ LOCK = 0x6E65746677
 """The key of PostgreSQL's advisory lock: ``netfw``."""
 
 Steps = Callable[["ScriptDirectory", Any, str], Any]
+OnStep = Callable[[str], None]
+
+
+def _ignore(version: str) -> None:
+    """Do nothing; the default of ``on_step``."""
 
 
 def newest() -> str:
@@ -53,26 +58,40 @@ def current(database: Database) -> str | None:
     return None if found is None else str(found)
 
 
-def upgrade(database: Database, to: str = NEWEST) -> None:
+def upgrade(database: Database, to: str = NEWEST, on_step: OnStep = _ignore) -> None:
     """Upgrade the schema to a version.  Idempotent.
+
+    *on_step* is called with each version on the way when it is reached.
 
     :raises InvalidInput: the version does not exist, or is older.
     :raises BackendBroken: the database refused; on MariaDB a part may be done.  Or its version is
         newer than this release.
     """
     if to != NEWEST or current(database) != newest():
-        _migrate(database, to, lambda scripts, revision, to: scripts._upgrade_revs(to, revision))
+        _migrate(
+            database,
+            to,
+            lambda scripts, revision, to: scripts._upgrade_revs(to, revision),
+            on_step,
+        )
 
 
-def downgrade(database: Database, to: str) -> None:
+def downgrade(database: Database, to: str, on_step: OnStep = _ignore) -> None:
     """Downgrade the schema to a version, ``base`` for none; removed columns lose their data.
+
+    *on_step* is called with each version on the way when it was left.
 
     :raises InvalidInput: the version does not exist, or is newer.
     :raises Conflict: that version cannot have some rows; nothing is done.
     :raises BackendBroken: the database refused; on MariaDB a part may be done.  Or its version is
         newer than this release.
     """
-    _migrate(database, to, lambda scripts, revision, to: scripts._downgrade_revs(to, revision))
+    _migrate(
+        database,
+        to,
+        lambda scripts, revision, to: scripts._downgrade_revs(to, revision),
+        on_step,
+    )
 
 
 def differences(database: Database) -> tuple[str, ...]:
@@ -87,7 +106,7 @@ def differences(database: Database) -> tuple[str, ...]:
     return tuple(_describe(each) for each in found)
 
 
-def _migrate(database: Database, to: str, steps: Steps) -> None:
+def _migrate(database: Database, to: str, steps: Steps, on_step: OnStep) -> None:
     from alembic.runtime.environment import EnvironmentContext
     from alembic.util import CommandError
 
@@ -102,10 +121,13 @@ def _migrate(database: Database, to: str, steps: Steps) -> None:
                 _check_downgrades(connection, found)
             return found
 
+        def report(*, step: MigrationInfo, **_: object) -> None:
+            on_step(str(step.up_revision_id))
+
         environment = EnvironmentContext(_config(), scripts, fn=chosen)
         try:
             with environment:
-                environment.configure(connection=connection, **_options())
+                environment.configure(connection=connection, on_version_apply=report, **_options())  # type: ignore[arg-type]
                 environment.run_migrations()
         except CommandError as exc:
             raise InvalidInput({"version": str(exc)}) from exc

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,8 @@ from netfw.testing.promise_report.sentences import stated_promises
 
 _RAN: Final = {0, 1, 5}
 """Exit statuses of pytest: all passed, some failed, none collected."""
+_COUNT_INTERVAL: Final = 0.5
+OnCount = Callable[[int], None]
 
 
 @frozen
@@ -38,8 +40,17 @@ class RegisteredDriver:
         return f"{self.contract.__name__} {self.point.name}"
 
 
-def examine(package: str, tests: Sequence[Path], *, is_sandboxed: bool, quiet: bool) -> list[Row]:
+def examine(
+    package: str,
+    tests: Sequence[Path],
+    *,
+    is_sandboxed: bool,
+    quiet: bool,
+    on_count: OnCount | None = None,
+) -> list[Row]:
     """Run the suites of all drivers of *package*; return a row for every promise.
+
+    *on_count* is called with the number of tests that have ended, about twice a second.
 
     :raises ConfigError: *package* is not installed or has no drivers.
     :raises NetfwError: the suites could not be run.
@@ -54,7 +65,11 @@ def examine(package: str, tests: Sequence[Path], *, is_sandboxed: bool, quiet: b
     if missing := [str(path) for path in tests if not path.exists()]:
         raise ConfigError(f"there is no {', '.join(missing)}")
     chosen = [str(path) for path in tests] or modules
-    results = run_suites(chosen, is_sandboxed=is_sandboxed, quiet=quiet) if chosen else []
+    results = (
+        run_suites(chosen, is_sandboxed=is_sandboxed, quiet=quiet, on_count=on_count)
+        if chosen
+        else []
+    )
     return [row for driver in drivers for row in _rows(driver, results)]
 
 
@@ -68,7 +83,9 @@ def registered_drivers(found: Distribution) -> list[RegisteredDriver]:
     ]
 
 
-def run_suites(chosen: Sequence[str], *, is_sandboxed: bool, quiet: bool) -> list[TestResult]:
+def run_suites(
+    chosen: Sequence[str], *, is_sandboxed: bool, quiet: bool, on_count: OnCount | None = None
+) -> list[TestResult]:
     """Run *chosen* modules or paths by pytest and return the results of all tests.
 
     :raises NetfwError: a module cannot be imported, or pytest failed.
@@ -81,21 +98,35 @@ def run_suites(chosen: Sequence[str], *, is_sandboxed: bool, quiet: bool) -> lis
             *(["--sandbox"] if is_sandboxed else []),
             *("--pyargs", *chosen),
         ]
-        done = subprocess.run(
+        with subprocess.Popen(
             [str(word) for word in argv],
             stdout=subprocess.PIPE if quiet else sys.stderr.fileno(),
             stderr=subprocess.STDOUT,
             text=True,
-            check=False,
-        )
+        ) as process:
+            output = _wait(process, record, on_count if quiet else None)
         lines = record.read_text().splitlines() if record.exists() else []
     records = [json.loads(line) for line in lines]
     if errors := [each["error"] for each in records if "error" in each]:
         raise NetfwError(f"the suites cannot be collected: {'; '.join(errors)}")
-    if done.returncode not in _RAN:
-        tail = "\n".join((done.stdout or "").splitlines()[-10:])
-        raise NetfwError(f"pytest ended with status {done.returncode}:\n{tail}")
+    if process.returncode not in _RAN:
+        tail = "\n".join(output.splitlines()[-10:])
+        raise NetfwError(f"pytest ended with status {process.returncode}:\n{tail}")
     return [TestResult.parse(each) for each in records]
+
+
+def _wait(process: subprocess.Popen[str], record: Path, on_count: OnCount | None) -> str:
+    """Wait for the end of *process* and return its output; kill it if that is interrupted."""
+    try:
+        while True:
+            try:
+                return process.communicate(timeout=_COUNT_INTERVAL if on_count else None)[0] or ""
+            except subprocess.TimeoutExpired:
+                if on_count and record.exists():
+                    on_count(record.read_bytes().count(b"\n"))
+    except BaseException:
+        process.kill()
+        raise
 
 
 def _distribution(package: str) -> Distribution:
