@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from netfw.agents.common.changed_values import ChangedValues
 from netfw.agents.common.resource_index import ResourceChange
-from netfw.agents.l2.port_wiring import host_prefix, is_unfiltered, sources
+from netfw.agents.l2.port_wiring import sources
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.firewall import (
     FilteredPort,
@@ -22,13 +22,13 @@ from netfw.drivers.firewall import (
     Member,
     Rules,
 )
+from netfw.drivers.support.port_filtering import is_unfiltered, members_of
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.values.switch_values import SwitchDevice
 from netfw.model.port import Port
-from netfw.model.resource import Kind, Ref, Resource
-from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
-from netfw.model.values.address import IpNetwork, Mac
-from netfw.model.values.ids import AddressGroupId, PortId, SecurityGroupId
+from netfw.model.resource import Kind, Ref
+from netfw.model.security_group import SecurityGroup, SecurityGroupRule
+from netfw.model.values.ids import PortId, SecurityGroupId
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -156,24 +156,6 @@ def make_filtered_port(port: Port, device: SwitchDevice) -> FilteredPort:
         groups=port.security_groups,
         trusted=is_unfiltered(port),
     )
-
-
-def members_of(resource: Resource | None) -> frozenset[Member]:
-    """Return the members that a port or an address group contributes to groups."""
-    match resource:
-        case Port():
-            prefixes: set[tuple[IpNetwork, Mac | None]]
-            prefixes = {(host_prefix(fixed.address), None) for fixed in resource.fixed_ips}
-            for pair in resource.allowed_address_pairs:
-                mac = None if pair.prefix.prefixlen else pair.mac or resource.mac
-                prefixes.add((pair.prefix, mac))
-            groups = [GroupKey(id) for id in resource.security_groups]
-            return frozenset(Member(g, prefix, mac) for g in groups for prefix, mac in prefixes)
-        case AddressGroup():
-            key = AddressGroupKey(AddressGroupId(resource.id))
-            return frozenset(Member(key, prefix) for prefix in resource.addresses)
-        case _:
-            return frozenset()
 
 
 def _remotes(rule: SecurityGroupRule) -> Iterable[Remote]:

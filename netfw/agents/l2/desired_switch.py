@@ -28,13 +28,13 @@ from netfw.agents.l2.port_wiring import (
     decide_wiring,
     filtered_outside,
     is_plugged,
-    is_unfiltered,
     make_subport,
     needed_network,
 )
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.agents.l2.tunnel_peers import OverlayPeers
 from netfw.drivers.l2_extension import ExtendedPort
+from netfw.drivers.support.port_filtering import is_unfiltered
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.switch_values import (
     Admission,

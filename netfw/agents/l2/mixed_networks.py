@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Set
 
-from netfw.agents.l2.port_wiring import is_unfiltered
+from netfw.drivers.support.port_filtering import is_unfiltered
 from netfw.model.port import Port
 from netfw.model.values.device_owner import is_trusted
 from netfw.model.values.ids import NetworkId, PortId

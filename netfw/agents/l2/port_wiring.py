@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
 from attrs import evolve, frozen
 
 from netfw.agents.l2.host_context import L2HostContext
+from netfw.drivers.support.port_filtering import host_prefix, is_unfiltered
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.switch_values import Admission, Subport, Wiring
 from netfw.model.binding import VifType
@@ -16,7 +16,7 @@ from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
-from netfw.model.values.address import IpAddress, IpNetwork, link_local
+from netfw.model.values.address import link_local
 from netfw.model.values.device_owner import is_trusted
 from netfw.model.values.ids import NetworkId, PortId, SegmentId, SubnetId
 
@@ -155,11 +155,6 @@ def _segment(
     return reachable[0].id
 
 
-def is_unfiltered(port: Port) -> bool:
-    """Return whether anti-spoofing and security groups are off for *port*."""
-    return not port.port_security or is_trusted(port.device_owner)
-
-
 def has_other_macs(port: Port) -> bool:
     """Return whether the port may use other MAC addresses than its own."""
     if is_trusted(port.device_owner):
@@ -184,10 +179,3 @@ def sources(port: Port) -> frozenset[AllowedSource]:
     return frozenset(
         own | pairs | passed | {AllowedSource(mac, host_prefix(link_local(mac))) for mac in macs}
     )
-
-
-def host_prefix(address: IpAddress) -> IpNetwork:
-    """Return the prefix with *address* only."""
-    if isinstance(address, IPv4Address):
-        return IPv4Network((int(address), 32))
-    return IPv6Network((int(address), 128))

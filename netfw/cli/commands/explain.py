@@ -22,7 +22,7 @@ from netfw.model.values.protocol import ICMP, ICMPV6
 
 if TYPE_CHECKING:
     from netfw.agents.l2.resource_index import L2ResourceIndex
-    from netfw.agents.l2.rule_explanation import NewConnection, RuleExplanation
+    from netfw.diagnosis.rule_explanation import NewConnection, RuleExplanation
 
 DENIED = 3
 """Exit status when no rule allows the connection, or when the resource does not work."""
@@ -82,10 +82,10 @@ def explain(arguments: argparse.Namespace) -> int:
 
 def _explain_resource(arguments: argparse.Namespace) -> int:
     """Read the API and status files; their modules come late."""
-    from netfw.cli.diagnosis.agent_health import assess_agent
-    from netfw.cli.diagnosis.resource_reader import ResourceReader, explain_locally, local_facts
     from netfw.cli.diagnosis.status_files import read_status_files, status_location
     from netfw.conf.loader import load_config
+    from netfw.diagnosis.agent_health import assess_agent
+    from netfw.diagnosis.resource_reader import ResourceReader, explain_locally, local_facts
 
     files = file_arguments(arguments)
     host = str(load_config("netfw", files).conf.host)
@@ -111,7 +111,7 @@ def _explain_packet(arguments: argparse.Namespace) -> int:
     except ValueError as exc:
         print_error(exc)
         return 2
-    from netfw.agents.l2.rule_explanation import NewConnection
+    from netfw.diagnosis.rule_explanation import NewConnection
 
     is_ipv6_ping = remote.version == 6 and arguments.protocol == ICMP
     connection = NewConnection(
@@ -136,15 +136,15 @@ def _explain_packet(arguments: argparse.Namespace) -> int:
 def _explain(files: Sequence[str], name: str, connection: NewConnection) -> RuleExplanation:
     """Read the resources of the L2 agent, whose libraries come late."""
     from netfw.agents.common.replica import Replica
-    from netfw.agents.l2.rule_explanation import explain_connection
     from netfw.cli.agents.l2 import PROGRAM, L2AgentComponents, l2_groups
     from netfw.conf.loader import load_config
+    from netfw.diagnosis.rule_explanation import explain_connection
 
     conf = load_config(PROGRAM, files, l2_groups(files)).conf
     with L2AgentComponents(conf) as parts:
         index = parts.agent.resources
         Replica(parts.source, parts.agent.subscription, index).pull()
-        return explain_connection(index, find_port(index, name), connection)
+        return explain_connection(find_port(index, name), connection, index)
 
 
 def find_port(index: L2ResourceIndex, name: str) -> Port:

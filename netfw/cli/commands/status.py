@@ -15,8 +15,8 @@ from netfw.cli.runtime.output import print_lines
 from netfw.cli.runtime.tables import print_table
 
 if TYPE_CHECKING:
-    from netfw.cli.diagnosis.agent_health import AgentHealth
     from netfw.cli.diagnosis.status_files import StatusLocation
+    from netfw.diagnosis.agent_health import AgentHealth
 
 NOT_READY = 3
 """Exit status when an agent is not ready, or is gone."""
@@ -90,8 +90,8 @@ def show_status(arguments: argparse.Namespace) -> int:
 
 
 def _show(location: StatusLocation, arguments: argparse.Namespace) -> int:
-    from netfw.cli.diagnosis.agent_health import AgentState, assess_agent
     from netfw.cli.diagnosis.status_files import read_status_files
+    from netfw.diagnosis.agent_health import AgentState, assess_agent
 
     now = time.time()
     records = read_status_files(location.paths())

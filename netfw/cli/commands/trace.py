@@ -20,7 +20,7 @@ from netfw.model.values.protocol import ICMP, ICMPV6, PORTED
 if TYPE_CHECKING:
     from netfw.cli.trace.hosts import TraceHosts
     from netfw.cli.trace.trace_host import TraceHost
-    from netfw.cli.trace.values import TracedPort
+    from netfw.diagnosis.connection_trace import TracedPort
 
 NOT_ARRIVED = 3
 """Exit status when the packet does not arrive, or not as desired."""
@@ -163,7 +163,7 @@ def _find(hosts: TraceHosts, name: str, address: str | None) -> TracedPort:
     :raises NotFound: nobody knows it.
     """
     from netfw.cli.trace.path import find_port
-    from netfw.cli.trace.values import TracedPort
+    from netfw.diagnosis.connection_trace import TracedPort
 
     if (found := find_port(hosts, name)) is not None:
         return found

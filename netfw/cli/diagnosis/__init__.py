@@ -1,1 +1,1 @@
-"""Diagnosis of a host: health of agents, reasons of resources, checks, and packet traces."""
+"""Diagnosis of a host: its agents' status files, and checks."""

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from netfw.cli.diagnosis.agent_health import StatusRecord
 from netfw.conf.agent import COMMON, GROUP
 from netfw.conf.loader import load_config
+from netfw.diagnosis.agent_health import StatusRecord
 from netfw.errors import ConfigError
 from netfw.linux.process import identity
 

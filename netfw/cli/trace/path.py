@@ -8,9 +8,9 @@ from attrs import define, evolve, field, frozen
 
 from netfw.cli.trace.hosts import TraceHosts
 from netfw.cli.trace.packet import Entry, Packet
-from netfw.cli.trace.values import Decision, Hop, HopOutput, PacketTrace, TracedPort
+from netfw.cli.trace.values import Hop, HopOutput, PacketTrace
+from netfw.diagnosis.connection_trace import Decision, TracedPort, address_of
 from netfw.errors import NetfwError, NotFound, NotSupported
-from netfw.model.values.address import as_address
 from netfw.model.values.device_owner import is_trusted
 from netfw.model.values.protocol import ICMP, ICMPV6
 
@@ -84,17 +84,6 @@ def trace_packet(hosts: TraceHosts, question: TraceQuestion) -> PacketTrace:
         end="; ".join([*way.remarks, way.end]),
         differences=tuple(_differences(hosts, question, way)),
     )
-
-
-def address_of(port: TracedPort, version: int) -> str:
-    """Return the first address of a version.
-
-    :raises NotFound: it has none.
-    """
-    for address in port.addresses:
-        if as_address(address).version == version:
-            return address
-    raise NotFound(f"{port.title} has no IPv{version} address")
 
 
 def _decide(hosts: TraceHosts, question: TraceQuestion, direction: str) -> Decision:

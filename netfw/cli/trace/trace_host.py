@@ -133,7 +133,7 @@ class TraceHost:
 
     def _decide(self, request: Request) -> dict[str, Any]:
         """Decide by the desired rules whether a port may open or receive a connection."""
-        from netfw.agents.l2.rule_explanation import NewConnection, explain_connection
+        from netfw.diagnosis.rule_explanation import NewConnection, explain_connection
 
         port = self._port(request["port"])
         direction = Direction(request["direction"])
@@ -149,7 +149,7 @@ class TraceHost:
             protocol=request["protocol"],
             port=request["number"],
         )
-        found = explain_connection(self._index, port, connection)
+        found = explain_connection(port, connection, self._index)
         lines = [self._with_names(line) for line in found.lines]
         return {
             "what": what,

@@ -7,33 +7,7 @@ from typing import Any
 
 from attrs import asdict, field, frozen
 
-
-def _strings(values: object) -> tuple[str, ...]:
-    return tuple(map(str, values)) if isinstance(values, list | tuple) else ()
-
-
-@frozen(kw_only=True)
-class TracedPort:
-    """A port as a host, or the API, describes it."""
-
-    id: str
-    name: str = ""
-    network: str
-    network_name: str = ""
-    mac: str
-    addresses: tuple[str, ...] = field(default=(), converter=_strings)
-    host: str = ""
-    admin_state_up: bool = True
-    device_owner: str = ""
-    device_id: str = ""
-
-    @property
-    def title(self) -> str:
-        return f"port {self.name or self.id}"
-
-    @property
-    def network_title(self) -> str:
-        return f"network {self.network_name or self.network}"
+from netfw.diagnosis.connection_trace import Decision, TracedPort, strings
 
 
 @frozen(kw_only=True)
@@ -47,8 +21,8 @@ class HopStep:
     asks: str = ""
     match: str = ""
     priority: int | None = None
-    actions: tuple[str, ...] = field(default=(), converter=_strings)
-    remarks: tuple[str, ...] = field(default=(), converter=_strings)
+    actions: tuple[str, ...] = field(default=(), converter=strings)
+    remarks: tuple[str, ...] = field(default=(), converter=strings)
     foreign: bool = False
     """Whether the flow is not one of netfw's."""
     miss: bool = False
@@ -82,7 +56,7 @@ class Hop:
     steps: tuple[HopStep, ...] = ()
     outputs: tuple[HopOutput, ...] = ()
     fields: dict[str, str] = field(factory=dict)
-    problems: tuple[str, ...] = field(default=(), converter=_strings)
+    problems: tuple[str, ...] = field(default=(), converter=strings)
     to_agent: bool = False
     uncertain: bool = False
     """Whether the switch tracks the packet on the way: a trace does not know the ports of its
@@ -101,17 +75,6 @@ class Hop:
         steps = tuple(HopStep(**each) for each in raw["steps"])
         outputs = tuple(HopOutput(**each) for each in raw["outputs"])
         return cls(**{**raw, "steps": steps, "outputs": outputs})
-
-
-@frozen(kw_only=True)
-class Decision:
-    """What the desired state of a host decides about a packet."""
-
-    what: str
-    allowed: bool
-    lines: tuple[str, ...] = field(default=(), converter=_strings)
-    in_switch: bool = True
-    """Whether the switch enforces it; otherwise a trace does not see it."""
 
 
 @frozen(kw_only=True)

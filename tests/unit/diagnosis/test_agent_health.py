@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from netfw.agents.common.status import AgentStatus
-from netfw.cli.diagnosis.agent_health import AgentState, StatusRecord, assess_agent
+from netfw.diagnosis.agent_health import AgentState, StatusRecord, assess_agent
 
 NOW = 1_800_000_000.0
 

@@ -7,8 +7,8 @@ import pytest
 from attrs import evolve
 
 from netfw.agents.l2.resource_index import L2ResourceIndex
-from netfw.agents.l2.rule_explanation import NewConnection, explain_connection
 from netfw.cli.commands.explain import find_port
+from netfw.diagnosis.rule_explanation import NewConnection, explain_connection
 from netfw.errors import NotFound
 from netfw.model.resource import ref
 from netfw.model.security_group import (
@@ -51,7 +51,7 @@ def ask(rules, remote="10.9.9.9", protocol=TCP, number=80, *, port=OWN, code=Non
         port=number,
         code=code,
     )
-    return explain_connection(index, port, question)
+    return explain_connection(port, question, index)
 
 
 @pytest.mark.parametrize(

@@ -1,38 +1,57 @@
-"""Reads what explains a resource: from the server's API, and from status files of this host."""
+"""Reads what explains a resource: from an API, and from status files of this host."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from attrs import frozen
 
-from netfw.cli.diagnosis.agent_health import AgentHealth, StatusRecord
-from netfw.cli.diagnosis.explanation import (
+from netfw.diagnosis.agent_health import AgentHealth, StatusRecord
+from netfw.diagnosis.explanation import (
+    Body,
     LocalFacts,
     Reason,
     ResourceExplanation,
     local_entries,
     local_reasons,
 )
-from netfw.cli.diagnosis.port_explanation import PortFacts, explain_port
-from netfw.cli.diagnosis.router_explanation import (
+from netfw.diagnosis.port_explanation import PortFacts, explain_port
+from netfw.diagnosis.router_explanation import (
     FloatingIpFacts,
     RouterFacts,
     explain_floating_ip,
     explain_router,
 )
-from netfw.cli.runtime.api_client import ApiClient, Body
 from netfw.errors import Forbidden
 
 L3_AGENT: Final = "L3 agent"
+
+
+class ApiReader(Protocol):
+    """Reads resources of the server's API, as one requester sees them."""
+
+    def show(self, collection: str, id: str) -> Body | None:
+        """Return the resource, or ``None``."""
+
+    def find(self, collection: str, name: str, attribute: str = "name") -> Body:
+        """Return the resource with that id, or the only one whose *attribute* is *name*.
+
+        :raises NotFound: there is none, or several have the name.
+        """
+
+    def list(self, path: str, **filters: str) -> Sequence[Body]:
+        """Return the resources at *path* that match, up to a limit.
+
+        :raises Forbidden: they are not shown to this requester.
+        """
 
 
 @frozen(kw_only=True)
 class ResourceReader:
     """Reads resources and what their status depends on."""
 
-    api: ApiClient
+    api: ApiReader
     host: str
     """The name of this host."""
     records: Sequence[StatusRecord]
@@ -94,7 +113,7 @@ class ResourceReader:
             )
         )
 
-    def _admin_list(self, path: str, **filters: str) -> list[Body] | None:
+    def _admin_list(self, path: str, **filters: str) -> Sequence[Body] | None:
         try:
             return self.api.list(path, **filters)
         except Forbidden:

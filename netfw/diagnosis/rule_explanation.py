@@ -7,20 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from typing import Protocol
 
 from attrs import frozen
 
-from netfw.agents.l2.desired_firewall import members_of
-from netfw.agents.l2.port_wiring import is_unfiltered
-from netfw.agents.l2.resource_index import L2ResourceIndex
+from netfw.drivers.support.port_filtering import is_unfiltered, members_of
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.model.port import Port
+from netfw.model.resource import Resource
 from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.model.values.address import IpAddress, IpNetwork
 from netfw.model.values.ids import SecurityGroupId
 from netfw.model.values.protocol import ICMP, ICMPV6, NAMES, PORTED
 
 Members = Mapping[GroupKey | AddressGroupKey, tuple[IpNetwork, ...]]
+
+
+class DesiredRules(Protocol):
+    """The rules of groups, and the ports and address groups that are their members."""
+
+    def rules(self, group: SecurityGroupId) -> Iterable[SecurityGroupRule]:
+        """Return the rules of *group*."""
+
+    def values(self) -> Iterable[Resource]:
+        """Return all resources, members of groups among them."""
 
 
 @frozen(kw_only=True)
@@ -52,7 +62,7 @@ class RuleExplanation:
 
 
 def explain_connection(
-    index: L2ResourceIndex, port: Port, connection: NewConnection
+    port: Port, connection: NewConnection, state: DesiredRules
 ) -> RuleExplanation:
     """Return whether the groups of *port* allow *connection*, and why."""
     if is_unfiltered(port):
@@ -60,8 +70,8 @@ def explain_connection(
     if not port.security_groups:
         text = f"port {port.id} is in no security group, and so nothing is allowed"
         return _answer(False, [text])
-    rules = [rule for group in sorted(port.security_groups) for rule in index.rules(group)]
-    members = _members(index, rules)
+    rules = [rule for group in sorted(port.security_groups) for rule in state.rules(group)]
+    members = _members(state, rules)
     lacking = {rule: _lack(rule, connection, members) for rule in rules}
     if found := [rule for rule, lack in lacking.items() if not lack]:
         return _answer(True, [f"allowed by {_name(rule)}" for rule in found])
@@ -81,10 +91,10 @@ def _groups(ids: Iterable[SecurityGroupId]) -> str:
     return "security groups " + ", ".join(sorted(map(str, ids)))
 
 
-def _members(index: L2ResourceIndex, rules: Iterable[SecurityGroupRule]) -> Members:
+def _members(state: DesiredRules, rules: Iterable[SecurityGroupRule]) -> Members:
     """Return the addresses of the groups that *rules* name."""
     wanted = {remote: list[IpNetwork]() for rule in rules for remote in _remotes(rule)}
-    for resource in index.values() if wanted else ():
+    for resource in state.values() if wanted else ():
         for member in members_of(resource):
             if member.group in wanted:
                 wanted[member.group].append(member.prefix)

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from netfw.cli.diagnosis.agent_health import AgentHealth, AgentState
+from netfw.diagnosis.agent_health import AgentHealth, AgentState
 
 Body = Mapping[str, Any]
 """A resource as the API shows it."""

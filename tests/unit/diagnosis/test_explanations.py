@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from netfw.cli.diagnosis.agent_health import AgentHealth, AgentState
-from netfw.cli.diagnosis.explanation import LocalFacts, ResourceExplanation, local_entries
-from netfw.cli.diagnosis.port_explanation import PortFacts, explain_port
-from netfw.cli.diagnosis.router_explanation import (
+from netfw.diagnosis.agent_health import AgentHealth, AgentState
+from netfw.diagnosis.explanation import LocalFacts, ResourceExplanation, local_entries
+from netfw.diagnosis.port_explanation import PortFacts, explain_port
+from netfw.diagnosis.router_explanation import (
     FloatingIpFacts,
     RouterFacts,
     explain_floating_ip,

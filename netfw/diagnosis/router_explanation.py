@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
-from netfw.cli.diagnosis.explanation import (
+from netfw.diagnosis.explanation import (
     Body,
     LocalFacts,
     Reason,

@@ -1,0 +1,1 @@
+"""Diagnosis: reasons for the status of resources and agents, and decisions about packets."""
