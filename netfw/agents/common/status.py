@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import asdict, field, frozen
 
@@ -53,55 +54,33 @@ class AgentStatus:
 Publish = Callable[[AgentStatus], None]
 
 
-class StatusFile:
-    """A JSON file that always holds one whole status, with the time it was written at.
+class PublishedFile(ABC):
+    """A file that always holds what one whole status says.
 
-    It is written once a second at most by the loop, and at least with every heartbeat: a file
-    that is older than that belongs to an agent that is gone or stuck.  ``errors_since`` has the
-    time at which each error was first written.  An agent that waits for the lock of a running one
-    leaves the file to that one.
+    An agent that waits for the lock of a running one leaves the file to that one.
     """
+
+    CONTENT: ClassVar[str]
+    """What the file holds, for the log."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._warned = False
         self._written = False
-        self._errors_since: dict[str, str] = {}
 
     def __call__(self, status: AgentStatus) -> None:
-        if LoopTask.LOCK in status.errors and self._is_of_another_process():
+        if LoopTask.LOCK in status.errors and self._is_of_another_agent():
             return
-        now = _now()
-        self._errors_since = {name: self._errors_since.get(name, now) for name in status.errors}
-        content = {
-            **status.to_dict(),
-            "errors_since": self._errors_since,
-            "pid": os.getpid(),
-            "written_at": now,
-        }
-        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
-            temporary.replace(self._path)
+            self._write(status)
         except OSError as exc:
             if not self._warned:
-                LOG.warning("status file cannot be written: %s", exc)
+                LOG.warning("%s file cannot be written: %s", self.CONTENT, exc)
             self._warned = True
         else:
             self._warned = False
             self._written = True
-
-    def _is_of_another_process(self) -> bool:
-        """Return whether another process wrote the file, and is still running."""
-        try:
-            pid = int(json.loads(self._path.read_text())["pid"])
-            os.kill(pid, 0)
-        except PermissionError:
-            return True
-        except (OSError, ValueError, KeyError, TypeError):
-            return False
-        return pid != os.getpid()
 
     def remove(self) -> None:
         """Remove the file, at the regular end of the agent.
@@ -113,7 +92,54 @@ class StatusFile:
         try:
             self._path.unlink(missing_ok=True)
         except OSError as exc:
-            LOG.warning("status file cannot be removed: %s", exc)
+            LOG.warning("%s file cannot be removed: %s", self.CONTENT, exc)
+
+    @abstractmethod
+    def _write(self, status: AgentStatus) -> None:
+        """Replace the file at once."""
+
+    def _is_of_another_agent(self) -> bool:
+        """Return whether the file is that of the agent that holds the lock."""
+        return True
+
+
+class StatusFile(PublishedFile):
+    """A JSON file with the status, and the time it was written at.
+
+    It is written once a second at most by the loop, and at least with every heartbeat: a file
+    that is older than that belongs to an agent that is gone or stuck.  ``errors_since`` has the
+    time at which each error was first written.
+    """
+
+    CONTENT = "status"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._errors_since: dict[str, str] = {}
+
+    def _write(self, status: AgentStatus) -> None:
+        now = _now()
+        self._errors_since = {name: self._errors_since.get(name, now) for name in status.errors}
+        content = {
+            **status.to_dict(),
+            "errors_since": self._errors_since,
+            "pid": os.getpid(),
+            "written_at": now,
+        }
+        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+        temporary.replace(self._path)
+
+    def _is_of_another_agent(self) -> bool:
+        """Return whether another process wrote the file, and is still running."""
+        try:
+            pid = int(json.loads(self._path.read_text())["pid"])
+            os.kill(pid, 0)
+        except PermissionError:
+            return True
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return pid != os.getpid()
 
 
 def _now() -> str:

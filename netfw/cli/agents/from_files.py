@@ -1,13 +1,16 @@
-"""Components of an agent, made by commands from the files of that agent.
+"""Components of an agent, made by commands from the files of that agent, and their arguments.
 
 Agents and their libraries come late, so that other commands start without them.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
+
+from netfw.cli.runtime.arguments import add_file_arguments
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
@@ -55,6 +58,22 @@ AGENTS: Final[Mapping[str, Callable[[Sequence[str]], ConfiguredComponents]]] = {
     "dhcp": dhcp_components,
 }
 """Agents that change a host, by the word that commands have for them."""
+
+
+def add_agent_arguments(parser: argparse.ArgumentParser, note: str) -> None:
+    """Add the arguments of commands on the files of one agent, and ``--json``.
+
+    :param note: what the help of ``--agent`` ends with.
+    """
+    add_file_arguments(parser)
+    parser.add_argument(
+        "--agent",
+        choices=sorted(AGENTS),
+        default="l2",
+        help="the agent whose files these are: netfw-ovs-agent (l2, the default), netfw-l3-agent "
+        f"(l3) or netfw-dhcp-agent (dhcp); {note}",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
 
 
 def _conf(program: str, files: Sequence[str], groups: Groups) -> ConfigOpts:

@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
-from pathlib import Path
 
 from attrs import asdict
 from prometheus_client import CollectorRegistry, write_to_textfile
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from netfw.agents.common.loop_tasks import LoopTask
-from netfw.agents.common.status import AgentStatus
+from netfw.agents.common.status import AgentStatus, PublishedFile
 
-LOG = logging.getLogger(__name__)
 LABELS = ("agent", "host")
 
 
-class MetricsFile:
-    """A file that always holds the metrics of one whole status.
+class MetricsFile(PublishedFile):
+    """A file with the metrics of an agent; when the agent ends, none is better than an old one."""
 
-    An agent that waits for the lock of a running one leaves the file to that one.
-    """
+    CONTENT = "metrics"
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._warned = False
-        self._written = False
-
-    def __call__(self, status: AgentStatus) -> None:
-        if LoopTask.LOCK in status.errors:
-            return
+    def _write(self, status: AgentStatus) -> None:
         registry = CollectorRegistry()
         registry.register(_StatusCollector(status))
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_to_textfile(str(self._path), registry)
-        except OSError as exc:
-            if not self._warned:
-                LOG.warning("metrics file cannot be written: %s", exc)
-            self._warned = True
-        else:
-            self._warned = False
-            self._written = True
-
-    def remove(self) -> None:
-        """Remove the file, at the regular end of the agent: no metric is better than an old one."""
-        if not self._written:
-            return
-        try:
-            self._path.unlink(missing_ok=True)
-        except OSError as exc:
-            LOG.warning("metrics file cannot be removed: %s", exc)
+        write_to_textfile(str(self._path), registry)
 
 
 class _StatusCollector(Collector):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from netfw.agents.common.agent import HostAgent
 from netfw.agents.common.embed import run_in_thread
 from netfw.agents.common.loop import Intervals, Loop
-from netfw.agents.common.status import AgentStatus, StatusFile
+from netfw.agents.common.status import AgentStatus, PublishedFile, StatusFile
 from netfw.cli.runtime.daemon import DaemonControl
 from netfw.cli.runtime.watchdog import Watchdog
 from netfw.drivers.state_source import StateSource
@@ -49,7 +49,7 @@ def run_loop(
         loop = Loop(source, work, timing)
         _follow(control, loop, unblock)
         return _become_ready(loop, within, unblock)
-    files: list[StatusFile | MetricsFile] = [StatusFile(status)]
+    files: list[PublishedFile] = [StatusFile(status)]
     if metrics is not None:
         files.append(_metrics_file(metrics))
 
