@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from netfw.cli.runtime.arguments import add_file_arguments
+from netfw.cli.runtime.arguments import add_file_arguments, add_json_argument
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
@@ -73,7 +73,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser, note: str) -> None:
         help="the agent whose files these are: netfw-ovs-agent (l2, the default), netfw-l3-agent "
         f"(l3) or netfw-dhcp-agent (dhcp); {note}",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    add_json_argument(parser)
 
 
 def _conf(program: str, files: Sequence[str], groups: Groups) -> ConfigOpts:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netfw.cli.agents.from_files import AGENTS
-from netfw.cli.runtime.arguments import add_file_arguments, add_json_argument, file_arguments
+from netfw.cli.agents.from_files import add_agent_arguments
+from netfw.cli.runtime.arguments import file_arguments
 from netfw.cli.runtime.output import print_lines
 from netfw.cli.runtime.tables import print_table
 from netfw.ovs.socket_directory import DEFAULT_DIRECTORY
@@ -30,21 +30,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "directories of this host, and have the drivers of its agents check it.  Changes nothing.  "
         "Exit status: 0 nothing failed, 2 wrongly configured, 3 a check failed.",
     )
-    add_file_arguments(parser)
-    parser.add_argument(
-        "--agent",
-        choices=sorted(AGENTS),
-        default="l2",
-        help="the agent whose files these are: netfw-ovs-agent (l2, the default), netfw-l3-agent "
-        "(l3) or netfw-dhcp-agent (dhcp); without files, those in /etc/netfw are used",
-    )
+    add_agent_arguments(parser, "without files, those in /etc/netfw are used")
     parser.add_argument(
         "--ovs-directory",
         metavar="DIRECTORY",
         default=DEFAULT_DIRECTORY,
         help=f"where the sockets of ovs-vswitchd are ({DEFAULT_DIRECTORY})",
     )
-    add_json_argument(parser)
     parser.set_defaults(func=examine_host)
 
 

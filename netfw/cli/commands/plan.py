@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import evolve
 
-from netfw.cli.agents.from_files import dhcp_components, l2_components, l3_components
-from netfw.cli.runtime.arguments import add_file_arguments, add_json_argument, file_arguments
+from netfw.cli.agents.from_files import (
+    add_agent_arguments,
+    dhcp_components,
+    l2_components,
+    l3_components,
+)
+from netfw.cli.runtime.arguments import file_arguments
 from netfw.cli.runtime.output import print_error, print_lines
 from netfw.drivers.host_driver import HostCapability
 from netfw.errors import ConfigError, NotFound, NotSupported
@@ -37,15 +42,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "status: 0 nothing is to be done, 1 it cannot be said, 2 wrongly configured, 3 something "
         "would change, waits or is refused.",
     )
-    add_file_arguments(parser)
-    parser.add_argument(
-        "--agent",
-        choices=sorted(PLANNERS),
-        default="l2",
-        help="the agent whose files these are: netfw-ovs-agent (l2, the default), netfw-l3-agent "
-        "(l3) or netfw-dhcp-agent (dhcp); netfw-metadata-agent changes nothing on a host",
-    )
-    add_json_argument(parser)
+    add_agent_arguments(parser, "netfw-metadata-agent changes nothing on a host")
     parser.set_defaults(func=show_plan)
 
 

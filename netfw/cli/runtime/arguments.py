@@ -21,7 +21,7 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add both arguments to *parser*; each may be given several times."""
+    """Add ``--config-file`` and ``--config-dir``; each may be given several times."""
     several: dict[str, Any] = {"action": "append", "default": []}
     parser.add_argument(
         "--config-file", metavar="FILE", help="read this file; several: later ones win", **several
@@ -35,6 +35,6 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def file_arguments(arguments: argparse.Namespace) -> list[str]:
-    """Return both arguments as the configuration loader takes them."""
+    """Return the files and directories as the configuration loader takes them."""
     files = [word for name in arguments.config_file for word in ("--config-file", name)]
     return files + [word for name in arguments.config_dir for word in ("--config-dir", name)]
