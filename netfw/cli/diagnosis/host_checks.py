@@ -110,49 +110,54 @@ def _check(name: str, level: Level, text: str, todo: str = "") -> Check:
     return Check(name=name, level=level, text=text, todo=todo)
 
 
+def _expect(holds: bool, name: str, text: str, *, otherwise: Level, why: str, todo: str) -> Check:
+    """Return a check that is ok with *text* if it *holds*, and *otherwise* says *why*."""
+    return _check(name, Level.OK, text) if holds else _check(name, otherwise, why, todo)
+
+
 def _kernel(facts: HostFacts) -> Check:
-    if release_of(facts.kernel) < _OLDEST_KERNEL:
-        return _check(
-            "kernel",
-            Level.WARN,
-            f"Linux {facts.kernel} is older than 4.18",
-            "packet limits by meters do not work on the kernel datapath; use a newer kernel",
-        )
-    return _check("kernel", Level.OK, f"Linux {facts.kernel}")
+    return _expect(
+        release_of(facts.kernel) >= _OLDEST_KERNEL,
+        "kernel",
+        f"Linux {facts.kernel}",
+        otherwise=Level.WARN,
+        why=f"Linux {facts.kernel} is older than 4.18",
+        todo="packet limits by meters do not work on the kernel datapath; use a newer kernel",
+    )
 
 
 def _privileges(facts: HostFacts) -> Check:
     missing = [name for name, bit in CAPABILITIES.items() if not facts.capabilities >> bit & 1]
-    if missing:
-        return _check(
-            "privileges",
-            Level.FAIL,
-            f"this process lacks {', '.join(missing)}",
-            "run this command, and the agents, as root; what follows may be wrong otherwise",
-        )
-    return _check("privileges", Level.OK, "this process may change networks")
+    return _expect(
+        not missing,
+        "privileges",
+        "this process may change networks",
+        otherwise=Level.FAIL,
+        why=f"this process lacks {', '.join(missing)}",
+        todo="run this command, and the agents, as root; what follows may be wrong otherwise",
+    )
 
 
 def _namespaces(facts: HostFacts) -> Check:
-    if not facts.has_netns:
-        return _check(
-            "network namespaces",
-            Level.FAIL,
-            "the kernel has no network namespaces",
-            "use a kernel with CONFIG_NET_NS: DHCP and routers run in namespaces",
-        )
-    return _check("network namespaces", Level.OK, "the kernel has network namespaces")
+    return _expect(
+        facts.has_netns,
+        "network namespaces",
+        "the kernel has network namespaces",
+        otherwise=Level.FAIL,
+        why="the kernel has no network namespaces",
+        todo="use a kernel with CONFIG_NET_NS: DHCP and routers run in namespaces",
+    )
 
 
 def _ipv6(facts: HostFacts) -> Check:
-    if not facts.has_ipv6:
-        return _check(
-            "IPv6",
-            Level.WARN,
-            "the kernel has no IPv6: networks of this host are IPv4 only",
-            "start the kernel without ipv6.disable=1 if networks use IPv6",
-        )
-    return _check("IPv6", Level.OK, "the kernel has IPv6")
+    return _expect(
+        facts.has_ipv6,
+        "IPv6",
+        "the kernel has IPv6",
+        otherwise=Level.WARN,
+        why="the kernel has no IPv6: networks of this host are IPv4 only",
+        todo="start the kernel without ipv6.disable=1 if networks use IPv6",
+    )
 
 
 def _switch(facts: HostFacts) -> Check:
@@ -231,23 +236,21 @@ def _conntrack(facts: HostFacts) -> Check:
 def _files(facts: HostFacts) -> Check:
     soft, hard = facts.files
     text = f"{soft} open files for this process, {hard} at most"
-    if hard < _FEW_FILES:
-        return _check(
-            "open files", Level.WARN, text, "raise LimitNOFILE of the agents to 65536 or more"
-        )
-    return _check("open files", Level.OK, text)
+    todo = "raise LimitNOFILE of the agents to 65536 or more"
+    return _expect(
+        hard >= _FEW_FILES, "open files", text, otherwise=Level.WARN, why=text, todo=todo
+    )
 
 
 def _clock(facts: HostFacts) -> Check:
-    if facts.is_synchronised is False:
-        return _check(
-            "clock",
-            Level.WARN,
-            "no time service keeps the clock right",
-            "run chrony or another one: tokens, certificates and logs of hosts need equal clocks",
-        )
-    text = "synchronised" if facts.is_synchronised else "the kernel does not say"
-    return _check("clock", Level.OK, text)
+    return _expect(
+        facts.is_synchronised is not False,
+        "clock",
+        "synchronised" if facts.is_synchronised else "the kernel does not say",
+        otherwise=Level.WARN,
+        why="no time service keeps the clock right",
+        todo="run chrony or another one: tokens, certificates and logs of hosts need equal clocks",
+    )
 
 
 def _directories(facts: HostFacts) -> Iterator[Check]:
