@@ -18,7 +18,8 @@ from functools import cache, lru_cache
 from attrs import frozen
 
 from netfw.drivers.firewall import Rules
-from netfw.drivers.values.keys import AddressGroupKey, GroupKey
+from netfw.drivers.values.keys import GroupKey
+from netfw.linux.bridge_firewall.remote_values import remotes_of
 from netfw.linux.ipset.values import full_name
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, RETURN, Family, Jump, Match, Rule, match
@@ -38,9 +39,6 @@ from netfw_drivers.iptables.plan.names import (
 )
 
 Chains = dict[ChainKey, Chain]
-Remote = tuple[GroupKey | AddressGroupKey, int]
-"""Group that rules refer to, and IP version."""
-
 TABLE = "mangle"
 """Table of all rules, so that they change together: it has hooks before routing, for packets from
 ports, and after it, for packets to ports."""
@@ -184,11 +182,6 @@ def _ordered(lines: Iterable[Rule]) -> list[Rule]:
     return [by_text[text] for text in sorted(by_text)]
 
 
-def remotes(rules: Rules) -> frozenset[Remote]:
-    """Return the groups that *rules* refer to."""
-    return frozenset(remote for rule in rules.rules for remote in _remote(rule))
-
-
 def render(rule: SecurityGroupRule, owner: str, *, inward: bool) -> Iterator[Rule]:
     """Render one rule."""
     return _lines(rule, tuple(_transport(rule)), owner, inward)
@@ -209,7 +202,7 @@ def _lines(
 ) -> Iterator[Rule]:
     """Render by remote; two rules where members may be matched by their MAC address alone."""
     protocol = _NAMES.get(rule.ip_protocol or 0) or _number(rule.ip_protocol)
-    for remote, version in _remote(rule):
+    for remote, version in remotes_of(rule):
         name = full_name(owner, set_name(remote, version))
         chosen = match("set", match_set=(name, "src" if remote_sends else "dst"))
         yield Rule(target=ACCEPT, protocol=protocol, matches=(*matches, chosen))
@@ -222,14 +215,6 @@ def _lines(
     yield Rule(
         target=ACCEPT, source=source, destination=destination, protocol=protocol, matches=matches
     )
-
-
-def _remote(rule: SecurityGroupRule) -> Iterator[Remote]:
-    version = rule.ethertype.ip_version
-    if rule.remote_group_id is not None:
-        yield GroupKey(rule.remote_group_id), version
-    if rule.remote_address_group_id is not None:
-        yield AddressGroupKey(rule.remote_address_group_id), version
 
 
 def _number(protocol: int | None) -> str | None:

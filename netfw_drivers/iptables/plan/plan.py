@@ -19,10 +19,11 @@ from attrs import evolve, frozen
 
 from netfw.drivers.firewall import FirewallKey, FirewallValue
 from netfw.drivers.values.keys import GroupKey
-from netfw.linux.bridge_firewall.connection_plan import FlushConnections
+from netfw.linux.bridge_firewall.relations_plan import Losses
+from netfw.linux.bridge_firewall.remote_values import Remote
+from netfw.linux.bridge_firewall.stages_plan import flush_stages, sysctl_stages
 from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.ebtables.chains import FoundChain, plan_frames
-from netfw.linux.ip.operations import SetSysctl
 from netfw.linux.ipset.operations import ChangeMembers, DropSet, MakeSet, ReplaceSet
 from netfw.linux.ipset.operations import Operation as SetOperation
 from netfw.linux.ipset.plan import KernelSet
@@ -31,7 +32,7 @@ from netfw.linux.iptables.operations import AddHook, DropHook, TableChange
 from netfw.linux.iptables.rule import Family, render_rule
 from netfw.model.values.ids import PortId, SecurityGroupId
 from netfw.plan import Operation, Plan, Stage, Update
-from netfw_drivers.iptables.plan.group_chains import TABLE, Remote
+from netfw_drivers.iptables.plan.group_chains import TABLE
 from netfw_drivers.iptables.plan.names import (
     EGRESS,
     INGRESS,
@@ -50,8 +51,7 @@ from netfw_drivers.iptables.plan.shadow_sets import ShadowSets, plan_shadow_sets
 _LISTS = (SENT, SOURCES, RECEIVED, EGRESS, INGRESS, SENDING_MACS)
 """Chains in which each line allows something."""
 
-SYSCTL_BACKEND = "sysctl"
-FRAMES_BACKEND, SETS_BACKEND, CONNECTIONS_BACKEND = "ebtables", "ipset", "conntrack"
+FRAMES_BACKEND, SETS_BACKEND = "ebtables", "ipset"
 
 TablePlanner = Callable[[Update[ChainKey, Chain]], tuple[TableChange, ...]]
 
@@ -86,23 +86,18 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
         builder, observed.index, observed.sets, observed.chains, observed.bridge_ports.owner
     )
     stages = [
-        *_disabled_sysctls(ruleset, observed),
+        *sysctl_stages(
+            observed.disabled_sysctls, filters=bool(ruleset.chains or observed.index.ports)
+        ),
         *_frames(builder, observed, drop=False, thorough=thorough),
         *_sets([*_growing(ruleset.sets, shadow), *shadow.make], ruleset),
         *_tables(builder, observed, shadow, thorough=thorough),
         *_frames(builder, observed, drop=True, thorough=thorough),
         *_sets([*_shrinking(ruleset.sets, shadow), *ruleset.gone_sets], ruleset),
         *_leave_shadow_sets(shadow, ruleset),
-        *_flush_stages(_affected(requested, builder, observed), ruleset),
+        *flush_stages(_affected(requested, builder, observed), ruleset.gone_zones),
     ]
     return Plan(stages, requested.waiting, requested.refused)
-
-
-def _disabled_sysctls(ruleset: Ruleset, observed: Observed) -> Iterator[Stage]:
-    """Turn the sysctls on that filtering needs; without filtering they stay as they are."""
-    filters = ruleset.chains or observed.index.ports
-    for name in observed.disabled_sysctls if filters else ():
-        yield Stage([Operation(SYSCTL_BACKEND, f"{name}=1", frozenset(), SetSysctl(name, "1"))])
 
 
 def _growing(operations: Iterable[SetOperation], shadow: ShadowSets) -> Iterator[SetOperation]:
@@ -232,40 +227,23 @@ def _frames(
         )
 
 
-def _flush_stages(ports: frozenset[PortId], ruleset: Ruleset) -> Iterator[Stage]:
-    flush = FlushConnections(ports, frozenset(ruleset.gone_zones))
-    if flush.ports or flush.zones:
-        yield Stage([Operation(CONNECTIONS_BACKEND, flush.__str__, frozenset(), flush)])
-
-
 def _affected(
     requested: RequestedChanges, builder: RulesetBuilder, observed: Observed
 ) -> frozenset[PortId]:
     """Return the ports that lose permissions."""
-    present = observed.index.ports
-    ports = {
-        id
-        for id, wanted in requested.ports.items()
-        if not wanted.port.trusted and (id not in present or present[id].trusted)
-    }
-    groups: set[SecurityGroupId] = set()
-    remotes: set[Remote] = set(_shrunk(builder.ruleset.sets))
+    losses = Losses(remotes=set(_shrunk(builder.ruleset.sets)))
     for key in _losing(builder.ruleset, observed):
         kind = key.name[:1]
         found = id_in(kind, key.name)
         if found is None:
             continue
         if kind in (SENT, SOURCES, RECEIVED):
-            ports.add(PortId(found))
+            losses.ports.add(PortId(found))
         elif kind in (EGRESS, INGRESS):
-            groups.add(SecurityGroupId(found))
+            losses.groups.add(SecurityGroupId(found))
         else:
-            remotes.add((GroupKey(SecurityGroupId(found)), int(key.family)))
-    for each in remotes:
-        groups |= builder.referrers(each)
-    for group in groups:
-        ports |= builder.users(group)
-    return frozenset(ports)
+            losses.remotes.add((GroupKey(SecurityGroupId(found)), int(key.family)))
+    return losses.affected_ports(requested, observed.index, builder.relations)
 
 
 def _shrunk(operations: Iterable[SetOperation]) -> Iterator[Remote]:

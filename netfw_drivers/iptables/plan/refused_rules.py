@@ -73,7 +73,7 @@ class EnforceableUpdate:
     ) -> EnforceableUpdate:
         """Leave out the rules that made their groups fail; the same if there are none.
 
-        :param lines: the line that iptables refused of an operation.
+        :param lines: the line that iptables refused, by payload of its operation.
         """
         if not lines:
             return self
@@ -83,7 +83,7 @@ class EnforceableUpdate:
             if not isinstance(error, OperationRefused) or not isinstance(group, Rules):
                 continue
             for operation, reason in error.reasons.items():
-                line = lines.get(operation)
+                line = lines.get(getattr(operation, "payload", None))
                 if line is None or line.target != ACCEPT:
                     continue
                 gone = frozenset(rule for rule in group.rules if self._has(rule, _shape(line)))

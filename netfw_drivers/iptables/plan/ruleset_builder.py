@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define, field
 
 from netfw.drivers.firewall import FirewallKey
 from netfw.drivers.values.keys import GroupKey, PortKey
-from netfw.linux.bridge_firewall.values import PortLocation, Zone, ZoneChange, plan_zones
+from netfw.linux.bridge_firewall.relations_plan import UpdatedRelations
+from netfw.linux.bridge_firewall.remote_values import Remote
+from netfw.linux.bridge_firewall.values import PortLocation, Zone, ZoneChange
 from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.operations import DropSet, MakeSet
 from netfw.linux.ipset.operations import Operation as SetOperation
@@ -17,7 +18,7 @@ from netfw.linux.ipset.plan import KernelSet, plan_members
 from netfw.linux.ipset.values import SetKind, choose_max_elements
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
-from netfw.model.values.ids import PortId, SecurityGroupId
+from netfw.model.values.ids import PortId
 from netfw_drivers.iptables.plan.dispatch import (
     bridge_chain_keys,
     bridge_chains,
@@ -30,7 +31,6 @@ from netfw_drivers.iptables.plan.dispatch import (
 )
 from netfw_drivers.iptables.plan.group_chains import (
     Chains,
-    Remote,
     empty_group,
     group_keys,
     macs_chains,
@@ -76,15 +76,8 @@ class RulesetBuilder:
     ) -> None:
         self._requested, self._index, self._sets = requested, index, sets
         self._thorough, self._private = thorough, private
-        self._moved = requested.ports.keys() | requested.gone_ports
-        self._joins: dict[SecurityGroupId, set[PortId]] = defaultdict(set)
-        self._refers: dict[Remote, set[SecurityGroupId]] = defaultdict(set)
-        for id, wanted in requested.ports.items():
-            for group in wanted.port.groups if not wanted.port.trusted else ():
-                self._joins[group].add(id)
-        for group, put in requested.groups.items():
-            for remote in put.remotes:
-                self._refers[remote].add(group)
+        self.relations = UpdatedRelations(requested, index, thorough=thorough)
+        self._moved = self.relations.moved
         self.ruleset = Ruleset()
 
     def run(self) -> Ruleset:
@@ -93,34 +86,25 @@ class RulesetBuilder:
         self._groups()
         self._remotes()
         if self._moved or self._thorough:
-            self._buckets(self._zones())
+            zones = self.relations.plan_zones(private=self._private)
+            self.ruleset.gone_zones = set(zones.gone)
+            self._buckets(zones)
         return self.ruleset
 
     @property
     def staying(self) -> Iterator[ChainKey]:
         """Chains of ports and groups outside of this update."""
-        for id in self._index.ports.keys() - self._moved:
+        for id in self.relations.staying_ports:
             yield from port_keys(id)
-        redone = self._requested.groups.keys() | self._requested.gone_groups
-        for group in self._index.groups.keys() - redone:
-            if self._index.groups[group] or self.users(group):
-                yield from group_keys(group)
+        for group in self.relations.staying_groups:
+            yield from group_keys(group)
 
     @property
     def staying_frames(self) -> Iterator[str]:
         """Frame chains of ports outside of this update."""
-        for id in self._index.ports.keys() - self._moved:
+        for id in self.relations.staying_ports:
             if not self._index.ports[id].trusted:
                 yield frames_name(id)
-
-    def users(self, group: SecurityGroupId) -> set[PortId]:
-        """Return the ports that will be in *group*."""
-        return (self._index.users.get(group, set()) - self._moved) | self._joins[group]
-
-    def referrers(self, remote: Remote) -> set[SecurityGroupId]:
-        """Return the groups whose rules will refer to *remote*."""
-        redone = self._requested.groups.keys() | self._requested.gone_groups
-        return (self._index.referrers.get(remote, set()) - redone) | self._refers[remote]
 
     def _put(self, chains: Chains, owners: Iterable[FirewallKey] = ()) -> None:
         self.ruleset.chains |= chains
@@ -131,13 +115,13 @@ class RulesetBuilder:
 
     def _ports(self) -> None:
         for id, wanted in self._requested.ports.items():
-            self._put(wanted.chains, {PortKey(id)})
-            self._drop(key for key in port_keys(id) if key not in wanted.chains)
+            self._put(wanted.chains.packets, {PortKey(id)})
+            self._drop(key for key in port_keys(id) if key not in wanted.chains.packets)
             name = frames_name(id)
             if wanted.port.trusted:
                 self.ruleset.gone_frames.add(name)
             else:
-                self.ruleset.frames[name] = wanted.frames
+                self.ruleset.frames[name] = wanted.chains.frames
             self.ruleset.owners[name] = frozenset({PortKey(id)})
         for id in self._requested.gone_ports:
             self._drop(port_keys(id))
@@ -145,33 +129,20 @@ class RulesetBuilder:
 
     def _groups(self) -> None:
         """Add chains of groups that are put, and empty ones of groups that ports only name."""
-        requested, index = self._requested, self._index
-        left = {group for id in self._moved for group in self._former_groups(id)}
-        for id, wanted in requested.groups.items():
+        for id, wanted in self._requested.groups.items():
             self._put(wanted.chains, {GroupKey(id)})
             self._drop(key for key in group_keys(id) if key not in wanted.chains)
-        for id in (requested.gone_groups | left | self._joins.keys()) - requested.groups.keys():
-            if index.groups.get(id) and id not in requested.gone_groups:
-                continue
-            if self.users(id):
-                owners = map(PortKey, self._joins[id])
+        for id in self.relations.named_groups:
+            if self.relations.users(id):
                 empty = empty_group(id)
-                self._put(empty, owners)
+                self._put(empty, map(PortKey, self.relations.joins[id]))
                 self._drop(key for key in group_keys(id) if key not in empty)
             else:
                 self._drop(group_keys(id))
 
-    def _former_groups(self, id: PortId) -> frozenset[SecurityGroupId]:
-        present = self._index.ports.get(id)
-        return frozenset() if present is None else present.groups
-
     def _remotes(self) -> None:
         """Add sets that rules refer to, or that have members."""
-        redone = self._requested.groups.keys() | self._requested.gone_groups
-        touched = set(self._requested.members) | set(self._refers)
-        for group in redone:
-            for refers in self._index.refers.get(group, {}).values():
-                touched |= refers
+        touched = self.relations.touched_remotes
         if self._thorough:
             touched |= {r for r in map(read_set_name, self._sets) if r is not None}
             touched |= self._index.macs.keys()
@@ -187,8 +158,8 @@ class RulesetBuilder:
         change, have = self._requested.members.get(remote), self._sets.get(name)
         add = change.add if change else set()
         remove = (change.remove if change else set()) - add
-        self.ruleset.owners[name] = frozenset(map(GroupKey, self.referrers(remote)))
-        needed = bool(self.referrers(remote) or add)
+        self.ruleset.owners[name] = frozenset(map(GroupKey, self.relations.referrers(remote)))
+        needed = bool(self.relations.referrers(remote) or add)
         if have is not None and not needed and have.elements <= remove:
             self.ruleset.gone_sets.append(DropSet(name))
             return
@@ -210,24 +181,11 @@ class RulesetBuilder:
         macs = self._index.macs.get(remote, frozenset())
         if change is not None:
             macs = (macs - change.remove_macs) | change.add_macs
-        if macs or self.referrers(remote):
-            owners = map(GroupKey, self.referrers(remote))
+        if macs or self.relations.referrers(remote):
+            owners = map(GroupKey, self.relations.referrers(remote))
             self._put(macs_chains(group.group, family, macs), owners)
         else:
             self._drop(macs_keys(group.group, family))
-
-    def _zones(self) -> ZoneChange:
-        """Return the zones of the bridges that this update touches."""
-        requested = self._requested
-        change = plan_zones(
-            requested.ports,
-            requested.gone_ports,
-            self._index,
-            private=self._private,
-            thorough=self._thorough,
-        )
-        self.ruleset.gone_zones = set(change.gone)
-        return change
 
     def _buckets(self, zones: ZoneChange) -> None:
         """Add the chains that dispatch to those of ports and bridges."""

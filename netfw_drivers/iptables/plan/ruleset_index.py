@@ -12,13 +12,15 @@ from collections.abc import Iterable, Mapping
 from attrs import define, field
 
 from netfw.drivers.values.keys import GroupKey
-from netfw.linux.bridge_firewall.values import Index, IndexedPort, Zone
+from netfw.linux.bridge_firewall.policy_index import PolicyIndex
+from netfw.linux.bridge_firewall.remote_values import Remote
+from netfw.linux.bridge_firewall.values import IndexedPort
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
-from netfw.model.values.address import IpNetwork, Mac
+from netfw.model.values.address import Mac
 from netfw.model.values.ids import PortId, SecurityGroupId
 from netfw_drivers.iptables.plan.dispatch import ZONES_ROOT, read_zone
-from netfw_drivers.iptables.plan.group_chains import TABLE, Remote
+from netfw_drivers.iptables.plan.group_chains import TABLE
 from netfw_drivers.iptables.plan.names import (
     ANSWERS_IN,
     ANSWERS_OUT,
@@ -38,28 +40,13 @@ _JUMP = re.compile(r"-j [a-z]+-(\S+)$")
 _MAC = re.compile(r"-m mac --mac-source (\S+) -j ACCEPT")
 
 
-@define
-class RulesetIndex:
+@define(kw_only=True)
+class RulesetIndex(PolicyIndex[ChainKey]):
     """Indexes over the chains; only the driver updates them."""
 
-    ports: dict[PortId, IndexedPort] = field(factory=dict)
     buckets: dict[str, dict[str, PortId]] = field(factory=dict)
     """Ports by bucket and device."""
-    on_bridge: Index[str, PortId] = field(factory=Index)
-    users: Index[SecurityGroupId, PortId] = field(factory=Index)
-    """Ports by group."""
-    sources: dict[tuple[PortId, int], frozenset[IpNetwork]] = field(factory=dict)
-    groups: dict[SecurityGroupId, bool] = field(factory=dict)
-    """Groups with chains, and whether each was put."""
-    refers: dict[SecurityGroupId, dict[ChainKey, frozenset[Remote]]] = field(factory=dict)
-    referrers: Index[Remote, SecurityGroupId] = field(factory=Index)
     macs: dict[Remote, frozenset[Mac]] = field(factory=dict)
-    zones: dict[str, Zone] = field(factory=dict)
-    """Zones by bridge."""
-
-    def port_with(self, device: str) -> PortId | None:
-        """Return the port that is filtered on *device*."""
-        return self.buckets.get(bucket_of(device), {}).get(device)
 
     def update_all(self, chains: Mapping[ChainKey, tuple[str, ...]]) -> None:
         """Index all *chains*."""
@@ -83,31 +70,26 @@ class RulesetIndex:
         elif kind == SENDING_MACS:
             self._update_macs((GroupKey(SecurityGroupId(id)), int(key.family)), lines)
 
-    def _update_port(self, id: PortId, lines: tuple[str, ...] | None) -> None:
-        former = self.ports.pop(id, None)
+    def set_port(self, id: PortId, port: IndexedPort | None) -> None:
+        former = self.ports.get(id)
         if former is not None:
-            self._remove_port(id, former)
+            device = former.location.device
+            bucket = self.buckets.get(bucket_of(device), {})
+            if bucket.get(device) == id:
+                del bucket[device]
+                if not bucket:
+                    del self.buckets[bucket_of(device)]
+        super().set_port(id, port)
+        if port is not None:
+            device = port.location.device
+            self.buckets.setdefault(bucket_of(device), {})[device] = id
+
+    def _update_port(self, id: PortId, lines: tuple[str, ...] | None) -> None:
         note = read_note(lines[-1]) if lines else None
+        port = None
         if lines and note is not None and note.port == id:
-            self._add_port(id, _make_indexed_port(note, lines))
-
-    def _remove_port(self, id: PortId, port: IndexedPort) -> None:
-        bucket = self.buckets.get(bucket_of(port.location.device), {})
-        if bucket.get(port.location.device) == id:
-            del bucket[port.location.device]
-            if not bucket:
-                del self.buckets[bucket_of(port.location.device)]
-        self.on_bridge.discard_value(port.location.bridge, id)
-        for group in port.groups:
-            self.users.discard_value(group, id)
-
-    def _add_port(self, id: PortId, port: IndexedPort) -> None:
-        self.ports[id] = port
-        device = port.location.device
-        self.buckets.setdefault(bucket_of(device), {})[device] = id
-        self.on_bridge[port.location.bridge].add(id)
-        for group in port.groups:
-            self.users[group].add(id)
+            port = _make_indexed_port(note, lines)
+        self.set_port(id, port)
 
     def _update_sources(self, id: PortId, family: int, lines: tuple[str, ...] | None) -> None:
         found = (read_source(line, family) for line in lines or ())
@@ -120,23 +102,14 @@ class RulesetIndex:
     def _update_group(
         self, id: SecurityGroupId, key: ChainKey, lines: tuple[str, ...] | None
     ) -> None:
-        by_chain = self.refers.setdefault(id, {})
-        before = _union(by_chain)
         if lines is None:
-            by_chain.pop(key, None)
-        else:
-            names = {found[1] for line in lines if (found := _SET.search(line))}
-            by_chain[key] = frozenset(r for r in map(read_set_name, names) if r is not None)
-            if key.name[:1] in (EGRESS, INGRESS):
-                self.groups[id] = bool(lines)
-        after = _union(by_chain)
-        for remote in before - after:
-            self.referrers.discard_value(remote, id)
-        for remote in after - before:
-            self.referrers[remote].add(id)
-        if not by_chain:
-            del self.refers[id]
-            self.groups.pop(id, None)
+            self.set_references(id, key, None)
+            return
+        names = {found[1] for line in lines if (found := _SET.search(line))}
+        remotes = frozenset(r for r in map(read_set_name, names) if r is not None)
+        self.set_references(id, key, remotes)
+        if key.name[:1] in (EGRESS, INGRESS):
+            self.groups[id] = bool(lines)
 
     def _update_macs(self, remote: Remote, lines: Iterable[str] | None) -> None:
         if lines is None:
@@ -152,10 +125,6 @@ class RulesetIndex:
         for bridge in [name for name in self.zones if bucket_of(name) == bucket]:
             del self.zones[bridge]
         self.zones |= dict(filter(None, map(read_zone, lines)))
-
-
-def _union(by_chain: Mapping[ChainKey, frozenset[Remote]]) -> frozenset[Remote]:
-    return frozenset(remote for refers in by_chain.values() for remote in refers)
 
 
 def _make_indexed_port(note: Note, lines: tuple[str, ...]) -> IndexedPort:

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
+from netfw.linux.bridge_firewall.remote_values import Remote
 from netfw.linux.ipset.operations import ChangeMembers, DropSet, MakeSet, ReplaceSet
 from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.ipset.values import choose_max_elements, full_name
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import PutChain
 from netfw.linux.iptables.rule import Rule, Target, render_rule
-from netfw_drivers.iptables.plan.group_chains import Chains, Remote
+from netfw_drivers.iptables.plan.group_chains import Chains
 from netfw_drivers.iptables.plan.names import SENDING_MACS, id_in, read_set_name
 from netfw_drivers.iptables.plan.ruleset_builder import Ruleset, RulesetBuilder
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
@@ -99,7 +100,9 @@ def _conflicts(
             gaining.add(int(key.family))
     for operation in builder.ruleset.sets:
         remote = read_set_name(operation.name)
-        if remote is None or not (builder.referrers(remote) or index.referrers.get(remote)):
+        if remote is None or not (
+            builder.relations.referrers(remote) or index.referrers.get(remote)
+        ):
             continue
         match operation:
             case ReplaceSet():
@@ -137,7 +140,7 @@ def _referring(
     for key, chain in ruleset.chains.items():
         if key.name[:1] != SENDING_MACS:
             found[key] = tuple([render_rule(rule, owner) for rule in chain.rules])
-    groups = {group for remote in remotes for group in builder.referrers(remote)}
+    groups = {group for remote in remotes for group in builder.relations.referrers(remote)}
     for group in groups:
         for key in index.refers.get(group, {}):
             if key in have and key not in ruleset.chains and key not in ruleset.gone_chains:

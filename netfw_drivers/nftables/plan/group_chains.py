@@ -13,11 +13,11 @@ merging and one more member is one more element.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address
 
 from netfw.drivers.firewall import Rules
-from netfw.drivers.values.keys import AddressGroupKey, GroupKey
+from netfw.linux.bridge_firewall.remote_values import Remote, remotes_of
 from netfw.linux.nftables.values import Chain, Rule, SetKind, make_rule
 from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.model.values.ids import SecurityGroupId
@@ -47,7 +47,6 @@ from netfw_drivers.nftables.plan.names import (
     FROM,
     INGRESS,
     TO,
-    Remote,
     chain_name,
     macs_name,
     max_length,
@@ -150,20 +149,6 @@ def _transport(rule: SecurityGroupRule, side: str) -> list[Statement]:
             found.append(match(payload(_ICMP[protocol], "code"), int(rule.icmp_code)))
         return found
     return [match(meta("l4proto"), int(protocol))]
-
-
-def remotes(rules: Rules) -> frozenset[Remote]:
-    """Return the groups that *rules* refer to."""
-    return frozenset(remote for rule in rules.rules for remote in remotes_of(rule))
-
-
-def remotes_of(rule: SecurityGroupRule) -> Iterator[Remote]:
-    """Yield the group that *rule* refers to, if any."""
-    version = rule.ethertype.ip_version
-    if rule.remote_group_id is not None:
-        yield GroupKey(rule.remote_group_id), version
-    if rule.remote_address_group_id is not None:
-        yield AddressGroupKey(rule.remote_address_group_id), version
 
 
 def remote_chains(remote: Remote, lengths: Iterable[int], *, macs: bool) -> dict[str, Chain]:

@@ -24,14 +24,12 @@ from uuid import UUID
 from attrs import frozen
 
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey
+from netfw.linux.bridge_firewall.remote_values import Remote
 from netfw.linux.nftables.values import ObjectKey, Table
 from netfw.model.values.ids import NetworkId
 
 OWNER, HYBRID_OWNER = "netfw", "netfw_hybrid"
 """Tables of the two drivers: those of one can be removed beside the other's."""
-
-Remote = tuple[GroupKey | AddressGroupKey, int]
-"""Group that rules refer to, and IP version."""
 
 OUT, IN, FRAMES = "out", "in", "frames"
 EGRESS, INGRESS = "egress", "ingress"

@@ -14,9 +14,9 @@ from attrs import frozen
 
 from netfw.drivers.firewall import FirewallKey, FirewallValue
 from netfw.drivers.values.keys import PortKey
-from netfw.linux.bridge_firewall.connection_plan import FlushConnections
+from netfw.linux.bridge_firewall.relations_plan import Losses
+from netfw.linux.bridge_firewall.stages_plan import flush_stages, sysctl_stages
 from netfw.linux.bridge_firewall.values import BridgePorts
-from netfw.linux.ip.operations import SetSysctl
 from netfw.linux.nftables.operations import (
     ChangeElements,
     DropChain,
@@ -33,7 +33,6 @@ from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.nftables.plan.names import (
     EGRESS,
     INGRESS,
-    Remote,
     Tables,
     read_chain,
     read_frames,
@@ -49,7 +48,7 @@ from netfw_drivers.nftables.plan.ruleset_builder import (
 )
 from netfw_drivers.nftables.plan.ruleset_index import RulesetIndex
 
-NFT_BACKEND, CONNECTIONS_BACKEND, SYSCTL_BACKEND = "nftables", "conntrack", "sysctl"
+NFT_BACKEND = "nftables"
 
 
 @frozen(kw_only=True)
@@ -80,17 +79,11 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     if thorough:
         _remove_unknown(desired, builder, index.ruleset)
     operations = list(_operations(desired, index.ruleset, Tables(observed.bridge_ports.owner)))
-    stages = []
-    if desired.chains or index.ports:
-        for name in observed.disabled_sysctls:
-            switch = Operation(SYSCTL_BACKEND, f"{name}=1", frozenset(), SetSysctl(name, "1"))
-            stages.append(Stage([switch]))
+    filters = bool(desired.chains or index.ports)
+    stages = [*sysctl_stages(observed.disabled_sysctls, filters=filters)]
     if operations:
         stages.append(Stage(_as_stage(operations, desired, requested)))
-    flush = FlushConnections(_affected(requested, builder, index), desired.gone_zones)
-    if flush.ports or flush.zones:
-        ending = Operation(CONNECTIONS_BACKEND, flush.__str__, frozenset(), flush)
-        stages.append(Stage([ending]))
+    stages += flush_stages(_affected(requested, builder, index), desired.gone_zones)
     return Plan(stages, requested.waiting, requested.refused)
 
 
@@ -185,29 +178,18 @@ def _affected(
     requested: RequestedChanges, builder: RulesetBuilder, index: RulesetIndex
 ) -> frozenset[PortId]:
     """Return the ports that lose permissions."""
-    present = index.ports
-    ports = {
-        id
-        for id, wanted in requested.ports.items()
-        if not wanted.port.trusted and (id not in present or present[id].trusted)
-    }
-    groups: set[SecurityGroupId] = set()
-    remotes: set[Remote] = set(builder.desired.shrunk)
+    losses = Losses(remotes=set(builder.desired.shrunk))
     for key in _losing(builder.desired, index.ruleset):
         if (port := read_frames(key.name)) is not None:
-            ports.add(PortId(port))
+            losses.ports.add(PortId(port))
         elif (remote := read_remote(key.name)) is not None:
-            remotes.add(remote)
+            losses.remotes.add(remote)
         elif (named := read_chain(key.name)) is not None:
             if named[0] in (EGRESS, INGRESS):
-                groups.add(SecurityGroupId(named[2]))
+                losses.groups.add(SecurityGroupId(named[2]))
             else:
-                ports.add(PortId(named[2]))
-    for each in remotes:
-        groups |= builder.referrers(each)
-    for group in groups:
-        ports |= builder.users(group)
-    return frozenset(ports)
+                losses.ports.add(PortId(named[2]))
+    return losses.affected_ports(requested, index, builder.relations)
 
 
 def _losing(desired: DesiredRuleset, present: Ruleset) -> Iterator[ObjectKey]:

@@ -9,10 +9,11 @@ from attrs import define, field, frozen
 
 from netfw.drivers.firewall import FirewallKey
 from netfw.drivers.values.keys import GroupKey, PortKey
-from netfw.linux.bridge_firewall.values import plan_zones
+from netfw.linux.bridge_firewall.relations_plan import UpdatedRelations
+from netfw.linux.bridge_firewall.remote_values import Remote
 from netfw.linux.nftables.values import Chain, Key, ObjectKey, SetKind, make_elements
 from netfw.model.values.address import IpNetwork
-from netfw.model.values.ids import PortId, SecurityGroupId
+from netfw.model.values.ids import PortId
 from netfw_drivers.nftables.plan.group_chains import (
     MACS_KIND,
     empty_group,
@@ -23,7 +24,6 @@ from netfw_drivers.nftables.plan.group_chains import (
 from netfw_drivers.nftables.plan.names import (
     FROM,
     TO,
-    Remote,
     Tables,
     macs_name,
     remote_chain,
@@ -100,15 +100,8 @@ class RulesetBuilder:
     ) -> None:
         self._requested, self._index, self._tables = requested, index, tables
         self._thorough, self._private = thorough, private
-        self._moved = requested.ports.keys() | requested.gone_ports
-        self._joins: dict[SecurityGroupId, set[PortId]] = defaultdict(set)
-        self._refers: dict[Remote, set[SecurityGroupId]] = defaultdict(set)
-        for id, wanted in requested.ports.items():
-            for group in wanted.port.groups if not wanted.port.trusted else ():
-                self._joins[group].add(id)
-        for group, put in requested.groups.items():
-            for remote in put.remotes:
-                self._refers[remote].add(group)
+        self.relations = UpdatedRelations(requested, index, thorough=thorough)
+        self._moved = self.relations.moved
         self.desired = DesiredRuleset()
 
     def run(self) -> DesiredRuleset:
@@ -121,24 +114,13 @@ class RulesetBuilder:
             self._shared()
         return self.desired
 
-    def users(self, group: SecurityGroupId) -> set[PortId]:
-        """Return the ports that will be in *group*."""
-        return (self._index.users.get(group, set()) - self._moved) | self._joins[group]
-
-    def referrers(self, remote: Remote) -> set[SecurityGroupId]:
-        """Return the groups whose rules will refer to *remote*."""
-        redone = self._requested.groups.keys() | self._requested.gone_groups
-        return (self._index.referrers.get(remote, set()) - redone) | self._refers[remote]
-
     @property
     def staying(self) -> Iterator[ObjectKey]:
         """Chains of ports and groups outside of this update."""
-        for id in self._index.ports.keys() - self._moved:
+        for id in self.relations.staying_ports:
             yield from map(self._tables.filter, port_chain_names(id))
-        redone = self._requested.groups.keys() | self._requested.gone_groups
-        for group in self._index.groups.keys() - redone:
-            if self._index.groups[group] or self.users(group):
-                yield from map(self._tables.filter, group_chain_names(group))
+        for group in self.relations.staying_groups:
+            yield from map(self._tables.filter, group_chain_names(group))
 
     def _put(self, chains: Mapping[str, Chain], owners: Iterable[FirewallKey] = ()) -> None:
         keys = {self._tables.filter(name): chain for name, chain in chains.items()}
@@ -161,7 +143,7 @@ class RulesetBuilder:
             if not index.ports[id].trusted:
                 self._dispatch(id, index.ports[id].location.device, self.desired.remove)
         if self._thorough:
-            for id in index.ports.keys() - self._moved:
+            for id in self.relations.staying_ports:
                 if not index.ports[id].trusted:
                     self._dispatch(id, index.ports[id].location.device, self.desired.add)
 
@@ -171,36 +153,28 @@ class RulesetBuilder:
 
     def _groups(self) -> None:
         """Add chains of groups that are put, and empty ones of groups that ports only name."""
-        requested, index = self._requested, self._index
-        former = (index.ports[id].groups for id in self._moved if id in index.ports)
-        left = {group for groups in former for group in groups}
-        for id, wanted in requested.groups.items():
+        for id, wanted in self._requested.groups.items():
             self._put(wanted.chains, {GroupKey(id)})
             self._drop(name for name in group_chain_names(id) if name not in wanted.chains)
-        for id in (requested.gone_groups | left | self._joins.keys()) - requested.groups.keys():
-            if index.groups.get(id) and id not in requested.gone_groups:
-                continue
+        for id in self.relations.named_groups:
             names = group_chain_names(id)
-            if self.users(id):
+            if self.relations.users(id):
                 empty = empty_group(id)
-                self._put(empty, map(PortKey, self._joins[id]))
+                self._put(empty, map(PortKey, self.relations.joins[id]))
                 names = [name for name in names if name not in empty]
             self._drop(names)
 
     def _remotes(self) -> None:
         """Add sets that have members, and chains that rules refer to."""
         index = self._index
-        touched = set(self._requested.members) | set(self._refers)
-        for group in self._requested.groups.keys() | self._requested.gone_groups:
-            for refers in index.refers.get(group, {}).values():
-                touched |= refers
+        touched = self.relations.touched_remotes
         if self._thorough:
             touched |= index.lengths.keys() | index.macs | index.referrers.keys()
         for remote in sorted(touched, key=str):
             self._remote(remote, self._requested.members.get(remote) or MemberChange())
 
     def _remote(self, remote: Remote, change: MemberChange) -> None:
-        owners = frozenset(map(GroupKey, self.referrers(remote)))
+        owners = frozenset(map(GroupKey, self.relations.referrers(remote)))
         present = self._index.lengths.get(remote, set())
         lengths = set()
         for length in present | {prefix.prefixlen for prefix in change.add}:
@@ -246,15 +220,9 @@ class RulesetBuilder:
 
     def _zones(self) -> None:
         """Add the zones of bridges; connections are tracked in the inet family."""
-        requested, index, tables = self._requested, self._index, self._tables
-        desired, present = self.desired, self._index.zones
-        change = plan_zones(
-            requested.ports,
-            requested.gone_ports,
-            index,
-            private=self._private,
-            thorough=self._thorough,
-        )
+        index, tables = self._index, self._tables
+        desired, present = self.desired, index.zones
+        change = self.relations.plan_zones(private=self._private)
         zones = dict(change.zones)
         if self._thorough:
             zones = {b: zone for b, zone in present.items() if b not in change.left} | zones
@@ -280,7 +248,7 @@ class RulesetBuilder:
         shared |= {tables.track(name): chain for name, chain in tracking_chains().items()}
         sets = {tables.filter(name): kind for name, kind in FILTER_SETS.items()}
         sets |= {tables.track(name): kind for name, kind in TRACKING_SETS.items()}
-        if self._index.ports.keys() - self._moved or self._requested.ports:
+        if self.relations.staying_ports or self._requested.ports:
             desired.chains |= shared
             desired.sets |= sets
         else:

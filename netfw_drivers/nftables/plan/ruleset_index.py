@@ -7,14 +7,17 @@ changed by hand since.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from ipaddress import ip_network
 
 from attrs import define, field
 
 from netfw.drivers.firewall import Member
+from netfw.linux.bridge_firewall.policy_index import PolicyIndex
+from netfw.linux.bridge_firewall.remote_values import Remote, make_mac_member
 from netfw.linux.bridge_firewall.values import Index, IndexedPort, Zone
 from netfw.linux.nftables.operations import (
+    ChangeElements,
     DropChain,
     DropSet,
     MakeSet,
@@ -28,7 +31,6 @@ from netfw_drivers.nftables.plan.names import (
     EGRESS,
     IN,
     INGRESS,
-    Remote,
     read_chain,
     read_frames,
     read_macs,
@@ -47,46 +49,28 @@ from netfw_drivers.nftables.plan.port_chains import (
 _JUMP = re.compile(r'"jump":\{"target":"([^"]+)"\}')
 
 
-@define
-class RulesetIndex:
+@define(kw_only=True)
+class RulesetIndex(PolicyIndex[str]):
     """Indexes over a ruleset; only the driver updates them."""
 
     ruleset: Ruleset
-    ports: dict[PortId, IndexedPort] = field(factory=dict)
-    on_bridge: Index[str, PortId] = field(factory=Index)
-    users: Index[SecurityGroupId, PortId] = field(factory=Index)
-    """Ports by group."""
-    sources: dict[tuple[PortId, int], frozenset[IpNetwork]] = field(factory=dict)
-    groups: dict[SecurityGroupId, bool] = field(factory=dict)
-    """Groups with chains, and whether each was put."""
-    refers: dict[SecurityGroupId, dict[str, frozenset[Remote]]] = field(factory=dict)
-    """Remote groups by group and chain."""
-    referrers: Index[Remote, SecurityGroupId] = field(factory=Index)
     lengths: Index[Remote, int] = field(factory=Index)
     """Lengths of the prefixes for which there are sets."""
     macs: set[Remote] = field(factory=set)
     """Groups with a set of MAC addresses."""
     numbers: dict[NetworkId, int] = field(factory=dict)
     """Zones by network."""
-    _devices: dict[str, PortId] = field(factory=dict)
-    _zones: dict[str, Zone] | None = None
 
     @classmethod
     def of(cls, ruleset: Ruleset) -> RulesetIndex:
         """Index all of *ruleset*."""
-        index = cls(ruleset)
+        index = cls(ruleset=ruleset)
         for key, chain in ruleset.chains.items():
             index._update_chain(key, chain)
         for key in ruleset.sets:
             index._update_set(key, present=True)
+        index.zones = index._read_zones()
         return index
-
-    @property
-    def zones(self) -> dict[str, Zone]:
-        """Zones by bridge."""
-        if self._zones is None:
-            self._zones = self._read_zones()
-        return self._zones
 
     def _read_zones(self) -> dict[str, Zone]:
         found: dict[str, Zone] = {}
@@ -108,26 +92,25 @@ class RulesetIndex:
             return None
         return Zone(self.numbers[found], found)
 
-    def port_with(self, device: str) -> PortId | None:
-        """Return the port that is filtered on *device*."""
-        return self._devices.get(device)
-
     def members(self) -> Iterator[Member]:
         """Yield the members that sets have."""
+        for remote, prefixes, macs in self.elements_by_remote():
+            yield from (Member(remote[0], prefix) for prefix in prefixes)
+            yield from (make_mac_member(remote, mac) for mac in macs)
+
+    def elements_by_remote(self) -> Iterator[tuple[Remote, Set[IpNetwork], Set[Mac]]]:
+        """Yield the elements of each set with members: prefixes, or MAC addresses."""
         for key, present in self.ruleset.sets.items():
             if (found := read_set(key.name)) is not None:
                 remote, length = found
-                for (text,) in present.elements:
-                    yield Member(remote[0], ip_network(f"{text}/{length}"))
-            elif (remote_macs := read_macs(key.name)) is not None:
-                group, family = remote_macs
-                everything = ip_network("0.0.0.0/0" if family == 4 else "::/0")
-                for (text,) in present.elements:
-                    yield Member(group, everything, Mac(text))
+                prefixes = {ip_network(f"{text}/{length}") for (text,) in present.elements}
+                yield remote, prefixes, frozenset()
+            elif (with_macs := read_macs(key.name)) is not None:
+                yield with_macs, frozenset(), {Mac(text) for (text,) in present.elements}
 
     def record(self, operations: Iterable[NftOperation]) -> None:
         """Index what *operations* changed; after that of a table, index anew instead."""
-        self._zones = None
+        concerns_zones = False
         for operation in operations:
             match operation:
                 case PutChain(key, chain):
@@ -138,6 +121,13 @@ class RulesetIndex:
                     self._update_set(key, present=True)
                 case DropSet(key):
                     self._update_set(key, present=False)
+                case ChangeElements(key):
+                    pass
+                case _:
+                    continue
+            concerns_zones |= _concerns_zones(key)
+        if concerns_zones:
+            self.zones = self._read_zones()
 
     def _update_chain(self, key: ObjectKey, chain: Chain | None) -> None:
         if (network := read_zone_name(key.name)) is not None:
@@ -168,45 +158,27 @@ class RulesetIndex:
                 self.sources[id, family] = own
 
     def _update_port(self, id: PortId, chain: Chain | None) -> None:
-        former = self.ports.pop(id, None)
-        if former is not None:
-            if self._devices.get(former.location.device) == id:
-                del self._devices[former.location.device]
-            self.on_bridge.discard_value(former.location.bridge, id)
-            for group in former.groups:
-                self.users.discard_value(group, id)
         note = read_note(chain.rules[-1]) if chain is not None and chain.rules else None
         if chain is None or note is None:
+            self.set_port(id, None)
             return
         jumps = (found[1] for rule in chain.rules if (found := _JUMP.search(rule.text)))
         named = (read_chain(name) for name in jumps)
         groups = frozenset(SecurityGroupId(each[2]) for each in named if each is not None)
-        self.ports[id] = IndexedPort(
+        port = IndexedPort(
             location=note.location, network=note.network, trusted=note.trusted, groups=groups
         )
-        self._devices[note.location.device] = id
-        self.on_bridge[note.location.bridge].add(id)
-        for group in groups:
-            self.users[group].add(id)
+        self.set_port(id, port)
 
     def _update_group(self, id: SecurityGroupId, name: str, kind: str, chain: Chain | None) -> None:
-        by_chain = self.refers.setdefault(id, {})
-        before = {remote for refers in by_chain.values() for remote in refers}
         if chain is None:
-            by_chain.pop(name, None)
-        else:
-            jumps = {found[1] for rule in chain.rules if (found := _JUMP.search(rule.text))}
-            by_chain[name] = frozenset(r for r in map(read_remote, jumps) if r is not None)
-            if kind in (EGRESS, INGRESS):
-                self.groups[id] = bool(chain.rules)
-        after = {remote for refers in by_chain.values() for remote in refers}
-        for remote in before - after:
-            self.referrers.discard_value(remote, id)
-        for remote in after - before:
-            self.referrers[remote].add(id)
-        if not by_chain:
-            del self.refers[id]
-            self.groups.pop(id, None)
+            self.set_references(id, name, None)
+            return
+        jumps = {found[1] for rule in chain.rules if (found := _JUMP.search(rule.text))}
+        remotes = frozenset(r for r in map(read_remote, jumps) if r is not None)
+        self.set_references(id, name, remotes)
+        if kind in (EGRESS, INGRESS):
+            self.groups[id] = bool(chain.rules)
 
     def _update_set(self, key: ObjectKey, *, present: bool) -> None:
         if (found := read_set(key.name)) is not None:
@@ -217,3 +189,11 @@ class RulesetIndex:
                 self.lengths.discard_value(remote, length)
         elif (macs := read_macs(key.name)) is not None:
             (self.macs.add if present else self.macs.discard)(macs)
+
+
+def _concerns_zones(key: ObjectKey) -> bool:
+    """Return whether the zones of bridges depend on a chain or set."""
+    if key.table.family == "inet":
+        return key.name == BRIDGES or read_zone_name(key.name) is not None
+    named = read_chain(key.name)
+    return named is not None and named[0] == IN  # a bridge that is not tracked is that of a port

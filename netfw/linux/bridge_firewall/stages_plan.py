@@ -1,0 +1,25 @@
+"""Stages of a plan beside those of the rules.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from netfw.linux.bridge_firewall.connection_plan import FlushConnections
+from netfw.linux.ip.operations import SetSysctl
+from netfw.model.values.ids import PortId
+from netfw.plan import Operation, Stage
+
+SYSCTL_BACKEND, CONNECTIONS_BACKEND = "sysctl", "conntrack"
+
+
+def sysctl_stages(disabled: Iterable[str], *, filters: bool) -> Iterator[Stage]:
+    """Turn the sysctls on that filtering needs; without filtering they stay as they are."""
+    for name in disabled if filters else ():
+        yield Stage([Operation(SYSCTL_BACKEND, f"{name}=1", frozenset(), SetSysctl(name, "1"))])
+
+
+def flush_stages(ports: frozenset[PortId], zones: Iterable[int]) -> Iterator[Stage]:
+    """Remove the connections that *ports* no longer allow, and those of *zones* that are gone."""
+    flush = FlushConnections(ports, frozenset(zones))
+    if flush.ports or flush.zones:
+        yield Stage([Operation(CONNECTIONS_BACKEND, flush.__str__, frozenset(), flush)])
