@@ -1,29 +1,25 @@
-"""Grounds for firewalls of the kernel: Linux bridges on a host of a lab."""
+"""Environments for the firewall on iptables: Linux bridges on a host of a lab."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from attrs import evolve
-
-from netfw.drivers.firewall import FirewallDriver
-from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.linux.iptables import Backend, IptablesBinaries
-from netfw.model.values.ids import NetworkId
-from netfw.testing.conformance.firewall.environment import PlugPoint
-from netfw.testing.conformance.firewall.lab_environment import BridgeEnvironment
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.instance import Device
 from netfw_drivers.iptables.driver import IptablesFirewallDriver, IptablesHybridFirewallDriver
-from tests.conformance.firewall.ovs_environment import OvsEnvironment
+from tests.conformance.firewall.kernel_environment import (
+    KernelBridgeEnvironment,
+    KernelHybridEnvironment,
+    KernelState,
+)
 
 TABLES = "raw", "mangle", "nat", "filter"
 _COUNTERS = re.compile(r" ?\[\d+:\d+\] ?")
 _FOREIGN = "192.0.2.77"
 
 
-class KernelFilters:
+class IptablesState(KernelState):
     """The filters of a host, seen by the commands that everybody has."""
 
     def __init__(self, host: Host, suffix: str = "") -> None:
@@ -48,7 +44,7 @@ class KernelFilters:
                 found.append(f"{table} {line.split()[0]}")
         return found
 
-    def flush(self) -> None:
+    def lose_state(self) -> None:
         empty = "".join(f"*{table}\nCOMMIT\n" for table in TABLES)
         for tool in ("iptables", "ip6tables"):
             self.host.run([f"{tool}{self.suffix}-restore"], input=empty)
@@ -71,53 +67,25 @@ class KernelFilters:
         return not any(completed.status for completed in gone)
 
 
-class FilteredByKernel:
-    """The state of a firewall that is in the filters of the kernel."""
-
-    filters: KernelFilters
-
-    def dump_state(self) -> frozenset[str]:
-        return self.filters.dump_state()
-
-    def lose_state(self) -> None:
-        self.filters.flush()
-
-    def make_foreign(self) -> None:
-        self.filters.make_foreign()
-
-    def foreign_is_intact(self) -> bool:
-        return self.filters.foreign_is_intact()
-
-
-class IptablesEnvironment(FilteredByKernel, BridgeEnvironment):
+class IptablesEnvironment(KernelBridgeEnvironment):
     """Ports of Linux bridges."""
 
     def __init__(self, host: Host, backend: Backend = Backend.SYSTEM) -> None:
         super().__init__(host)
         self.tool = IptablesBinaries(backend)
-        self.filters = KernelFilters(host, str(backend.value))
+        self.state = IptablesState(host, str(backend.value))
 
-    def make_driver(self) -> FirewallDriver:
+    def make_firewall(self) -> IptablesFirewallDriver:
         return IptablesFirewallDriver(self.tool, namespace=Path(self.host.namespaces.space("net")))
 
 
-class HybridEnvironment(FilteredByKernel, OvsEnvironment):
+class IptablesHybridEnvironment(KernelHybridEnvironment):
     """Ports of br-int, each behind a Linux bridge of its own."""
-
-    in_switch = False
-    kind = Device.HYBRID
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self.filters = KernelFilters(host, Backend.NFT.value)
+        self.state = IptablesState(host, Backend.NFT.value)
 
-    def plug_point(self, number: int, network: NetworkId) -> PlugPoint:
-        plain = super().plug_point(number, network)
-        return evolve(plain, device=plain.device.replace("tap", "qvo", 1))
-
-    def firewall(self, location: LocalHostResources) -> FirewallDriver:
+    def make_firewall(self) -> IptablesHybridFirewallDriver:
         namespace = Path(self.host.namespaces.space("net"))
         return IptablesHybridFirewallDriver(IptablesBinaries(Backend.NFT), namespace=namespace)
-
-    def outage(self) -> None:
-        """It is the kernel, which always answers."""

@@ -7,13 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from netfw.drivers.firewall import FirewallDriver
-from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.linux.nftables.library import NftContext
-from netfw.testing.conformance.firewall.lab_environment import BridgeEnvironment
 from netfw.testing.lab.host import Host
 from netfw_drivers.nftables.driver import NftablesFirewallDriver, NftablesHybridFirewallDriver
-from tests.conformance.firewall.iptables_environment import HybridEnvironment
+from tests.conformance.firewall.kernel_environment import (
+    KernelBridgeEnvironment,
+    KernelHybridEnvironment,
+    KernelState,
+)
 
 _FOREIGN = """
 table inet foreign {
@@ -24,7 +25,7 @@ table bridge foreign { chain forward { type filter hook forward priority 10; cou
 """
 
 
-class HostRuleset:
+class NftablesState(KernelState):
     """All of nftables on a host."""
 
     def __init__(self, host: Host) -> None:
@@ -73,47 +74,27 @@ class HostRuleset:
         return len(own) == 7 and "192.0.2.77" in json.dumps(own)
 
 
-class NftablesEnvironment(BridgeEnvironment):
+class NftablesEnvironment(KernelBridgeEnvironment):
     """Ports of Linux bridges."""
 
+    state: NftablesState
+
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self.host_ruleset = HostRuleset(host)
+        self.state = NftablesState(host)
 
-    def make_driver(self) -> FirewallDriver:
-        return NftablesFirewallDriver(namespace=self.host_ruleset.namespace)
-
-    def dump_state(self) -> frozenset[str]:
-        return self.host_ruleset.dump_state()
-
-    def lose_state(self) -> None:
-        self.host_ruleset.lose_state()
-
-    def make_foreign(self) -> None:
-        self.host_ruleset.make_foreign()
-
-    def foreign_is_intact(self) -> bool:
-        return self.host_ruleset.foreign_is_intact()
+    def make_firewall(self) -> NftablesFirewallDriver:
+        return NftablesFirewallDriver(namespace=self.state.namespace)
 
 
-class NftablesHybridEnvironment(HybridEnvironment):
+class NftablesHybridEnvironment(KernelHybridEnvironment):
     """Ports of br-int, each behind a Linux bridge of its own."""
 
+    state: NftablesState
+
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self.host_ruleset = HostRuleset(host)
+        self.state = NftablesState(host)
 
-    def firewall(self, location: LocalHostResources) -> FirewallDriver:
-        return NftablesHybridFirewallDriver(namespace=self.host_ruleset.namespace)
-
-    def dump_state(self) -> frozenset[str]:
-        return self.host_ruleset.dump_state()
-
-    def lose_state(self) -> None:
-        self.host_ruleset.lose_state()
-
-    def make_foreign(self) -> None:
-        self.host_ruleset.make_foreign()
-
-    def foreign_is_intact(self) -> bool:
-        return self.host_ruleset.foreign_is_intact()
+    def make_firewall(self) -> NftablesHybridFirewallDriver:
+        return NftablesHybridFirewallDriver(namespace=self.state.namespace)

@@ -1,14 +1,17 @@
 """The firewall of Linux bridges keeps the contract, with real packets and both iptables."""
 
-from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from netfw.linux.iptables import Backend
 from netfw.testing.conformance.firewall.property_based import FirewallPropertyConformance
 from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
-from netfw.testing.lab.lab import Lab
-from tests.conformance.firewall.iptables_environment import HybridEnvironment, IptablesEnvironment
+from tests.conformance.firewall.iptables_environment import (
+    IptablesEnvironment,
+    IptablesHybridEnvironment,
+)
+from tests.conformance.firewall.kernel_environment import OnLabHost
 
 FILTERS = pytest.mark.spec(
     "FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-06", "FW-07", "FW-08", "FW-09", "FW-10",
@@ -17,39 +20,20 @@ FILTERS = pytest.mark.spec(
 
 
 @FILTERS
-class TestIptablesFirewall(FirewallDriverConformance):
-    backend = Backend.NFT
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def shared_environment(cls) -> Iterator[IptablesEnvironment]:
-        with Lab(1) as lab:
-            (host,) = lab.hosts.values()
-            yield IptablesEnvironment(host, cls.backend)
+class TestIptablesFirewall(OnLabHost, FirewallDriverConformance):
+    make_environment = partial(IptablesEnvironment, backend=Backend.NFT)
 
 
 @pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
-class TestIptablesFirewallProperty(FirewallPropertyConformance):
-    @pytest.fixture(scope="class")
-    @classmethod
-    def shared_environment(cls) -> Iterator[IptablesEnvironment]:
-        with Lab(1) as lab:
-            (host,) = lab.hosts.values()
-            yield IptablesEnvironment(host, Backend.NFT)
+class TestIptablesFirewallProperty(OnLabHost, FirewallPropertyConformance):
+    make_environment = partial(IptablesEnvironment, backend=Backend.NFT)
 
 
 @FILTERS
 class TestLegacyIptablesFirewall(TestIptablesFirewall):
-    backend = Backend.LEGACY
+    make_environment = partial(IptablesEnvironment, backend=Backend.LEGACY)
 
 
 @FILTERS
-class TestIptablesHybridFirewall(FirewallDriverConformance):
-    @pytest.fixture(scope="class")
-    @classmethod
-    def shared_environment(cls) -> Iterator[HybridEnvironment]:
-        with Lab(1) as lab:
-            (host,) = lab.hosts.values()
-            environment = HybridEnvironment(host)
-            yield environment
-            environment.end()
+class TestIptablesHybridFirewall(OnLabHost, FirewallDriverConformance):
+    make_environment = IptablesHybridEnvironment

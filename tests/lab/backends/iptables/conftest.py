@@ -4,12 +4,12 @@ import pytest
 
 from netfw.linux.iptables import Backend
 from netfw.testing.plugin import MakeLab
-from tests.lab.backends.iptables.environment import FirewallHost
+from tests.lab.backends.iptables.environment import IptablesHost
 
 
 @pytest.fixture(params=[Backend.NFT, Backend.LEGACY], ids=["nft", "legacy"])
-def firewall(request: pytest.FixtureRequest, make_lab: MakeLab) -> FirewallHost:
+def firewall(request: pytest.FixtureRequest, make_lab: MakeLab) -> IptablesHost:
     """A host with Linux bridges, and a firewall driver on it."""
     lab = make_lab(hosts=1)
     (host,) = lab.hosts.values()
-    return FirewallHost(host, request.param)
+    return IptablesHost(host, request.param)

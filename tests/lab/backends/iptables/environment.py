@@ -1,105 +1,27 @@
-"""A host with Linux bridges, instances that really speak, and the firewall under test."""
+"""A host with Linux bridges and the firewall on iptables."""
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
-from collections.abc import Iterator
-from ipaddress import ip_network
-from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
-from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.values.allowed_source import AllowedSource
-from netfw.drivers.values.keys import GroupKey, PortKey
-from netfw.linux.conntrack import Connection, Conntrack, Filter
 from netfw.linux.iptables import Backend, IptablesBinaries
-from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
-from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
-from netfw.plan import Outcome, Update
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.instance import Instance
 from netfw_drivers.iptables.driver import IptablesFirewallDriver
-
-IN, OUT = Direction.INGRESS, Direction.EGRESS
-State = dict[FirewallKey, FirewallValue]
-
-
-class Guest:
-    """An instance on a bridge of the host."""
-
-    def __init__(self, host: Host, number: int, bridge: str, network: NetworkId) -> None:
-        self.number, self.network, self.bridge = number, network, bridge
-        self.port = PortId(UUID(int=(0xE0 << 120) + number))
-        self.device = f"tap{number}"
-        self.mac = f"fa:16:3e:00:00:{number:02x}"
-        self.address = f"10.0.0.{number % 50}"
-        self.address6 = f"fd00::{number % 50:x}"
-        self.instance: Instance = host.instance(f"guest{number}")
-        host.namespaces.ip(
-            f"link add {self.device} type veth peer name eth0 address {self.mac}"
-            f" netns guest{number}",
-            f"link set {self.device} master {bridge} up",
-        )
-        self.instance.device = "eth0"
-        self.instance.configure([f"{self.address}/24", f"{self.address6}/64"])
-
-    def value(self, *groups: SecurityGroupId, trusted: bool = False) -> State:
-        octets = bytes.fromhex(self.mac.replace(":", ""))
-        tail = bytes([octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]]).hex(":", 2)
-        addresses = (self.address, self.address6, f"fe80::{tail}")
-        return {
-            PortKey(self.port): FilteredPort(
-                network=self.network,
-                device=self.device,
-                mac=self.mac,
-                sources=frozenset(AllowedSource(self.mac, ip_network(each)) for each in addresses),
-                groups=frozenset(groups),
-                trusted=trusted,
-            )
-        }
-
-    def reaches(self, other: Guest, *, version: int = 4) -> bool:
-        address = other.address if version == 4 else other.address6
-        times = self.instance.ping(address, count=2, timeout=1).times
-        return any(time is not None for time in times)
+from netfw_drivers.iptables.plan.names import short
+from tests.lab.linux.bridge_firewall.environment import FirewallHost
 
 
-class FirewallHost:
+class IptablesHost(FirewallHost):
     """The host, and a driver on it."""
 
     def __init__(self, host: Host, backend: Backend) -> None:
-        self.host, self.backend = host, backend
-        self.namespace = Path(host.namespaces.space("net"))
-        self.networks: dict[str, NetworkId] = {}
-        self.driver = self.another_driver()
+        self.backend = backend
+        super().__init__(host)
 
     def another_driver(self) -> IptablesFirewallDriver:
         return IptablesFirewallDriver(IptablesBinaries(self.backend), namespace=self.namespace)
 
-    def guest(self, number: int, bridge: str = "br1") -> Guest:
-        if bridge not in self.networks:
-            self.networks[bridge] = NetworkId(uuid4())
-            self.host.namespaces.ip(
-                f"link add {bridge} type bridge forward_delay 0 mcast_snooping 0",
-                f"link set {bridge} addrgenmode none up",
-            )
-        return Guest(self.host, number, bridge, self.networks[bridge])
-
-    def put(self, *states: State) -> Outcome[FirewallKey]:
-        return self.converge(Update(put={k: v for state in states for k, v in state.items()}))
-
-    def drop(self, *states: State) -> Outcome[FirewallKey]:
-        return self.converge(Update(drop=frozenset(key for state in states for key in state)))
-
-    def converge(self, update: Update[FirewallKey, FirewallValue]) -> Outcome[FirewallKey]:
-        outcome = self.driver.converge(update)
-        assert outcome.ok, str(outcome)
-        return outcome
-
     def saved(self) -> dict[str, list[str]]:
-        """What the commands of an operator show, counters left out."""
         suffix = self.backend.value
         found = {}
         for command in (f"iptables{suffix}-save", f"ip6tables{suffix}-save", "ebtables-nft-save"):
@@ -108,75 +30,6 @@ class FirewallHost:
         found["ipset"] = sorted(self.host.run(["ipset", "save"]).splitlines())
         return found
 
-    def connections(self, **wanted: object) -> tuple[Connection, ...]:
-        with Conntrack(self.namespace) as conntrack:
-            return conntrack.connections(Filter(**wanted))  # type: ignore[arg-type]
-
-
-def a_group_id() -> SecurityGroupId:
-    return SecurityGroupId(uuid4())
-
-
-def group(id: SecurityGroupId, *rules: SecurityGroupRule, stateful: bool = True) -> State:
-    return {GroupKey(id): Rules(frozenset(rules), stateful)}
-
-
-def rule(id: SecurityGroupId, direction: Direction, version: int = 4, **more) -> SecurityGroupRule:
-    return SecurityGroupRule(
-        id=SecurityGroupRuleId(uuid4()),
-        security_group_id=id,
-        direction=direction,
-        ethertype=Ethertype.IPV4 if version == 4 else Ethertype.IPV6,
-        **more,
-    )
-
-
-def everything(id: SecurityGroupId, *directions: Direction) -> State:
-    return group(id, *(rule(id, d, v) for d in directions or Direction for v in (4, 6)))
-
-
-def member(id: SecurityGroupId, prefix: str) -> State:
-    made = Member(GroupKey(id), ip_network(prefix))
-    return {made: made}
-
-
-@contextlib.contextmanager
-def echoing(guest: Guest, port: int) -> Iterator[None]:
-    """A server in *guest* that gives back what it gets."""
-    server = guest.instance.call(socket.create_server, (guest.address, port))
-    ended = threading.Event()
-
-    def serve() -> None:
-        while not ended.is_set():
-            with contextlib.suppress(OSError):
-                connection, _ = server.accept()
-                threading.Thread(target=_echo, args=(connection,), daemon=True).start()
-
-    threading.Thread(target=serve, daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
-        server.shutdown(socket.SHUT_RDWR)
-        server.close()
-
-
-def _echo(connection: socket.socket) -> None:
-    with connection, contextlib.suppress(OSError):
-        while data := connection.recv(100):
-            connection.sendall(data)
-
-
-def connect(guest: Guest, other: Guest, port: int) -> socket.socket:
-    made = guest.instance.call(socket.create_connection, (other.address, port), 2)
-    made.settimeout(0.7)
-    return made
-
-
-def talks(connection: socket.socket) -> bool:
-    """Whether the other end of *connection* gives back what it gets."""
-    try:
-        connection.sendall(b"hello")
-        return bool(connection.recv(100))
-    except TimeoutError:
-        return False
+    def run_as_operator(self, command: str, **ids: UUID) -> None:
+        names = {name: short(id) for name, id in ids.items()}
+        self.host.run(command.format(ip=f"iptables{self.backend.value}", **names).split())

@@ -11,7 +11,7 @@ from netfw.drivers.values.keys import GroupKey
 from netfw.errors import PartlyInvalid
 from netfw.model.values.protocol import TCP, UDPLITE
 from netfw.plan import Update
-from tests.lab.backends.iptables.environment import (
+from tests.lab.linux.bridge_firewall.environment import (
     IN,
     FirewallHost,
     a_group_id,

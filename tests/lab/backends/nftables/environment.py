@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
+from uuid import UUID
 
-from netfw.linux.iptables import Backend
 from netfw.linux.nftables.library import NftContext
-from netfw.testing.lab.host import Host
 from netfw_drivers.nftables.driver import NftablesFirewallDriver
-from tests.lab.backends.iptables.environment import FirewallHost
+from tests.lab.linux.bridge_firewall.environment import FirewallHost
 
 
 class NftablesHost(FirewallHost):
     """The host, and a driver on it."""
 
-    def __init__(self, host: Host) -> None:
-        super().__init__(host, Backend.NFT)
-
-    def another_driver(self) -> NftablesFirewallDriver:  # type: ignore[override]
+    def another_driver(self) -> NftablesFirewallDriver:
         return NftablesFirewallDriver(namespace=self.namespace)
 
     @cached_property
@@ -30,6 +26,9 @@ class NftablesHost(FirewallHost):
         answer = self._context.run(commands)
         assert answer.ok, answer.errors
         return answer.output
+
+    def run_as_operator(self, command: str, **ids: UUID) -> None:
+        self.nft(command.format(**ids))
 
     def saved(self) -> dict[str, list[str]]:
         """Return the tables, without handles."""

@@ -1,4 +1,4 @@
-"""What an operator sees of the nftables firewall, and what becomes of it after manual changes."""
+"""What an operator sees of the nftables firewall, also after manual changes."""
 
 from __future__ import annotations
 
@@ -9,44 +9,54 @@ import pytest
 
 from netfw.errors import BackendBroken
 from netfw.linux.nftables import library
+from netfw.model.security_group import SecurityGroupRule
+from netfw.model.values.ids import SecurityGroupId
 from netfw.plan import Update
-from tests.lab.backends.iptables.environment import (
+from tests.lab.backends.nftables.environment import NftablesHost
+from tests.lab.linux.bridge_firewall.environment import (
     IN,
     OUT,
+    FirewallHost,
     Guest,
+    State,
     a_group_id,
-    connect,
-    echoing,
     everything,
     group,
     member,
     rule,
-    talks,
 )
-from tests.lab.backends.nftables.environment import NftablesHost
+from tests.lab.linux.bridge_firewall.firewall_behaviour import (
+    BridgeFirewallBehaviour,
+    check_repair_of,
+)
 
 pytestmark = pytest.mark.spec("FW-15")
 
 ETH_P_ALL = 3
 
 
-def test_a_revoked_connection_is_removed_and_others_stay(firewall: NftablesHost) -> None:
-    one, two = firewall.guest(1), firewall.guest(2)
-    id, other = a_group_id(), a_group_id()
-    rules = [rule(id, IN, protocol=6, port_min=port, port_max=port) for port in (80, 81)]
-    firewall.put(two.value(id), one.value(other), group(id, *rules), everything(other, OUT))
-    with echoing(two, 80), echoing(two, 81):
-        revoked, kept = connect(one, two, 80), connect(one, two, 81)
-        assert talks(revoked)
-        assert talks(kept)
-        firewall.put(group(id, rules[1]))
-        assert not firewall.connections(destination_port=80)
-        assert not talks(revoked)
-        assert talks(kept)
-        (living,) = firewall.connections(destination_port=81)
-        assert living.zone == 4097
-        revoked.close()
-        kept.close()
+class TestNftablesOnBridges(BridgeFirewallBehaviour):
+    FILTERS_BY_SYSCTL = False
+    MORE_MEMBERS = (
+        "10.1.0.0/16", "10.1.2.3/32", "0.0.0.0/0", "fd00::1/128", "::ffff:192.0.2.1/128",
+        "::192.0.2.1/128", "fd00:0:0:8000::/49",
+    )  # fmt: skip
+
+    def own_lines(self, firewall: FirewallHost) -> list[str]:
+        return firewall.saved().get("netfw", [])
+
+    def various_state(self, firewall: FirewallHost) -> State:
+        return {**super().various_state(firewall), **group(a_group_id())}
+
+    def more_rules(self, id: SecurityGroupId) -> list[SecurityGroupRule]:
+        return [
+            rule(id, IN, protocol=6, port_min=1, port_max=65535),
+            rule(id, OUT, protocol=6, remote_prefix="192.0.2.4/31"),
+            rule(id, OUT, 6, remote_prefix="2001:db8::/33", protocol=17),
+            rule(id, OUT, 6, remote_prefix="::ffff:192.0.2.1/128"),
+            rule(id, OUT, 6, remote_prefix="::192.0.2.1/128"),
+            rule(id, OUT, 6, remote_prefix="::/0"),
+        ]
 
 
 def test_one_more_member_is_one_more_element(firewall: NftablesHost) -> None:
@@ -64,21 +74,6 @@ def test_one_more_member_is_one_more_element(firewall: NftablesHost) -> None:
     assert one.reaches(two)
     firewall.drop(new)
     assert not one.reaches(two)
-
-
-def test_equal_addresses_in_two_networks_have_connections_of_their_own(
-    firewall: NftablesHost,
-) -> None:
-    one, two = firewall.guest(1), firewall.guest(2)
-    twin, peer = firewall.guest(51, "br2"), firewall.guest(52, "br2")
-    id = a_group_id()
-    ports = [guest.value(id) for guest in (one, two, twin, peer)]
-    firewall.put(*ports, everything(id))
-    assert one.reaches(two)
-    assert twin.reaches(peer)
-    assert {connection.zone for connection in firewall.connections(protocol=1)} == {4097, 4098}
-    firewall.drop(twin.value(), peer.value())
-    assert {connection.zone for connection in firewall.connections(protocol=1)} == {4097}
 
 
 @pytest.mark.parametrize("version", [4, 6])
@@ -125,51 +120,6 @@ def fragment(sender: Guest, target: Guest, version: int, body: bytes, offset: in
     return ethernet + b"\x08\x00" + header[:10] + _checksum(header) + header[12:] + body
 
 
-def test_a_driver_that_starts_finds_everything_as_it_is(firewall: NftablesHost) -> None:
-    one, two, three = (firewall.guest(number) for number in (1, 2, 3))
-    id, friends, other = a_group_id(), a_group_id(), a_group_id()
-    rules = [
-        rule(id, IN, protocol=6, port_min=80, port_max=90),
-        rule(id, IN, protocol=6, port_min=1, port_max=65535),
-        rule(id, IN, protocol=1, port_min=255),
-        rule(id, IN, protocol=1, port_min=8, port_max=0),
-        rule(id, IN, 6, protocol=58, port_min=128, port_max=0),
-        rule(id, OUT, protocol=132, port_min=1, port_max=9),
-        rule(id, OUT, protocol=136, port_min=1, port_max=9),
-        rule(id, OUT, 6, protocol=33, port_min=7, port_max=7),
-        rule(id, OUT, protocol=89, remote_prefix="192.0.2.0/24"),
-        rule(id, OUT, protocol=6, remote_prefix="192.0.2.4/31"),
-        rule(id, OUT, 6, remote_prefix="2001:db8::/32"),
-        rule(id, OUT, 6, remote_prefix="2001:db8::/33", protocol=17),
-        rule(id, OUT, 6, remote_prefix="::ffff:192.0.2.1/128"),
-        rule(id, OUT, 6, remote_prefix="::192.0.2.1/128"),
-        rule(id, OUT, 6, remote_prefix="::/0"),
-        rule(id, IN, remote_group_id=friends),
-        rule(id, OUT, 6, protocol=17, remote_group_id=friends),
-    ]
-    addresses = (
-        "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3/32", "0.0.0.0/0", "fd00::/64", "::/0", "fd00::1/128",
-        "::ffff:192.0.2.1/128", "::192.0.2.1/128", "fd00:0:0:8000::/49",
-    )  # fmt: skip
-    parts = (
-        one.value(id, other), two.value(other), three.value(trusted=True),
-        group(id, *rules), group(other, rule(other, OUT), stateful=False), group(a_group_id()),
-        *(member(friends, prefix) for prefix in addresses),
-    )  # fmt: skip
-    state = {key: value for part in parts for key, value in part.items()}
-    firewall.put(state)
-    before = firewall.saved()
-    successor = firewall.another_driver()
-    assert successor.present() == state.keys()
-    update = Update(put=state, complete=True)
-    plan = successor.plan(update, successor.observe(None))
-    assert not plan, str(plan)
-    assert successor.converge(update).ok
-    assert firewall.saved() == before
-    firewall.drop(state)
-    assert "netfw" not in firewall.saved()
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -193,22 +143,7 @@ def test_a_driver_that_starts_finds_everything_as_it_is(firewall: NftablesHost) 
     ],
 )
 def test_manual_change_is_found_and_repaired(firewall: NftablesHost, damage: str) -> None:
-    one = firewall.guest(1)
-    id, friends = a_group_id(), a_group_id()
-    state = {
-        **one.value(id),
-        **group(id, rule(id, IN, remote_group_id=friends)),
-        **member(friends, "192.0.2.0/24"),
-    }
-    firewall.put(state)
-    before = firewall.saved()
-    firewall.nft(damage.format(port=one.port, group=id, friends=friends))
-    assert firewall.saved() != before
-    update = Update(put=state, complete=True)
-    plan = firewall.driver.plan(update, firewall.driver.observe(None))
-    assert plan
-    firewall.converge(update)
-    assert firewall.saved() == before
+    check_repair_of(firewall, damage)
 
 
 def test_tables_of_others_stay_as_they_are(firewall: NftablesHost) -> None:
@@ -284,30 +219,7 @@ def _checksum(header: bytes) -> bytes:
     return (total ^ 0xFFFF).to_bytes(2)
 
 
-def test_bridges_are_tracked_where_they_were_not(firewall: NftablesHost) -> None:
-    switch = "net.bridge.bridge-nf-call-iptables"
-    one, two = firewall.guest(1), firewall.guest(2)
-    id = a_group_id()
-    state = {**one.value(id), **two.value(id), **everything(id, OUT)}
-    state |= group(id, rule(id, OUT), rule(id, OUT, 6))
-    firewall.host.run(["sysctl", "-w", f"{switch}=0"])
-    update = Update(put=state, complete=True)
-    plan = firewall.driver.plan(update, firewall.driver.observe(None))
-    assert f"sysctl: {switch}=1" in str(plan)
-    firewall.converge(update)
-    assert "=1" in firewall.host.run(["sysctl", switch]).replace(" ", "")
-
-
 def test_a_missing_library_is_named_with_its_package(firewall: NftablesHost) -> None:
     assert firewall.driver.problems() == ()
     with pytest.raises(BackendBroken, match=r"libnftables-none.*apt install libnftables1"):
         library.load_library("libnftables-none.so.1")
-
-
-def test_ports_find_their_neighbours_and_are_found(firewall: NftablesHost) -> None:
-    one, two = firewall.guest(1), firewall.guest(2)
-    id = a_group_id()
-    firewall.put(one.value(id), two.value(id), everything(id))
-    for version in (4, 6):
-        assert one.reaches(two, version=version)
-        assert two.reaches(one, version=version)
