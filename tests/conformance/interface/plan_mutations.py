@@ -5,12 +5,13 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
-from attrs import evolve
+from attrs import asdict, define, evolve, field
 
 from netfw.drivers.reconciler import Reconciler
 from netfw.errors import OperationRefused
 from netfw.plan import Plan, Stage
 from tests.conformance.common.mutations import Mutations, breaks
+from tests.conformance.interface.fake_interface import Observed
 
 MUTATIONS = Mutations()
 
@@ -27,6 +28,28 @@ def note_desired_in_observation(driver, original, update, observed):
     plan = original(update, observed)
     observed.devices.update(update.put)
     return plan
+
+
+@define
+class CountingObservation(Observed):
+    """An observation with a private counter."""
+
+    _plans: list[object] = field(factory=list)
+
+    def count(self) -> None:
+        self._plans.append(None)
+
+
+@MUTATIONS.override("plan", breaks(Reconciler, 1))
+def count_plans_in_observation(driver, original, update, observed):
+    """Change a private field of the observation while planning."""
+    observed.count()
+    return original(update, observed)
+
+
+@count_plans_in_observation.also("observe")
+def observe_with_counter(driver, original, scope):
+    return CountingObservation(**asdict(original(scope), recurse=False))
 
 
 @MUTATIONS.override("plan", breaks(Reconciler, 1))

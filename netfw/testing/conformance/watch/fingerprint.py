@@ -14,8 +14,9 @@ _PLAIN = (str, bytes, int, float, bool, type(None))
 def fingerprint(value: object, *, deep: bool = False) -> tuple[object, ...]:
     """Return something that differs if a part of *value* was added, removed or replaced.
 
-    :param deep: look into objects that are not values too, and at private fields, which may only
-        have cached something.
+    Private fields count: a value that caches something changes.
+
+    :param deep: look into objects that are not values too.
     """
     parts: list[object] = []
     queue: deque[object] = deque([value])
@@ -37,11 +38,12 @@ def _members(part: object, deep: bool) -> tuple[int, Iterable[object]]:
     if isinstance(part, Mapping):
         pairs = list(islice(part.items(), LIMIT))
         return len(part), (member for pair in pairs for member in pair)
+    if isinstance(part, set | frozenset) and len(part) <= LIMIT:
+        return hash(frozenset(part)), ()
     if isinstance(part, Set):
         return len(part), ()
     if isinstance(part, Sequence):
         return len(part), iter(part)
     if fields := getattr(type(part), "__attrs_attrs__", ()):
-        names = [field.name for field in fields if deep or not field.name.startswith("_")]
-        return 0, (getattr(part, name, None) for name in names)
+        return 0, (getattr(part, field.name, None) for field in fields)
     return id(part), getattr(part, "__dict__", {}).values() if deep else ()
