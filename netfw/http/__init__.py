@@ -11,6 +11,8 @@ requests that never reach it.
     reading a request within its limits of size and time
 ``response_writer``
     sending responses to clients that are slow to read them, without a thread for each
+``event_streams``
+    server-sent events, by one thread for all streams
 ``request_parser``
     parsing it strictly
 ``http_error``

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cheroot import server as cheroot_server
 from cheroot import wsgi
@@ -142,7 +142,9 @@ class Request(cheroot_server.HTTPRequest):
         self.server.watch.note(self.conn, None)
         self.server.gateway(self).respond()
         self.ensure_headers_sent()
-        if self.chunked_write:
+        if self.conn.successor is not None:
+            self.conn.is_chunked, self.conn.is_handed_over = self.chunked_write, True
+        elif self.chunked_write:
             self.conn.wfile.write(b"0\r\n\r\n")
 
     def refuse(self, refusal: HttpError) -> None:
@@ -219,6 +221,16 @@ class _Unread:
         return b""
 
 
+class Successor(Protocol):
+    """Goes on with a response that has no end, in threads of its own."""
+
+    def adopt(self, connection: Connection) -> None:
+        """Take *connection* over; its response has begun."""
+
+    def release(self) -> None:
+        """Note that the connection is closed, whether it was adopted or not."""
+
+
 class Connection(cheroot_server.HTTPConnection):
     """A connection that uses no thread until a request has arrived."""
 
@@ -230,6 +242,11 @@ class Connection(cheroot_server.HTTPConnection):
     """Whether the client may still send while the last response is sent."""
     request: Request | None = None
     """The request whose body is awaited."""
+    successor: Successor | None = None
+    """What the application hands the connection to after the head of its response."""
+    is_handed_over = False
+    is_chunked = False
+    """Whether what follows that head is sent in chunks."""
 
     def __init__(self, server: Any, sock: socket.socket, makefile: Any = None) -> None:
         super().__init__(server, sock, makefile)
@@ -265,7 +282,11 @@ class Connection(cheroot_server.HTTPConnection):
             keep = bool(super().communicate())  # type: ignore[no-untyped-call]
         finally:
             self.RequestHandlerClass = Request  # the request, and its body, can be freed
-        return keep or self.request is not None
+        return keep or self.is_handed_over or self.request is not None
+
+    def hand_over(self, successor: Successor) -> None:
+        """Let *successor* go on with the response of the present request, after its head."""
+        self.successor = successor
 
     def close(self) -> None:
         """Close the connection in any state, after the rest of its response was sent."""
@@ -282,6 +303,8 @@ class Connection(cheroot_server.HTTPConnection):
             self._discard_input()
         with suppress(OSError, ValueError):
             super().close()
+        if self.successor is not None:
+            self.successor.release()
 
     def is_abandoned(self) -> bool:
         """Return whether the client is gone, so that no response would be read.
@@ -321,6 +344,7 @@ class WsgiGateway(wsgi.Gateway_10):
         if credentials is not None:
             environ["netfw.peer_credentials"] = credentials
         environ["netfw.is_abandoned"] = self.req.conn.is_abandoned
+        environ["netfw.hand_over"] = self.req.conn.hand_over
         return environ
 
     def write(self, chunk: bytes) -> None:

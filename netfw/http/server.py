@@ -220,8 +220,11 @@ class _Server(wsgi.Server):
     def put_conn(self, conn: Any) -> None:
         """Register the connection for its next request, after the rest of its response was sent.
 
-        It is closed if the server stops meanwhile.
+        It is closed if the server stops meanwhile.  One that was handed over is not registered.
         """
+        if conn.is_handed_over:
+            conn.successor.adopt(conn)
+            return
         if conn.wfile.pending:
             self.writer.add(conn, keep=True)
             return
