@@ -43,7 +43,8 @@ def error_from_errno(number: int, what: str, message: str = "") -> NetfwError:
 def _backend_error(number: int, what: str, why: str) -> BackendError:
     if number in _FORBIDDEN:
         return BackendBroken(
-            f"{what}: {why}; run as root, or give the process CAP_NET_ADMIN and CAP_SYS_ADMIN"
+            f"{what}: {why}; run as root, or give the process the "
+            "capabilities of its unit (CAP_NET_ADMIN, CAP_NET_BROADCAST, CAP_SYS_ADMIN)"
         )
     if number in _LACKING:
         return BackendBroken(f"{what}: {why}; this kernel lacks it (a module that is not loaded?)")

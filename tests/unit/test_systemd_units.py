@@ -14,7 +14,7 @@ UNITS = sorted((ROOT / "packaging" / "systemd").glob("*.service"))
 
 
 def sections(path: Path) -> configparser.ConfigParser:
-    parser = configparser.ConfigParser(interpolation=None, strict=True)
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read(path)
     return parser
