@@ -1,4 +1,4 @@
-"""Agents with the privileges that their systemd units give them: capabilities, no new privileges."""
+"""Agents with the privileges of their systemd units: capabilities, and no new privileges."""
 
 from __future__ import annotations
 
