@@ -1,4 +1,4 @@
-"""Lines on standard output and standard error, of texts that tenants and hosts may have chosen."""
+"""Lines on standard output and standard error, of texts that other hosts may have chosen."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable
 def escape_controls(text: str) -> str:
     """Return *text* with every character that a terminal could obey spelled as an escape.
 
-    Names may hold anything: colours, titles and cursor movements, ends of lines, and marks that
-    reverse the direction of writing.
+    A text of another host, or of a program, may hold anything: colours, titles and movements of the
+    cursor, ends of lines, and marks that reverse the direction of writing.
     """
     if text.isprintable():
         return text

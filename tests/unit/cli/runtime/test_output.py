@@ -1,4 +1,4 @@
-"""Texts that tenants chose, on the terminals of operators."""
+"""Texts that others chose, on the terminals of operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INJECTIONS = {
 
 
 @pytest.mark.parametrize("name", INJECTIONS.values(), ids=INJECTIONS)
-def test_control_characters_of_names_reach_no_terminal(
+def test_control_characters_of_texts_reach_no_terminal(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     print_lines([f"port {name} is DOWN"])
