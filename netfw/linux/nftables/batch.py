@@ -45,6 +45,9 @@ _ADDRESS_TYPES = ("ipv4_addr", "ipv6_addr")
 _TARGET = re.compile(r'"target":"([^"]+)"')
 _SET = re.compile(r'"@([^"]+)"')
 
+_FOREIGN = frozenset({"flags", "timeout", "gc-interval", "size", "stmt"})
+"""Attributes of sets that netfw never makes."""
+
 _SCRATCH = "netfw-check"
 
 
@@ -92,6 +95,8 @@ def _make_step(operation: NftOperation, present: Ruleset) -> Iterator[str]:
     if isinstance(operation, MakeTable):
         yield render_json({"add": {"table": _named(operation.table)}})
     elif isinstance(operation, MakeSet):
+        if operation.key in present.sets:
+            yield _drop_set(operation.key, present)
         yield _add_set(operation)
 
 
@@ -115,9 +120,7 @@ def _drop_step(operation: NftOperation, present: Ruleset) -> Iterator[str]:
     if isinstance(operation, DropChain):
         yield render_json({"delete": {"chain": _in_table(operation.key)}})
     elif isinstance(operation, DropSet):
-        found = present.sets.get(operation.key)
-        kind = "map" if found is not None and found.kind.verdicts else "set"
-        yield render_json({"delete": {kind: _in_table(operation.key)}})
+        yield _drop_set(operation.key, present)
     elif isinstance(operation, DropTable):
         yield render_json({"delete": {"table": _named(operation.table)}})
 
@@ -152,6 +155,12 @@ def _rule_commands(put: PutChain) -> Iterator[str]:
         yield f'{{"add":{{"rule":{head}{note},"expr":{rule.text}}}}}}}'
 
 
+def _drop_set(key: ObjectKey, present: Ruleset) -> str:
+    found = present.sets.get(key)
+    kind = "map" if found is not None and found.kind.verdicts else "set"
+    return render_json({"delete": {kind: _in_table(key)}})
+
+
 def _add_set(make: MakeSet) -> str:
     fields = make.kind.fields
     body = {**_in_table(make.key), "type": fields[0] if len(fields) == 1 else list(fields)}
@@ -176,7 +185,7 @@ def parse_listing(text: str, ruleset: Ruleset) -> None:
     for entry in json.loads(text)["nftables"]:
         for kind, body in entry.items():
             if kind == "table":
-                ruleset.tables.add(Table(body["family"], body["name"]))
+                _parse_table(body, ruleset)
                 continue
             if "table" not in body:
                 continue
@@ -190,6 +199,14 @@ def parse_listing(text: str, ruleset: Ruleset) -> None:
                 ruleset.sets[ObjectKey(table, body["name"])] = _parse_set(body)
     for key, found in rules.items():
         ruleset.chains[key] = Chain(tuple(found), ruleset.chains[key].hook)
+
+
+def _parse_table(body: Mapping[str, Any], ruleset: Ruleset) -> None:
+    """Add a table; one with a flag is dormant: libnftables 1.0.6 garbles the word."""
+    table = Table(body["family"], body["name"])
+    ruleset.tables.add(table)
+    if "flags" in body:
+        ruleset.dormant.add(table)
 
 
 def _hook(body: Mapping[str, Any]) -> Hook | None:
@@ -215,19 +232,26 @@ def _name_ethertypes(match: dict[str, Any]) -> None:
         return
     right = match["right"]
     if isinstance(right, dict) and "set" in right:
-        match["right"] = {"set": [_LISTED_ETHERTYPES.get(each, each) for each in right["set"]]}
+        match["right"] = {"set": [_ethertype(each) for each in right["set"]]}
     else:
-        match["right"] = _LISTED_ETHERTYPES.get(right, right)
+        match["right"] = _ethertype(right)
+
+
+def _ethertype(listed: object) -> object:
+    return _LISTED_ETHERTYPES.get(listed, listed) if isinstance(listed, int) else listed
 
 
 def _parse_set(body: Mapping[str, Any]) -> KernelSet:
     kinds = body["type"]
     fields = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-    found = KernelSet(SetKind(fields, verdicts=body.get("map") == "verdict"))
-    for element in body.get("elem", ()):
+    foreign = not _FOREIGN.isdisjoint(body) or body.get("map", "verdict") != "verdict"
+    found = KernelSet(SetKind(fields, verdicts="map" in body, foreign=foreign))
+    for element in body.get("elem", ()) if not foreign else ():
         plain, target = element, ""
         if isinstance(element, list):
             plain, target = element[0], _target(element[1])
+        if isinstance(plain, dict) and "elem" in plain:  # with a comment or a counter
+            plain = plain["elem"]["val"]
         words = plain["concat"] if isinstance(plain, dict) and "concat" in plain else [plain]
         key = tuple(_word(word, kind) for word, kind in zip(words, fields, strict=False))
         found.elements[key] = target

@@ -19,7 +19,7 @@ from netfw.linux.nftables.values import (
 
 @frozen
 class MakeTable:
-    """Create a table."""
+    """Create a table, or wake a dormant one."""
 
     table: Table
 
@@ -60,7 +60,7 @@ class DropChain:
 
 @frozen
 class MakeSet:
-    """Create an empty set or map."""
+    """Create an empty set or map, in place of any other of that name."""
 
     key: ObjectKey
     kind: SetKind
@@ -101,8 +101,10 @@ def record_operations(ruleset: Ruleset, operations: Iterable[NftOperation]) -> N
         match operation:
             case MakeTable(table):
                 ruleset.tables.add(table)
+                ruleset.dormant.discard(table)
             case DropTable(table):
                 ruleset.tables.discard(table)
+                ruleset.dormant.discard(table)
                 for objects in (ruleset.chains, ruleset.sets):
                     for key in [key for key in objects if key.table == table]:
                         objects.pop(key)

@@ -65,10 +65,15 @@ class Chain:
 
 @frozen
 class SetKind:
-    """Types of the fields of a set's keys; *verdicts*: a map to chains."""
+    """Types of the fields of a set's keys; *verdicts*: a map to chains.
+
+    A *foreign* set is one that netfw never makes, such as one of intervals, or whose elements
+    expire; its elements are not read.
+    """
 
     fields: tuple[str, ...]
     verdicts: bool = False
+    foreign: bool = False
 
 
 @frozen
@@ -86,6 +91,8 @@ class Ruleset:
     tables: set[Table] = field(factory=set)
     chains: dict[ObjectKey, Chain] = field(factory=dict)
     sets: dict[ObjectKey, KernelSet] = field(factory=dict)
+    dormant: set[Table] = field(factory=set)
+    """Tables whose chains see no packet, until they are made again."""
 
 
 def make_rule(*statements: Mapping[str, Any], comment: str = "") -> Rule:

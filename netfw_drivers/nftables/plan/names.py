@@ -135,7 +135,8 @@ def read_set(name: str) -> tuple[Remote, int] | None:
     family = int(found[2])
     length = max_length(family) if found[4] is None else int(found[4])
     remote: Remote = (_KINDS[found[1]](UUID(found[3])), family)  # type: ignore[arg-type]
-    return (remote, length) if set_name(remote, length) == name else None
+    is_ours = length <= max_length(family) and set_name(remote, length) == name
+    return (remote, length) if is_ours else None
 
 
 def read_macs(name: str) -> Remote | None:

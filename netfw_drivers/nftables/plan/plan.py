@@ -105,7 +105,7 @@ def _operations(
             if table in present.tables:
                 yield DropTable(table)
             continue
-        if table not in present.tables:
+        if table not in present.tables or table in present.dormant:
             yield MakeTable(table)
         yield from _set_operations(desired, present, table.family)
         yield from _chain_operations(desired, present, table.family)
@@ -132,7 +132,8 @@ def _set_operations(
         kind = desired.sets.get(key) or (found.kind if found is not None else None)
         if kind is None:
             continue
-        if found is None:
+        if found is None or found.kind != kind:
+            found = None
             yield MakeSet(key, kind)
         yield from _element_operation(key, kind, desired, {} if found is None else found.elements)
     for key in sorted(desired.gone_sets & present.sets.keys() - desired.sets.keys(), key=str):

@@ -198,8 +198,12 @@ def read_source(text: str) -> IpNetwork | None:
         return ip_network("0.0.0.0/0" if right == "ip" else "::/0")
     if left not in (payload("ip", "saddr"), payload("ip6", "saddr")):
         return None
-    found = right["prefix"] if isinstance(right, dict) else {"addr": right, "len": None}
-    return ip_network(found["addr"] if found["len"] is None else f"{found['addr']}/{found['len']}")
+    match right:
+        case str():
+            return ip_network(right)
+        case {"prefix": {"addr": first, "len": length}}:
+            return ip_network(f"{first}/{length}")
+    return None  # a rule of another program
 
 
 def _addressing(port: FilteredPort, family: int) -> Iterator[Rule]:

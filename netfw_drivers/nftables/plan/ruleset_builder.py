@@ -204,7 +204,7 @@ class RulesetBuilder:
         """Change the elements of a set; return whether it has any."""
         key, desired = change.key, self.desired
         found = self._index.ruleset.sets.get(key)
-        elements = {} if found is None else found.elements
+        elements = found.elements if found is not None and found.kind == change.kind else {}
         gone = [each for each in change.remove if each in elements and each not in change.add]
         if gone:
             desired.shrunk.add(remote)

@@ -27,6 +27,7 @@ from netfw.linux.nftables.operations import (
 from netfw.linux.nftables.values import Chain, ObjectKey, Ruleset
 from netfw.model.values.address import IpNetwork, Mac
 from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId
+from netfw_drivers.nftables.plan.group_chains import MACS_KIND, members_kind
 from netfw_drivers.nftables.plan.names import (
     EGRESS,
     IN,
@@ -99,13 +100,14 @@ class RulesetIndex(PolicyIndex[str]):
             yield from (make_mac_member(remote, mac) for mac in macs)
 
     def elements_by_remote(self) -> Iterator[tuple[Remote, Set[IpNetwork], Set[Mac]]]:
-        """Yield the elements of each set with members: prefixes, or MAC addresses."""
+        """Yield the elements of each set of ours with members: prefixes, or MAC addresses."""
         for key, present in self.ruleset.sets.items():
             if (found := read_set(key.name)) is not None:
                 remote, length = found
-                prefixes = {ip_network(f"{text}/{length}") for (text,) in present.elements}
-                yield remote, prefixes, frozenset()
-            elif (with_macs := read_macs(key.name)) is not None:
+                if present.kind == members_kind(remote[1]):
+                    prefixes = {ip_network(f"{text}/{length}") for (text,) in present.elements}
+                    yield remote, prefixes, frozenset()
+            elif (with_macs := read_macs(key.name)) is not None and present.kind == MACS_KIND:
                 yield with_macs, frozenset(), {Mac(text) for (text,) in present.elements}
 
     def record(self, operations: Iterable[NftOperation]) -> None:

@@ -140,6 +140,25 @@ def fragment(sender: Guest, target: Guest, version: int, body: bytes, offset: in
         "add chain bridge netfw sent {{ policy drop; }}",
         "delete table inet netfw",
         "delete table bridge netfw",
+        "add table bridge netfw {{ flags dormant; }}",
+        "add table inet netfw {{ flags dormant; }}",
+        'add element bridge netfw group4-{friends}/24 {{ 203.0.113.0 comment "x" }}',
+        "delete element bridge netfw guards {{ tap1 }};"
+        ' add element bridge netfw guards {{ tap1 comment "x" : accept }}',
+        "add set bridge netfw theirs"
+        " {{ type ipv4_addr; flags interval; elements = {{ 10.0.0.0/8 }}; }}",
+        "add map bridge netfw theirs {{ type ipv4_addr : mark; elements = {{ 10.0.0.1 : 0x1 }}; }}",
+        "add set bridge netfw group6-{friends} {{ type inet_service; elements = {{ 10 }}; }}",
+        "add set bridge netfw group4-{friends}/40 {{ type ipv4_addr; elements = {{ 10.0.0.0 }}; }}",
+        "add set bridge netfw macs4-{friends} {{ type ipv4_addr; elements = {{ 10.0.0.0 }}; }}",
+        "flush chain bridge netfw from4-group-{friends};"
+        " flush chain bridge netfw to4-group-{friends};"
+        " delete set bridge netfw group4-{friends}/24; add set bridge netfw group4-{friends}/24"
+        " {{ type ipv4_addr; flags timeout; elements = {{ 192.0.2.0 timeout 10m }}; }}",
+        "insert rule bridge netfw sent ether type 0x0800-0x0806 accept",
+        "insert rule bridge netfw sent ether type {{ 0x0800-0x0806, 0x86dd }} accept",
+        "insert rule bridge netfw frames-{port} ether saddr 02:00:00:00:00:01"
+        " ip saddr 10.0.0.0-10.0.0.9 return",
     ],
 )
 def test_manual_change_is_found_and_repaired(firewall: NftablesHost, damage: str) -> None:
