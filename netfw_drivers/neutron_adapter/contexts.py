@@ -51,11 +51,11 @@ class Environment:
 
 @frozen(kw_only=True)
 class BindingResult:
-    """The call by which a driver binds a port, fully or partly."""
+    """The call by which a driver binds a port, fully or partly; unchecked."""
 
     segment_id: str
-    vif_type: str = ""
-    vif_details: Mapping[str, Any] | None = None
+    vif_type: object = ""
+    vif_details: object = None
     status: str | None = None
     next_segment: Mapping[str, Any] | None = None
     """The segment for the next level; ``None``: the port is bound."""

@@ -147,7 +147,12 @@ def _binding(request: BindingRequest, result: BindingResult, call: CurrentCall) 
         return Refused(f"the driver binds it to segment {result.segment_id}, which is not offered")
     if result.next_segment is not None:
         return _partial(segment, result.next_segment)
-    details = dict(result.vif_details or {})
+    if not isinstance(result.vif_type, str):
+        return Refused(f"the driver binds it with the vif type {result.vif_type!r}")
+    given = result.vif_details or {}
+    if not isinstance(given, Mapping):
+        return Refused(f"the driver binds it with vif_details that are a {type(given).__name__}")
+    details = dict(given)
     if request.level or len(offered) > 1:
         details[SEGMENT_KEY] = str(segment)
     try:
@@ -155,7 +160,7 @@ def _binding(request: BindingRequest, result: BindingResult, call: CurrentCall) 
     except (InvalidInput, ValueError, TypeError) as exc:
         return Refused(f"the driver binds it with impossible vif_details: {exc}")
     wired = result.status == Status.ACTIVE.value or bool(call.components)
-    return Bound(segment=segment, vif_type=str(result.vif_type), vif_details=parsed, wired=wired)
+    return Bound(segment=segment, vif_type=result.vif_type, vif_details=parsed, wired=wired)
 
 
 def _partial(segment: SegmentId, wanted: Mapping[str, Any]) -> Binding:
@@ -165,6 +170,6 @@ def _partial(segment: SegmentId, wanted: Mapping[str, Any]) -> Binding:
             physical_network=wanted.get("physical_network"),
             segmentation_id=wanted.get("segmentation_id"),
         )
-    except (KeyError, ValueError) as exc:
+    except (KeyError, ValueError, TypeError) as exc:
         return Refused(f"the driver requests an impossible segment for the next level: {exc}")
     return Partial(segment=segment, wants=provider)

@@ -32,6 +32,8 @@ MAX_LEVELS = 10
 FAILURE = "binding_failure"
 """Key in ``binding:vif_details`` of a port that no driver binds: the reasons, one per driver."""
 
+_UNBOUND = (VifType.UNBOUND.value, VifType.BINDING_FAILED.value)
+
 LONGEST_KNOWN, MOST_KNOWN = 1000, 256
 _VALID: set[str] = set()
 """Answers of drivers that are valid bindings: most ports get one of a few."""
@@ -130,7 +132,7 @@ def _answer(driver: MechanismDriver, request: BindingRequest) -> Binding:
     """Call the driver; an answer that breaks the contract counts as a refusal."""
     try:
         answer: object = driver.bind(request)
-    except Exception as exc:  # noqa: BLE001 - the contract: an exception is a refusal
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 - the contract: it is a refusal
         return Refused(f"{type(exc).__name__}: {exc}")
     if not isinstance(answer, Bound | Partial | Refused):
         return Refused(f"it answered with a {type(answer).__name__}, which is no binding")
@@ -145,6 +147,8 @@ def _problem(answer: Bound | Partial, request: BindingRequest) -> str | None:
     if isinstance(answer, Partial):
         wants: object = answer.wants
         return None if isinstance(wants, Provider) else "a request that is no segment"
+    if answer.vif_type in _UNBOUND:
+        return f"the vif type {answer.vif_type!r}, by which no port is bound"
     if (key := repr((answer.vif_type, answer.vif_details))) in _VALID:
         return None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Self, cast
 from uuid import UUID, uuid4
@@ -302,11 +303,15 @@ def test_a_driver_that_breaks_its_contract_is_passed_over(
     def broken(request: BindingRequest) -> Binding:
         raise RuntimeError("out of\norder")
 
+    def leaving(request: BindingRequest) -> Binding:
+        sys.exit("no switch")
+
     strange = Bound(segment=SegmentId(uuid4()), vif_type="x")
     drivers = (
         Answering("raising", broken),
         Answering("silent", lambda request: None),
         Answering("strange", lambda request: strange),
+        Answering("leaving", leaving),
     )
     wanted = request(env, network)
     found = bind(drivers, wanted, lambda want: wanted.segments[0])
@@ -314,6 +319,7 @@ def test_a_driver_that_breaks_its_contract_is_passed_over(
     assert failures[0] == "raising: RuntimeError: out of order"
     assert failures[1] == "silent: it answered with a NoneType, which is no binding"
     assert failures[2].endswith("which was not on offer")
+    assert failures[3] == "leaving: SystemExit: no switch"
     assert bind((*drivers, binding("ok")), wanted, lambda want: wanted.segments[0]).vif_type == "ok"
     none = bind((), wanted, lambda want: wanted.segments[0])
     assert none.vif_details.other == JsonDocument({FAILURE: ["no mechanism driver is loaded"]})
@@ -327,6 +333,8 @@ def test_a_driver_that_breaks_its_contract_is_passed_over(
         {"vif_type": 7},
         {"vif_type": ""},
         {"vif_type": "two words"},
+        {"vif_type": "unbound"},
+        {"vif_type": "binding_failed"},
         {"vif_type": "x", "vif_details": "rubbish"},
         {"vif_type": "x", "vif_details": None},
         {"vif_type": "x", "vif_details": VifDetails(vhostuser_mode=cast(Any, "nobody"))},

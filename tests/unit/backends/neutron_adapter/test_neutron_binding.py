@@ -113,8 +113,19 @@ def test_a_partial_binding_requests_a_segment_for_the_next_level(load: Load) -> 
         ),
         ('context.set_binding("7", "x", {})', "binds it to segment 7, which is not offered"),
         ('context.set_binding(segment["id"], "x", {"a": object()})', "impossible vif_details"),
+        ('context.set_binding(segment["id"], "x", [1])', "vif_details that are a list"),
+        ('context.set_binding(segment["id"], None, {})', "with the vif type None"),
         (
             'context.continue_binding(segment["id"], [{"network_type": "a rope"}])',
+            "impossible segment for the next level",
+        ),
+        (
+            'context.continue_binding(segment["id"], [{"network_type": None}])',
+            "impossible segment for the next level",
+        ),
+        (
+            'wanted = {"network_type": "vlan", "physical_network": ["p"], "segmentation_id": 5};'
+            ' context.continue_binding(segment["id"], [wanted])',
             "impossible segment for the next level",
         ),
         (
