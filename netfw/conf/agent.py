@@ -71,4 +71,11 @@ COMMON = (
         help="File that holds the same as metrics of Prometheus, for the textfile collector of "
         "node_exporter; its name ends in .prom.  It is written with the status file.",
     ),
+    cfg.StrOpt(
+        "metrics_bind",
+        default="",
+        help="Address and port on which /metrics, /healthz and /readyz are served by HTTP, such as "
+        "127.0.0.1:9697 or [::1]:9697; a port alone is one of 127.0.0.1.  Clients are not "
+        "authenticated.  Empty: nowhere.",
+    ),
 )

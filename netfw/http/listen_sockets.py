@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import stat
 from collections.abc import Callable
@@ -11,6 +12,18 @@ from pathlib import Path
 from netfw.errors import ConfigError
 
 BACKLOG = 512
+_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[^:\[\]]+)):(?P<port>\d{1,5})")
+
+
+def parse_address(address: str, *, option: str) -> tuple[str, int]:
+    """Return host and port of *address*, the value of *option*.
+
+    :raises ConfigError: it is not an address with a port.
+    """
+    match = _ADDRESS.fullmatch(address.strip())
+    if match is None or int(match["port"]) > 65535:
+        raise ConfigError(f"{option}: {address!r} is not like 127.0.0.1:9696 or [::1]:9696")
+    return match["six"] or match["four"], int(match["port"])
 
 
 def listen_unix(path: Path, mode: int = 0o660, *, option: str = "its path") -> socket.socket:

@@ -22,6 +22,7 @@ from attrs import field, frozen
 
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
 from netfw.agents.common.clock import Clock, SystemClock
+from netfw.agents.common.loop_observer import LoopObserver
 from netfw.agents.common.loop_tasks import LoopTask, LoopTaskSchedule
 from netfw.agents.common.pass_log import log_pass
 from netfw.agents.common.queues import EventQueue, PendingEvents, ReportQueue, delays_of
@@ -70,10 +71,12 @@ class Loop(Generic[K]):
         *,
         clock: Clock | None = None,
         publish: Publish | None = None,
+        observer: LoopObserver | None = None,
     ) -> None:
         self._source, self._agent = source, agent
         self._timing = timing
         self._clock = clock or SystemClock()
+        self._observer = observer or LoopObserver()
         self._events = EventQueue()
         self._reports = ReportQueue()
         self._replica = Replica(source, agent.subscription, agent.resources)
@@ -236,6 +239,7 @@ class Loop(Generic[K]):
 
     def _pull(self) -> None:
         change = self._replica.pull()
+        self._observer.pulled()
         self._source_errors = self._source.errors()
         now = self._clock.now()
         for task in (LoopTask.HEARTBEAT, LoopTask.SEND):  # the source answers
@@ -269,7 +273,9 @@ class Loop(Generic[K]):
         task = ConvergeRequest(keys=keys, complete=complete, reread=complete and self._reread)
         if not complete:
             self._send_early(keys)
+        began = self._clock.now()
         passed, error = self._converge(task)
+        self._observer.passed(passed, self._clock.now() - began)
         self._retries.record(passed.outcome, self._clock.now())
         if complete:
             self._tasks.record(LoopTask.EVERYTHING, error, self._clock.now())
@@ -348,6 +354,8 @@ class Loop(Generic[K]):
             last=self._last,
             total=self._total,
             counts=self._agent.counts(),
+            desired=self._agent.resources.counts(),
+            pending=len(self._retries),
             unsent=len(self._reports),
         )
         if status.ready and not self.status.ready:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from typing import Generic, TypeVar, cast
 
@@ -74,6 +75,7 @@ class ResourceIndex(Mapping[Ref, Resource]):
 
     def __init__(self) -> None:
         self._resources: dict[Ref, Resource] = {}
+        self._counts: Counter[Kind] = Counter()
         self._secondary: dict[Kind, list[SecondaryIndex[Hashable]]] = {}
 
     def __getitem__(self, key: Ref) -> Resource:
@@ -108,9 +110,14 @@ class ResourceIndex(Mapping[Ref, Resource]):
             changes.append(ResourceChange(key, before, after))
         return tuple(changes)
 
+    def counts(self) -> Mapping[str, int]:
+        """Return how many resources there are, by kind."""
+        return {str(kind): count for kind, count in self._counts.items() if count}
+
     def clear(self) -> None:
         """Remove every resource."""
         self._resources.clear()
+        self._counts.clear()
         for indexes in self._secondary.values():
             for index in indexes:
                 index.clear()
@@ -129,6 +136,7 @@ class ResourceIndex(Mapping[Ref, Resource]):
                 index.discard(key, before)
             if after is not None:
                 index.add(key, after)
+        self._counts[key.kind] += (after is not None) - (before is not None)
         if after is None:
             del self._resources[key]
         else:

@@ -43,6 +43,10 @@ class AgentStatus:
     """Counts of the last pass that had something to do."""
     total: Counts = field(factory=Counts)
     counts: Mapping[str, int] = field(factory=dict)
+    desired: Mapping[str, int] = field(factory=dict)
+    """Number of resources that the source has for this host, by kind."""
+    pending: int = 0
+    """Number of keys that are not converged: those that failed, wait, or were not tried yet."""
     unsent: int = 0
     """Number of reports that the source has not received yet."""
 

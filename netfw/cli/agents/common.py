@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
+
+from attrs import frozen
 
 from netfw.agents.common.loop import Intervals
+from netfw.agents.common.loop_observer import LoopObserver
 from netfw.agents.common.retry_queue import RetryBackoff
+from netfw.agents.common.status import Publish
 from netfw.cli.runtime.driver_options import Kinds, make
 from netfw.conf.agent import GROUP
 from netfw.drivers.registry.local_host import LocalHostResources
@@ -64,6 +69,29 @@ def status_path_of(conf: ConfigOpts, program: str) -> Path:
     return Path(conf.agent.status_file or default)
 
 
-def metrics_path_of(conf: ConfigOpts) -> Path | None:
-    """Return the path of the metrics file; ``None``: there is none."""
-    return Path(conf.agent.metrics_file) if conf.agent.metrics_file else None
+@frozen(kw_only=True)
+class MetricsTargets:
+    """Where an agent publishes its metrics."""
+
+    file: Path | None = None
+    bind: str = ""
+    """Address of a port; empty: there is none."""
+
+
+def metrics_targets_of(conf: ConfigOpts) -> MetricsTargets:
+    """Return where the options want metrics."""
+    file = Path(conf.agent.metrics_file) if conf.agent.metrics_file else None
+    return MetricsTargets(file=file, bind=conf.agent.metrics_bind.strip())
+
+
+class Monitors:
+    """What publishes the metrics of an agent; this one publishes nothing."""
+
+    observer: LoopObserver = LoopObserver()
+    targets: Sequence[Publish] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop to publish."""

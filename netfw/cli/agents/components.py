@@ -10,7 +10,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from netfw.agents.common.loop import Intervals
-from netfw.cli.agents.common import metrics_path_of, source_of, status_path_of, timing_of
+from netfw.cli.agents.common import (
+    MetricsTargets,
+    metrics_targets_of,
+    source_of,
+    status_path_of,
+    timing_of,
+)
 from netfw.cli.runtime.driver_options import make, names
 from netfw.conf.agent import GROUP
 from netfw.drivers.base import Contract, Driver
@@ -70,9 +76,9 @@ class ConfiguredComponents(ABC):
         """Return the path of the status file."""
         return status_path_of(self._conf, self.PROGRAM)
 
-    def metrics_path(self) -> Path | None:
-        """Return the path of the metrics file; ``None``: there is none."""
-        return metrics_path_of(self._conf)
+    def metrics_targets(self) -> MetricsTargets:
+        """Return where metrics are published."""
+        return metrics_targets_of(self._conf)
 
     def make_driver(self, kind: Contract[D], option: str, *, shared: bool = False) -> D:
         """Make the driver that *option* names; *shared*: later ones can use it."""

@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 parts.agent,
                 parts.timing,
                 status=parts.status_path(),
-                metrics=parts.metrics_path(),
+                metrics=parts.metrics_targets(),
                 control=control,
                 unblock=parts.host.driver(Transport).close,
             )

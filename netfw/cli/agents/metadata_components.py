@@ -25,7 +25,7 @@ from netfw.agents.metadata.state_report import (
 )
 from netfw.agents.metadata.unix_listener import UnixListener
 from netfw.agents.metadata.upstream_pool import TlsTrust, UpstreamConfig, UpstreamPool
-from netfw.cli.agents.common import SOURCE_KINDS, metrics_path_of, timing_of
+from netfw.cli.agents.common import SOURCE_KINDS, timing_of
 from netfw.cli.agents.components import ConfiguredComponents
 from netfw.cli.runtime.driver_options import driver_options, groups_of
 from netfw.conf import core, metadata_agent
@@ -116,9 +116,6 @@ class MetadataAgentComponents(ConfiguredComponents):
     def status_path(self) -> Path:
         default = Path(self._conf.state_path) / STATE / f"{PROGRAM}.json"
         return Path(self._conf.agent.status_file or default)
-
-    def metrics_path(self) -> Path | None:
-        return metrics_path_of(self._conf)
 
     def reload(self) -> None:
         """Apply changed options and TLS files; on an error, keep the former ones."""

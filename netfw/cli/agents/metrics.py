@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from attrs import asdict
 from prometheus_client import CollectorRegistry, write_to_textfile
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from netfw.agents.common.loop_tasks import LoopTask
 from netfw.agents.common.status import AgentStatus, PublishedFile
 
 LABELS = ("agent", "host")
@@ -19,10 +21,21 @@ class MetricsFile(PublishedFile):
 
     CONTENT = "metrics"
 
+    def __init__(self, path: Path, more: Sequence[Collector] = ()) -> None:
+        """*more* collectors have metrics that no status has."""
+        super().__init__(path)
+        self._more = more
+
     def _write(self, status: AgentStatus) -> None:
-        registry = CollectorRegistry()
-        registry.register(_StatusCollector(status))
-        write_to_textfile(str(self._path), registry)
+        write_to_textfile(str(self._path), make_registry(status, self._more))
+
+
+def make_registry(status: AgentStatus, more: Sequence[Collector]) -> CollectorRegistry:
+    """Return a registry with the metrics of a status, and those of *more* collectors."""
+    registry = CollectorRegistry()
+    for each in (_StatusCollector(status), *more):
+        registry.register(each)
+    return registry
 
 
 class _StatusCollector(Collector):
@@ -38,6 +51,7 @@ class _StatusCollector(Collector):
             "warnings": (len(status.warnings), "Warnings for operators."),
             "degraded": (len(status.degraded), "Resources that failed and are retried."),
             "waiting": (len(status.waiting), "Resources that wait for something."),
+            "pending": (status.pending, "Resources that are not converged."),
             "unsent_reports": (status.unsent, "Reports that the source has not received."),
         }
         labels = (status.binary, status.host)
@@ -54,9 +68,18 @@ class _StatusCollector(Collector):
         for outcome, count in asdict(status.total).items():
             keys.add_metric((*labels, outcome), count)
         yield keys
-        counts = GaugeMetricFamily(
-            "netfw_agent_resources", "Resources on the host.", labels=(*LABELS, "kind")
-        )
-        for kind, count in status.counts.items():
-            counts.add_metric((*labels, kind), count)
-        yield counts
+        yield _by_label("resources", "Resources on the host.", labels, "kind", status.counts)
+        text = "Resources that the source has for this host."
+        yield _by_label("desired_resources", text, labels, "kind", status.desired)
+        failing = {task.name.lower(): int(task in status.errors) for task in LoopTask}
+        text = "Whether a task of the loop failed and is retried."
+        yield _by_label("task_failing", text, labels, "task", failing)
+
+
+def _by_label(
+    name: str, text: str, labels: Sequence[str], label: str, values: Mapping[str, int]
+) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(f"netfw_agent_{name}", text, labels=(*LABELS, label))
+    for value, number in values.items():
+        gauge.add_metric((*labels, value), number)
+    return gauge

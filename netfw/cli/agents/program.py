@@ -15,6 +15,7 @@ from attrs import frozen
 
 from netfw.agents.common.agent import HostAgent
 from netfw.agents.common.loop import Intervals
+from netfw.cli.agents.common import MetricsTargets
 from netfw.cli.agents.runner import run_loop
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments, make_parser
 from netfw.cli.runtime.daemon import DaemonControl, run
@@ -52,8 +53,8 @@ class AgentComponents(Protocol):
     def status_path(self) -> Path:
         """Return the path of the status file."""
 
-    def metrics_path(self) -> Path | None:
-        """Return the path of the metrics file; ``None``: there is none."""
+    def metrics_targets(self) -> MetricsTargets:
+        """Return where metrics are published."""
 
 
 @frozen(kw_only=True)
@@ -97,7 +98,7 @@ class AgentProgram:
                     parts.agent,
                     parts.timing,
                     status=parts.status_path(),
-                    metrics=parts.metrics_path(),
+                    metrics=parts.metrics_targets(),
                     control=control,
                     unblock=parts.host.driver(Transport).close,
                     within=within,

@@ -5,20 +5,19 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from netfw.agents.common.agent import HostAgent
 from netfw.agents.common.embed import run_in_thread
 from netfw.agents.common.loop import Intervals, Loop
-from netfw.agents.common.status import AgentStatus, PublishedFile, StatusFile
+from netfw.agents.common.status import AgentStatus, Publish, StatusFile
+from netfw.cli.agents.common import MetricsTargets, Monitors
 from netfw.cli.runtime.daemon import DaemonControl
 from netfw.cli.runtime.watchdog import Watchdog
 from netfw.drivers.state_source import StateSource
 from netfw.errors import ConfigError
-
-if TYPE_CHECKING:
-    from netfw.cli.agents.metrics import MetricsFile
 
 STOP_TIMEOUT = 2.0
 """Seconds that a stopping agent has for its current pass and its last reports."""
@@ -32,7 +31,7 @@ def run_loop(
     timing: Callable[[], Intervals],
     *,
     status: Path,
-    metrics: Path | None,
+    metrics: MetricsTargets,
     control: DaemonControl,
     unblock: Callable[[], None],
     within: float | None = None,
@@ -49,43 +48,47 @@ def run_loop(
         loop = Loop(source, work, timing)
         _follow(control, loop, unblock)
         return _become_ready(loop, within, unblock)
-    files: list[PublishedFile] = [StatusFile(status)]
-    if metrics is not None:
-        files.append(_metrics_file(metrics))
+    file = StatusFile(status)
+    with ExitStack() as stack:
+        made = _make_monitors(metrics, work, lambda: stuck_reason(loop))
+        monitors = stack.enter_context(made)
+        targets: list[Publish] = [file, *monitors.targets]
 
-    def publish(published: AgentStatus) -> None:
-        for file in files:
-            file(published)
-        control.manager.set_status(summary(published))
+        def publish(published: AgentStatus) -> None:
+            for target in targets:
+                target(published)
+            control.manager.set_status(summary(published))
 
-    loop = Loop(source, work, timing, publish=publish)
-    _follow(control, loop, unblock)
-    control.manager.set_ready()
-    try:
+        loop = Loop(source, work, timing, publish=publish, observer=monitors.observer)
+        _follow(control, loop, unblock)
+        stack.callback(file.remove)
+        control.manager.set_ready()
         with Watchdog(control.manager, lambda: stuck_reason(loop)):
             loop.run()
-    finally:
-        for file in files:
-            file.remove()
     return 0
+
+
+def _make_monitors(
+    metrics: MetricsTargets, work: HostAgent[Any], stuck: Callable[[], str]
+) -> Monitors:
+    """Make what publishes metrics, if anything does.
+
+    :raises ConfigError: the package for it is missing, or nothing can listen at its address.
+    """
+    if metrics == MetricsTargets():
+        return Monitors()
+    try:
+        from netfw.cli.agents.monitors import AgentMonitors
+    except ModuleNotFoundError as exc:
+        option = "metrics_bind" if metrics.bind else "metrics_file"
+        raise ConfigError(f"[agent] {option}: pip install 'netfw[metrics]' ({exc})") from exc
+    return AgentMonitors(metrics, work.binary, work.subscription.host, unready_reasons, stuck)
 
 
 def stuck_reason(loop: Loop[Any]) -> str:
     """Return why an agent does not get on with its work; empty when it does."""
     busy = loop.busy_for()
     return f"a turn of the loop takes {busy:.0f} s" if busy > STUCK_AFTER else ""
-
-
-def _metrics_file(path: Path) -> MetricsFile:
-    """Make the file.
-
-    :raises ConfigError: the package for it is missing.
-    """
-    try:
-        from netfw.cli.agents.metrics import MetricsFile
-    except ModuleNotFoundError as exc:
-        raise ConfigError(f"[agent] metrics_file: pip install 'netfw[metrics]' ({exc})") from exc
-    return MetricsFile(path)
 
 
 def summary(status: AgentStatus) -> str:

@@ -26,14 +26,20 @@ class Watchdog:
     def __init__(self, manager: ServiceManager, stuck_reason: StuckReason) -> None:
         self._manager, self._stuck_reason = manager, stuck_reason
         self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> None:
         if self._manager.watchdog is not None:
             period = self._manager.watchdog / SHARE
-            threading.Thread(target=self._run, args=(period,), name="watchdog", daemon=True).start()
+            self._thread = threading.Thread(
+                target=self._run, args=(period,), name="watchdog", daemon=True
+            )
+            self._thread.start()
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
 
     def _run(self, period: float) -> None:
         logged = ""

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from netfw.cli.runtime.driver_options import values
+from netfw.cli.runtime.health import Check, HealthEndpoints
 from netfw.cli.server.components import ServerComponents
-from netfw.cli.server.health import Check, HealthEndpoints
 from netfw.cli.server.metrics import Metrics
 from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
@@ -62,10 +62,12 @@ def _address(conf: ConfigOpts) -> str:
 class AgentListener:
     """The RPC listener for agents."""
 
-    def __init__(self, parts: ServerComponents, over: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, parts: ServerComponents, metrics: Metrics, over: Mapping[str, str] | None = None
+    ) -> None:
         self._transport = transport_of(parts.conf, parts.host, over)
         self._address = _address(parts.conf)
-        self._rpc_server = StateRpcServer(parts.source, self._transport)
+        self._rpc_server = StateRpcServer(parts.source, self._transport, observe=metrics.count_call)
 
     def take_address(self) -> None:
         """Bind the address: agents that connect wait for an answer instead of failing.
@@ -134,10 +136,14 @@ class ApiListener:
     def __init__(self, parts: ServerComponents, sockets: Sockets, starting: Check) -> None:
         conf = parts.conf
         self.api = ApiBundle(parts, sockets) if "api" in conf.server.serve else None
-        metrics = Metrics(() if self.api is None else self.api.collections, parts.state)
+        self.metrics = metrics = Metrics(
+            () if self.api is None else self.api.collections, parts.state
+        )
         probes = HealthEndpoints(
+            description="this server answers agents only ([server] serve)",
+            stuck=self.stuck_reason,
             starting=starting,
-            ready=lambda: "it is ending" if self._closed.is_set() else parts.why_not_ready(),
+            ready=lambda: self._unready_reasons(parts),
             metrics=metrics.text,
             api=None if self.api is None else metrics.counting(self.api.app),
         )
@@ -175,6 +181,10 @@ class ApiListener:
             if not server.stop(grace):
                 LOG.warning("requests on %s did not end within %g s", name, grace)
 
+    def _unready_reasons(self, parts: ServerComponents) -> list[str]:
+        why = "it is ending" if self._closed.is_set() else parts.why_not_ready()
+        return [why] if why else []
+
     def stuck_reason(self) -> str:
         """Return which socket accepts nothing any more; empty when all do."""
         for name, server in self._servers.items():
@@ -206,9 +216,9 @@ class Listeners:
         self._parts = parts
         self.starting = "it is starting"
         """Reason why clients are not served yet."""
-        wanted = parts.conf.server.serve
-        self.messages = AgentListener(parts, over) if "messages" in wanted else None
         self.clients = ApiListener(parts, sockets, lambda: self.starting)
+        served = "messages" in parts.conf.server.serve
+        self.messages = AgentListener(parts, self.clients.metrics, over) if served else None
         self._stack = ExitStack()
         self._lock, self._is_open = threading.Lock(), False
 

@@ -13,6 +13,7 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    ProcessCollector,
     generate_latest,
     multiprocess,
 )
@@ -27,6 +28,12 @@ LOG = logging.getLogger(__name__)
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable with the directory in which several processes share counters."""
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+TEXTS = {
+    "netfw_database_up": "Whether the database answered when the metrics were read.",
+    "netfw_database_probe_seconds": "How long the database took for its part of the metrics.",
+}
+"""Descriptions of gauges that are not rows of the database."""
 
 State = Callable[[], Mapping[str, float]]
 """Gauges by name, such as the number of live agents."""
@@ -51,7 +58,22 @@ class Metrics:
             buckets=SECONDS,
             registry=self._registry,
         )
+        self._calls = Counter(
+            "netfw_rpc_requests_total",
+            "Requests of agents, by method and the class of the error, if there was one.",
+            ("method", "error"),
+            registry=self._registry,
+        )
+        self._call_seconds = Histogram(
+            "netfw_rpc_request_seconds",
+            "How long answers to agents took.",
+            ("method",),
+            buckets=SECONDS,
+            registry=self._registry,
+        )
         self._gauges: dict[str, Gauge] = {}
+        if not os.environ.get(SHARED):
+            ProcessCollector(registry=self._registry)
 
     def counting(self, app: WSGIApplication) -> WSGIApplication:
         """Wrap *app* so that its requests are counted."""
@@ -72,13 +94,25 @@ class Metrics:
 
         return counted
 
+    def count_call(self, method: str, seconds: float, error: str) -> None:
+        """Count a request of an agent."""
+        self._calls.labels(method, error).inc()
+        self._call_seconds.labels(method).observe(seconds)
+
     def text(self) -> bytes:
-        """Render all metrics."""
+        """Render all metrics.
+
+        While the database does not answer, its gauges keep their values, and one says so.
+        """
+        began, answers = time.perf_counter(), 1.0
         try:
             for name, value in self._state().items():
                 self._gauge(name).set(value)
         except NetfwError as exc:
             LOG.warning("metrics lack the state of the database: %s", exc)
+            answers = 0.0
+        self._gauge("netfw_database_up").set(answers)
+        self._gauge("netfw_database_probe_seconds").set(time.perf_counter() - began)
         if not os.environ.get(SHARED):
             return generate_latest(self._registry)
         together = CollectorRegistry()
@@ -98,7 +132,7 @@ class Metrics:
             text = name.removeprefix("netfw_").replace("_", " ")
             self._gauges[name] = Gauge(
                 name,
-                f"{text}, as the database has it.",
+                TEXTS.get(name, f"{text}, as the database has it."),
                 registry=self._registry,
                 multiprocess_mode="mostrecent",
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from pathlib import Path
 
@@ -10,11 +9,9 @@ from oslo_config.cfg import ConfigOpts, Locations
 
 from netfw.conf.api import GROUP as API_GROUP
 from netfw.errors import ConfigError
-from netfw.http.listen_sockets import listen_tcp, listen_unix
+from netfw.http.listen_sockets import listen_tcp, listen_unix, parse_address
 from netfw.http.server import HttpSettings, TlsFiles
 from netfw.server.api.request_body import RequestLimits
-
-_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[^:\[\]]+)):(?P<port>\d{1,5})")
 
 
 def request_limits(conf: ConfigOpts) -> RequestLimits:
@@ -70,7 +67,9 @@ def open_sockets(conf: ConfigOpts, *, needed: bool = True) -> dict[str, socket.s
             mode = int(conf.api.socket_mode, 8)
             sockets[conf.api.socket] = listen_unix(path, mode, option="[api] socket")
         for address in conf.api.bind:
-            sockets[address] = listen_tcp(*_parse_address(address), option="[api] bind")
+            sockets[address] = listen_tcp(
+                *parse_address(address, option="[api] bind"), option="[api] bind"
+            )
     except ConfigError:
         for opened in sockets.values():
             opened.close()
@@ -84,10 +83,3 @@ def _is_configured(conf: ConfigOpts) -> bool:
     """Return whether a configuration file sets the path of the unix socket."""
     source = conf.get_location("socket", API_GROUP)
     return source is not None and source.location is Locations.user
-
-
-def _parse_address(address: str) -> tuple[str, int]:
-    match = _ADDRESS.fullmatch(address.strip())
-    if match is None or int(match["port"]) > 65535:
-        raise ConfigError(f"[api] bind: {address!r} is not like 127.0.0.1:9696 or [::1]:9696")
-    return match["six"] or match["four"], int(match["port"])

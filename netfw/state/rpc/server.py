@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -48,6 +49,9 @@ MAX_REPORTS = 5_000
 """Maximum number of reports in one message: ten times what an agent sends at once."""
 
 Answer = Callable[[Content, Caller], bytes]
+CallObserver = Callable[[str, float, str], None]
+"""Notes a call of an agent: its method, the seconds that it took, and the class of the error with
+which it ended, or nothing.  Cheap; any thread."""
 
 
 class StateRpcServer:
@@ -58,8 +62,16 @@ class StateRpcServer:
     whether or not an agent is subscribed.
     """
 
-    def __init__(self, source: StateSource, transport: Transport, *, budget: int = BUDGET) -> None:
+    def __init__(
+        self,
+        source: StateSource,
+        transport: Transport,
+        *,
+        budget: int = BUDGET,
+        observe: CallObserver = lambda method, seconds, error: None,
+    ) -> None:
         self._source, self._transport, self._budget = source, transport, budget
+        self._observe = observe
         self._agents = PeerCompatibility("an agent")
         self._methods: Final[Mapping[str, Answer]] = {
             "snapshot": self._snapshot,
@@ -95,13 +107,16 @@ class StateRpcServer:
         :raises NetfwError: the error to send to the caller.
         """
         own_id = request_id.sanitize(message.request_id)
+        began, error = time.perf_counter(), ""
         with request_id.bind(own_id):
-            check_version(message.version, f"the agent of {caller.name}")
-            method = self._methods.get(message.method)
-            if method is None:
-                raise NotSupported(f"this server does not know the method {message.method[:64]!r}")
-            LOG.debug("%s: %s", caller.name, message.method)
-            body = method(unpack_request(message.body), caller)
+            try:
+                body = self._answer(message, caller)
+            except Exception as exc:
+                error = type(exc).__name__
+                raise
+            finally:
+                method = message.method if message.method in self._methods else "unknown"
+                self._observe(method, time.perf_counter() - began, error)
         return Message(
             topic=message.topic,
             method=message.method,
@@ -109,6 +124,14 @@ class StateRpcServer:
             body=body,
             request_id=own_id,
         )
+
+    def _answer(self, message: Message, caller: Caller) -> bytes:
+        check_version(message.version, f"the agent of {caller.name}")
+        method = self._methods.get(message.method)
+        if method is None:
+            raise NotSupported(f"this server does not know the method {message.method[:64]!r}")
+        LOG.debug("%s: %s", caller.name, message.method)
+        return method(unpack_request(message.body), caller)
 
     def _snapshot(self, content: Content, caller: Caller) -> bytes:
         subscription, after = self._subscription(content, caller), _after(content)

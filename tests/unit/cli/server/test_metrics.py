@@ -57,3 +57,25 @@ def test_resource_metrics_are_exposed_while_the_database_answers(metrics):
         raise BackendUnavailable("gone")
 
     assert b"netfw_api_requests_total" in Metrics((), away).text()
+
+
+@pytest.mark.spec("DRV-43")
+def test_calls_of_agents_are_counted_by_method_and_error(metrics):
+    metrics.count_call("changes", 0.01, "")
+    metrics.count_call("changes", 0.01, "CursorLost")
+    text = metrics.text().decode()
+    assert 'netfw_rpc_requests_total{error="",method="changes"} 1.0' in text
+    assert 'netfw_rpc_requests_total{error="CursorLost",method="changes"} 1.0' in text
+    assert 'netfw_rpc_request_seconds_count{method="changes"} 2.0' in text
+
+
+@pytest.mark.spec("DRV-43")
+def test_metrics_tell_whether_the_database_answers(metrics):
+    assert "netfw_database_up 1.0" in metrics.text().decode()
+
+    def away():
+        raise BackendUnavailable("gone")
+
+    text = Metrics((), away).text().decode()
+    assert "netfw_database_up 0.0" in text
+    assert "process_resident_memory_bytes" in text

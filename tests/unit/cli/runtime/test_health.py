@@ -1,11 +1,13 @@
-"""The probes of a server, and what stands behind them."""
+"""The probes of a daemon, and what stands behind them."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from netfw.cli.server.health import HealthEndpoints
+import pytest
+
+from netfw.cli.runtime.health import HealthEndpoints
 
 
 def ask(app: Any, path: str) -> tuple[str, dict[str, str], bytes]:
@@ -26,13 +28,21 @@ def test_clients_are_asked_to_come_again_until_the_server_has_started() -> None:
         return [b"served"]
 
     app = HealthEndpoints(
-        starting=lambda: starting[0], ready=lambda: trouble[0], metrics=lambda: b"n 1\n", api=api
+        description="it has an API",
+        starting=lambda: starting[0],
+        ready=lambda: list(filter(None, trouble)),
+        metrics=lambda: b"n 1\n",
+        api=api,
     )
     status, headers, body = ask(app, "/v2.0/networks")
     assert (status[:3], headers["Retry-After"]) == ("503", "1")
     assert "it is starting" in json.loads(body)["NeutronError"]["message"]
     assert ask(app, "/healthz")[0] == "200 OK"
-    assert json.loads(ask(app, "/readyz")[2]) == {"status": "waiting", "reason": "it is starting"}
+    assert json.loads(ask(app, "/readyz")[2]) == {
+        "status": "waiting",
+        "reason": "it is starting",
+        "reasons": ["it is starting"],
+    }
     starting[0] = ""
     assert ask(app, "/v2.0/networks")[2] == b"served"
     assert ask(app, "/readyz")[0] == "200 OK"
@@ -43,8 +53,28 @@ def test_clients_are_asked_to_come_again_until_the_server_has_started() -> None:
 
 
 def test_a_server_without_an_api_has_its_probes_and_says_what_it_is() -> None:
-    app = HealthEndpoints(starting=lambda: "", ready=lambda: "", metrics=lambda: b"", api=None)
+    app = HealthEndpoints(description="it answers agents only", ready=list, metrics=bytes)
     assert ask(app, "/readyz")[0] == "200 OK"
     status, _, body = ask(app, "/v2.0/networks")
     assert status == "404 Not Found"
     assert "agents only" in json.loads(body)["NeutronError"]["message"]
+
+
+@pytest.mark.spec("DRV-43")
+def test_all_reasons_are_named_up_to_a_limit() -> None:
+    reasons = [f"port {number}: refused" for number in range(25)]
+    app = HealthEndpoints(description="", ready=lambda: reasons, metrics=bytes)
+    status, _, body = ask(app, "/readyz")
+    assert status == "503 Service Unavailable"
+    answer = json.loads(body)
+    assert (answer["reason"], answer["more_reasons"]) == (reasons[0], 5)
+    assert answer["reasons"] == reasons[:20]
+
+
+@pytest.mark.spec("DRV-43")
+def test_a_stuck_daemon_is_not_alive() -> None:
+    app = HealthEndpoints(
+        description="", stuck=lambda: "a turn takes 301 s", ready=list, metrics=bytes
+    )
+    status, _, body = ask(app, "/healthz")
+    assert (status[:3], json.loads(body)["reason"]) == ("503", "a turn takes 301 s")
