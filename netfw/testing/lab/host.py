@@ -1,4 +1,4 @@
-"""A host of a lab: namespaces, an Open vSwitch, and instances."""
+"""A host of a lab: namespaces, an Open vSwitch unless it has none, and instances."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 
-from netfw.errors import Conflict
+from netfw.errors import ConfigError, Conflict
 from netfw.linux import syscalls
 from netfw.testing.lab import lab_syscalls
 from netfw.testing.lab.instance import Instance, Plug
@@ -31,24 +31,49 @@ class Host(NamespaceOwner):
     """
 
     def __init__(
-        self, name: str, directory: Path, *, address: IPv4Interface, address6: IPv6Interface
+        self,
+        name: str,
+        directory: Path,
+        *,
+        address: IPv4Interface,
+        address6: IPv6Interface,
+        switch: bool = True,
     ) -> None:
         self.name = name
         self.directory = directory
         self.address = address
         self.address6 = address6
         self.namespaces = NamespaceContext()
-        self.ovs = PrivateOvs(directory / "openvswitch")
+        self._ovs = PrivateOvs(directory / "openvswitch") if switch else None
         self.instances: dict[str, Instance] = {}
+
+    @property
+    def ovs(self) -> PrivateOvs:
+        """Its switch.
+
+        :raises ConfigError: the lab was made without switches.
+        """
+        if self._ovs is None:
+            raise ConfigError(
+                f"{self.name} has no Open vSwitch: its lab was made with switch=False"
+            )
+        return self._ovs
 
     def open(self) -> None:
         """Create the namespaces; nothing runs in them yet."""
         self.directory.mkdir(parents=True)
         self.namespaces = make_namespaces(["mnt", "uts", "net"], self._settle)
-        self.ovs = PrivateOvs(self.directory / "openvswitch", self.namespaces)
+        if self._ovs is not None:
+            self._ovs = PrivateOvs(self.directory / "openvswitch", self.namespaces)
 
     def start(self, bridges: Sequence[str] = ()) -> None:
-        """Start the switch with *bridges*, and set up the underlay on ``br-phy``."""
+        """Start the switch with *bridges*, and set up the underlay on ``br-phy``.
+
+        A host without a switch has the underlay on its NIC.
+        """
+        if self._ovs is None:
+            self.address_underlay()
+            return
         setup = [*bridge_setup(UNDERLAY), "--", "add-port", UNDERLAY, NIC]
         for bridge in bridges:
             setup += ["--", *bridge_setup(bridge)]
@@ -60,16 +85,13 @@ class Host(NamespaceOwner):
 
     def address_underlay(self) -> None:
         """Add the underlay's addresses; they vanish when the switch that has the device ends."""
-        v6 = (
-            [f"addr replace {self.address6} dev {UNDERLAY} nodad"]
-            if lab_syscalls.has_ipv6()
-            else []
-        )
+        device = NIC if self._ovs is None else UNDERLAY
+        v6 = f"addr replace {self.address6} dev {device} nodad"
         self.namespaces.ip(
             f"link set {NIC} up",
-            f"link set {UNDERLAY} up",
-            f"addr replace {self.address} dev {UNDERLAY}",
-            *v6,
+            f"link set {device} up",
+            f"addr replace {self.address} dev {device}",
+            *([v6] if lab_syscalls.has_ipv6() else []),
         )
 
     def instance(self, name: str, plug: Plug | None = None) -> Instance:
@@ -77,7 +99,7 @@ class Host(NamespaceOwner):
 
         :raises Conflict: a namespace of that name exists.
         """
-        instance = Instance(name, self.namespaces, self.ovs)
+        instance = Instance(name, self.namespaces, self._ovs)
         try:
             instance.open()
         except Conflict as error:
@@ -96,13 +118,15 @@ class Host(NamespaceOwner):
     def crash(self) -> None:
         """Kill every process of this host at once; devices and namespaces stay."""
         self.namespaces.kill_processes()
-        self.ovs.kill_switch()
-        self.ovs.kill_database()
+        if self._ovs is not None:
+            self._ovs.kill_switch()
+            self._ovs.kill_database()
 
     def revive(self) -> None:
         """Start the switch again after :meth:`crash`, with the database as it was."""
-        self.ovs.start_database()
-        self.ovs.start_switch()
+        if self._ovs is not None:
+            self._ovs.start_database()
+            self._ovs.start_switch()
         self.address_underlay()
 
     def close(self) -> None:

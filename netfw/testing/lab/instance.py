@@ -68,7 +68,7 @@ class Plug:
 class Instance(NamespaceOwner):
     """A namespace on a host; on the host it is ``/run/netns/<name>``, as for ``ip netns``."""
 
-    def __init__(self, name: str, host: NamespaceContext, ovs: PrivateOvs) -> None:
+    def __init__(self, name: str, host: NamespaceContext, ovs: PrivateOvs | None) -> None:
         self.name = name
         self.device: str | None = None
         self._pair: str | None = None
@@ -90,7 +90,12 @@ class Instance(NamespaceOwner):
         self.namespaces = NamespaceContext({**spaces, "net": space})
 
     def plug(self, plug: Plug) -> None:
-        """Create the device, plug it into the bridge, and add its addresses."""
+        """Create the device, plug it into the bridge, and add its addresses.
+
+        :raises ConfigError: the host has no Open vSwitch.
+        """
+        if self._ovs is None:
+            raise ConfigError(f"{self.name} cannot be plugged: its host has no Open vSwitch")
         if plug.kind is Device.VETH:
             self._make_veth(plug)
         elif plug.kind is Device.HYBRID:
@@ -186,6 +191,7 @@ class Instance(NamespaceOwner):
         ids = [f"external_ids:{key}={_quoted(value)}" for key, value in plug.external_ids.items()]
         settings = [*columns, *ids]
         more = ["--", "set", "Interface", plug.device, *settings] if settings else []
+        assert self._ovs is not None
         self._ovs.vsctl("add-port", plug.bridge, plug.device, *port, *more)
 
 

@@ -40,7 +40,8 @@ class Lab:
 
     ``fabric`` is the underlay: it carries the hosts' own addresses, and tunnels.  For each name in
     *provider* there is one more fabric and one more NIC of that name on each host, not plugged:
-    a physical network for bridge mappings.  *bridges* are made on every host.
+    a physical network for bridge mappings.  *bridges* are made on every host.  Without *switch*
+    the hosts have no Open vSwitch, and this machine needs none: for drivers of Linux bridges.
     """
 
     def __init__(
@@ -50,9 +51,12 @@ class Lab:
         bridges: Sequence[str] = (),
         provider: Sequence[str] = (),
         mtu: int = 1500,
+        switch: bool = True,
     ) -> None:
         if not 1 <= hosts <= MAX_HOSTS:
             raise ConfigError(f"a lab has 1 to {MAX_HOSTS} hosts, not {hosts}")
+        if bridges and not switch:
+            raise ConfigError("bridges of Open vSwitch cannot be made in a lab without it")
         self.fabric = Fabric("underlay", nic=NIC, mtu=mtu)
         self.provider: Mapping[str, Fabric] = {
             name: Fabric(name, nic=name, mtu=mtu) for name in provider
@@ -60,6 +64,7 @@ class Lab:
         self.hosts: dict[str, Host] = {}
         self._count = hosts
         self._bridges = tuple(bridges)
+        self._switch = switch
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -68,7 +73,7 @@ class Lab:
         :raises BackendBroken: something is missing on this machine; the message says what to do.
         """
         sandbox.require()
-        prerequisites.require_tools()
+        prerequisites.require_tools(switch=self._switch)
         with ExitStack() as stack:
             directory = Path(tempfile.mkdtemp(prefix="lab-", dir="/run"))
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
@@ -96,6 +101,7 @@ class Lab:
                 directory / name,
                 address=IPv4Interface((UNDERLAY4[number], UNDERLAY4.prefixlen)),
                 address6=IPv6Interface((UNDERLAY6[number], UNDERLAY6.prefixlen)),
+                switch=self._switch,
             )
             stack.callback(host.close)
             host.open()

@@ -192,8 +192,8 @@ class PrivateOvs:
 
 
 def running() -> tuple[PrivateOvs, ...]:
-    """Return the switches of this process that were started and not stopped."""
-    return tuple(_started)
+    """Return the switches of this process that were started and not stopped, nor their labs."""
+    return tuple(switch for switch in _started if switch.directory.exists())
 
 
 def _accepts(path: Path) -> bool:

@@ -12,14 +12,14 @@ from netfw.errors import BackendBroken
 
 TUN = "/dev/net/tun"
 
-_PACKAGES = {
-    "ip": "iproute2",
+_SWITCH_PACKAGES = {
     "ovsdb-tool": "openvswitch-switch",
     "ovsdb-server": "openvswitch-switch",
     "ovs-vswitchd": "openvswitch-switch",
     "ovs-vsctl": "openvswitch-switch",
     "ovs-appctl": "openvswitch-switch",
 }
+_PACKAGES = {"ip": "iproute2", **_SWITCH_PACKAGES}
 _SYSTEM_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
@@ -34,14 +34,18 @@ def search_path() -> str:
     return os.pathsep.join([*have, *(path for path in _SYSTEM_PATHS if path not in have)])
 
 
-def require_tools() -> None:
-    """Raise if programs or devices are missing that every lab needs.
+def require_tools(*, switch: bool = True) -> None:
+    """Raise if programs or devices are missing that a lab needs.
 
+    :param switch: its hosts have an Open vSwitch.
     :raises BackendBroken: naming all that is missing, and how to get it.
     """
     path = search_path()
-    missing = [name for name in _PACKAGES if shutil.which(name, path=path) is None]
-    sentences = [*missing_programs(missing), *unusable_tun(_try_tun(), ordinary=_is_ordinary())]
+    needed = _PACKAGES if switch else _PACKAGES.keys() - _SWITCH_PACKAGES.keys()
+    missing = [name for name in needed if shutil.which(name, path=path) is None]
+    sentences = missing_programs(missing)
+    if switch:
+        sentences += unusable_tun(_try_tun(), ordinary=_is_ordinary())
     if sentences:
         raise BackendBroken("; ".join(sentences))
 

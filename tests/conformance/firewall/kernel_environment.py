@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import ClassVar
 
 import pytest
@@ -21,6 +22,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device
 from netfw.testing.lab.lab import Lab
 from tests.conformance.firewall.ovs_environment import OvsEnvironment
+from tests.lab.testing.lab.hidden_openvswitch import hidden_openvswitch
 
 
 class KernelState(ABC):
@@ -83,14 +85,18 @@ class KernelHybridEnvironment(FilteredByKernel, OvsEnvironment):
 
 
 class OnLabHost:
-    """A suite on one host of a lab."""
+    """A suite on one host of a lab, as on a machine without Open vSwitch unless it needs one."""
 
     make_environment: ClassVar[Callable[[Host], FirewallLabEnvironment]]
+    NEEDS_SWITCH: ClassVar[bool] = False
 
     @pytest.fixture(scope="class")
     @classmethod
     def shared_environment(cls) -> Iterator[FirewallLabEnvironment]:
-        with Lab(1) as lab:
+        with (
+            nullcontext() if cls.NEEDS_SWITCH else hidden_openvswitch(),
+            Lab(1, switch=cls.NEEDS_SWITCH) as lab,
+        ):
             (host,) = lab.hosts.values()
             environment = cls.make_environment(host)
             yield environment

@@ -37,3 +37,4 @@ class TestLegacyIptablesFirewall(TestIptablesFirewall):
 @FILTERS
 class TestIptablesHybridFirewall(OnLabHost, FirewallDriverConformance):
     make_environment = IptablesHybridEnvironment
+    NEEDS_SWITCH = True

@@ -23,3 +23,4 @@ class TestNftablesFirewallProperty(OnLabHost, FirewallPropertyConformance):
 
 class TestNftablesHybridFirewall(OnLabHost, FirewallDriverConformance):
     make_environment = NftablesHybridEnvironment
+    NEEDS_SWITCH = True

@@ -1,14 +1,12 @@
 """The driver that filters nothing lets everything pass, with real packets on Linux bridges."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.testing.conformance.firewall.lab_environment import BridgeEnvironment
 from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
-from netfw.testing.lab.lab import Lab
 from netfw_drivers.null.firewall import NullFirewallDriver, NullFirewallState
+from tests.conformance.firewall.kernel_environment import OnLabHost
 
 
 class NullEnvironment(BridgeEnvironment):
@@ -36,10 +34,5 @@ class NullEnvironment(BridgeEnvironment):
 
 
 @pytest.mark.spec("DRV-03")
-class TestNullFirewall(FirewallDriverConformance):
-    @pytest.fixture(scope="class")
-    @classmethod
-    def shared_environment(cls) -> Iterator[NullEnvironment]:
-        with Lab(1) as lab:
-            (host,) = lab.hosts.values()
-            yield NullEnvironment(host)
+class TestNullFirewall(OnLabHost, FirewallDriverConformance):
+    make_environment = NullEnvironment
