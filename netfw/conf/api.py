@@ -75,6 +75,18 @@ API = (
         help="Rows in one answer at most; clients follow links to the others.  0: all rows, so "
         "that a list of a large cloud can take gigabytes.",
     ),
+    cfg.BoolOpt(
+        "live_page",
+        default=True,
+        help="Serve the live page at /live/.  It shows each user what the API shows to that user.",
+    ),
+    cfg.IntOpt(
+        "live_streams",
+        default=64,
+        min=0,
+        help="Live pages that one process tells of changes at once, a quarter of them of one "
+        "project.  Beyond them pages poll.",
+    ),
 )
 
 

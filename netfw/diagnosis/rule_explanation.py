@@ -5,6 +5,7 @@ It evaluates the desired state, so that the answer holds for every firewall driv
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Protocol
@@ -77,6 +78,15 @@ def explain_connection(
         return _answer(True, [f"allowed by {_name(rule)}" for rule in found])
     text = f"no rule allows {connection}: port {port.id} is in {_groups(port.security_groups)}"
     return _answer(False, [text, *(f"{_name(rule)}: {lack}" for rule, lack in lacking.items())])
+
+
+def with_group_names(lines: Iterable[str], names: Mapping[str, str]) -> list[str]:
+    """Add the names of groups to their ids in *lines*."""
+    named = {id: f"{id} ({name})" for id, name in names.items() if name}
+    if not named:
+        return list(lines)
+    ids = re.compile("|".join(map(re.escape, named)))
+    return [ids.sub(lambda found: named[found[0]], line) for line in lines]
 
 
 def _answer(allowed: bool, lines: Iterable[str]) -> RuleExplanation:

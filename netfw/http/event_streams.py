@@ -79,7 +79,8 @@ class EventStreams:
         self._owners: Counter[str] = Counter()
         self._new: deque[EventStream] = deque()
         self._open: dict[int, EventStream] = {}
-        self._newest = ""
+        self.newest = ""
+        """Id of the present state."""
         self._next_event = self._next_comment = 0.0
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -126,7 +127,7 @@ class EventStreams:
     def publish(self, id: str) -> None:
         """Send an event to all streams whose clients do not have the state *id*.  Any thread."""
         with self._lock:
-            self._newest = id
+            self.newest = id
             if self._thread is not None and not self._closed:
                 self._wake()
 
@@ -197,7 +198,7 @@ class EventStreams:
 
     def _behind(self) -> list[int]:
         """Return the streams that want an event, and have nothing left to send."""
-        newest = self._newest
+        newest = self.newest
         return [
             number
             for number, stream in self._open.items()
@@ -216,7 +217,7 @@ class EventStreams:
         self._send(number, b"")
 
     def _send_events(self, numbers: list[int]) -> None:
-        newest = self._newest
+        newest = self.newest
         for number in numbers:
             self._open[number].known = newest
             self._send(number, f"id: {newest}\nevent: changed\ndata: {{}}\n\n".encode())

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Protocol
 from uuid import NAMESPACE_DNS, uuid5
 
+from attrs import evolve
+
+from netfw.agents.common.status import AgentStatus
 from netfw.drivers.values.reports import Heartbeat
 from netfw.model.agent import Agent
 from netfw.model.values.ids import AgentId
@@ -48,3 +51,13 @@ def make_heartbeat(
         configurations=JsonDocument(configurations),
     )
     return Heartbeat(agent=known, counts=dict(counts), start=start)
+
+
+def with_backlog(heartbeat: Heartbeat, status: AgentStatus) -> Heartbeat:
+    """Return *heartbeat* with how far the agent is behind the desired state."""
+    backlog = {
+        "lag_seconds": round(status.lag),
+        "failing": len(status.degraded),
+        "waiting": len(status.waiting),
+    }
+    return evolve(heartbeat, counts={**heartbeat.counts, **backlog})

@@ -22,6 +22,7 @@ from attrs import field, frozen
 
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
 from netfw.agents.common.clock import Clock, SystemClock
+from netfw.agents.common.heartbeat import with_backlog
 from netfw.agents.common.loop_observer import LoopObserver
 from netfw.agents.common.loop_tasks import LoopTask, LoopTaskSchedule
 from netfw.agents.common.pass_log import log_pass
@@ -300,7 +301,7 @@ class Loop(Generic[K]):
     def _heartbeat(self) -> None:
         self._publisher.invalidate()  # publish the status with every heartbeat
         heartbeat = self._agent.heartbeat(start=not self._announced)
-        result = self._source.report((heartbeat,))
+        result = self._source.report((with_backlog(heartbeat, self.status),))
         if self._timing().log_reports:
             counts = ", ".join(f"{name} {count}" for name, count in heartbeat.counts.items())
             LOG.info("heartbeat: sent, start=%s, %s", heartbeat.start, counts or "no counts")

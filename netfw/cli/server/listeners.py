@@ -16,13 +16,15 @@ from netfw.cli.server.metrics import Metrics
 from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
+from netfw.http.event_streams import EventStreams
 from netfw.http.server import HttpServer, admit_all
 from netfw.server.api import resource_registry
 from netfw.server.api.app import make_app
-from netfw.server.api.config import http_settings, request_limits, tls_files
+from netfw.server.api.config import http_settings, request_limits, stream_settings, tls_files
 from netfw.server.api.error_responses import render_json_error
 from netfw.server.api.events import find_subscribers
 from netfw.server.api.identity import factory as identity
+from netfw.server.api.live.page import ChangeSource, LivePage
 from netfw.server.api.policy import enforcement as policy
 from netfw.server.api.policy.target import lookup_in
 from netfw.state.rpc import StateRpcServer
@@ -106,6 +108,7 @@ class ApiBundle:
         self._identity = identity.make_methods(conf, self._policy.is_admin)
         identity.validate_listeners(conf, [name for name in sockets if not _is_unix(sockets[name])])
         self.collections = [each.path for each in declared.resources]
+        self.live = _live_page(parts) if conf.api.live_page else None
         self.app = make_app(
             declared,
             parts.plugins,
@@ -114,6 +117,7 @@ class ApiBundle:
             limits=request_limits(conf),
             subscribers=find_subscribers([parts.plugin, *parts.services]),
             public_url=conf.api.public_url or "",
+            live=self.live,
         )
 
     def look(self) -> None:
@@ -128,6 +132,14 @@ class ApiBundle:
                 each.reload()
             except ConfigError as exc:
                 LOG.error("not reloaded: %s", exc)
+
+
+def _live_page(parts: ServerComponents) -> LivePage:
+    changes = ChangeSource(
+        cursor=lambda: parts.database.read(lambda view: view.journal.cursor()),
+        listen=parts.commits.listen,
+    )
+    return LivePage(changes, EventStreams(stream_settings(parts.conf)))
 
 
 class ApiListener:
@@ -177,6 +189,8 @@ class ApiListener:
     def close(self, grace: float) -> None:
         """Finish the requests in flight within *grace* seconds, and stop."""
         self._closed.set()
+        if self.api is not None and self.api.live is not None:
+            self.api.live.close()
         for name, server in self._servers.items():
             if not server.stop(grace):
                 LOG.warning("requests on %s did not end within %g s", name, grace)

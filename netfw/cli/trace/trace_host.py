@@ -133,7 +133,11 @@ class TraceHost:
 
     def _decide(self, request: Request) -> dict[str, Any]:
         """Decide by the desired rules whether a port may open or receive a connection."""
-        from netfw.diagnosis.rule_explanation import NewConnection, explain_connection
+        from netfw.diagnosis.rule_explanation import (
+            NewConnection,
+            explain_connection,
+            with_group_names,
+        )
 
         port = self._port(request["port"])
         direction = Direction(request["direction"])
@@ -150,7 +154,7 @@ class TraceHost:
             port=request["number"],
         )
         found = explain_connection(port, connection, self._index)
-        lines = [self._with_names(line) for line in found.lines]
+        lines = with_group_names(found.lines, self._group_names())
         return {
             "what": what,
             "allowed": found.allowed,
@@ -170,12 +174,10 @@ class TraceHost:
             raise NotFound(f"port {id} is not bound to {self._index.host}")
         return port
 
-    def _with_names(self, line: str) -> str:
-        """Add the names of security groups to their ids."""
-        for resource in self._index.values():
-            if isinstance(resource, SecurityGroup) and resource.name and str(resource.id) in line:
-                line = line.replace(str(resource.id), f"{resource.id} ({resource.name})")
-        return line
+    def _group_names(self) -> dict[str, str]:
+        """Return the names of security groups by id."""
+        groups = (each for each in self._index.values() if isinstance(each, SecurityGroup))
+        return {str(group.id): group.name for group in groups}
 
     def _differences(self, request: Request) -> list[str]:
         """Return what an agent would change for these ids, or for everything."""

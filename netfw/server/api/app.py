@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -24,9 +24,12 @@ from netfw.server.api.auth_protocols import Identity, Policy
 from netfw.server.api.controller import Controller
 from netfw.server.api.error_responses import no_such_path, to_response, unexpected
 from netfw.server.api.events import PublishingPlugin
+from netfw.server.api.live.own_api import OwnApi
+from netfw.server.api.live.page import PATH as LIVE
+from netfw.server.api.live.page import LivePage
 from netfw.server.api.openapi import openapi_document
 from netfw.server.api.query_params import parse_query_string
-from netfw.server.api.request import PUBLIC_URL, ApiRequest
+from netfw.server.api.request import PUBLIC_URL, ApiRequest, ApiResponse
 from netfw.server.api.request_body import RequestLimits, check_length
 from netfw.server.api.resource_registry import ResourceRegistry
 from netfw.server.api.routing import Routes, check_method, path_of
@@ -36,6 +39,10 @@ from netfw.server.api.tagging import Tagging
 LOG = logging.getLogger(__name__)
 
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
+HttpResponse = tuple[int, list[tuple[str, str]], bytes]
+"""Status, headers and body."""
+_IS_STREAM: Final = "netfw.is_stream"
+"""Key in the WSGI environment: the response has no end."""
 
 _REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
@@ -52,7 +59,9 @@ class Application:
         identity: Identity,
         limits: RequestLimits,
         public_url: str = "",
+        live: LivePage | None = None,
     ) -> None:
+        self._live = live
         self._public_url = public_url.rstrip("/")
         self._registry, self._identity, self._limits = registry, identity, limits
         self._openapi = functools.cache(
@@ -71,7 +80,7 @@ class Application:
             status, headers, data = self._respond(environ, own_id)
             log_request(environ, status, time.perf_counter() - started)
         headers += [("X-Openstack-Request-Id", own_id), ("Content-Length", str(len(data)))]
-        if status in (204, 304):
+        if status in (204, 304) or environ.get(_IS_STREAM):
             headers.pop()
         start_response(_REASONS.get(status, str(status)), headers)
         return [data] if data else []
@@ -91,18 +100,18 @@ class Application:
                 log_request(environ, error.status, 0.0)
                 raise HttpError(error.status, error.word, error.message, error.headers) from exc
 
-    def _respond(
-        self, environ: dict[str, Any], request_id: str
-    ) -> tuple[int, list[tuple[str, str]], bytes]:
+    def _respond(self, environ: dict[str, Any], request_id: str) -> HttpResponse:
         resource: ApiResource | None = None
         try:
             parts = path_of(environ)
             check_length(environ, self._limits.body)
             response = discovery.describe_api(parts, environ, self._registry, self._openapi)
+            if response is None and parts[0] == LIVE and self._live is not None:
+                response = self._live.describe(parts[1:], environ)
             if response is None:
                 requester = environ[REQUESTER] = self._identity(environ)
                 if parts[0] != discovery.VERSION:
-                    raise no_such_path(quote("/" + "/".join(parts)))
+                    return self._respond_live(parts, environ)
                 response = discovery.describe_extensions(parts[1:], environ, self._registry)
             if response is None:
                 route = self._routes.find(parts[1:])
@@ -118,8 +127,7 @@ class Application:
                     limits=self._limits,
                 )
                 response = (self._tagging if route.tags else self._controller).handle(request)
-            data = _encode(response.body)
-            return response.status, _headers(response.headers, bool(data)), data
+            return _rendered(response)
         except NetfwError as exc:
             error = to_response(exc, resource)
             if error is None:
@@ -132,9 +140,35 @@ class Application:
             error = unexpected(request_id)
         return error.status, _headers(error.headers, True), _encode(error.body())
 
+    def _respond_live(self, parts: tuple[str, ...], environ: dict[str, Any]) -> HttpResponse:
+        """Respond to an authenticated request outside of the API: what the live page reads.
+
+        :raises NetfwError: there is no such thing.
+        """
+        if self._live is None or parts[0] != LIVE:
+            raise no_such_path(quote("/" + "/".join(parts)))
+        api = OwnApi(
+            routes=self._routes,
+            controller=self._controller,
+            limits=self._limits,
+            requester=environ[REQUESTER],
+            environ=environ,
+        )
+        response = self._live.respond(parts[1:], environ, api)
+        if response.successor is not None:
+            environ[_IS_STREAM] = True
+            environ["netfw.hand_over"](response.successor)
+        return _rendered(response)
+
+
+def _rendered(response: ApiResponse) -> HttpResponse:
+    data = _encode(response.body)
+    return response.status, _headers(response.headers, bool(data)), data
+
 
 def _headers(more: Mapping[str, str], has_body: bool) -> list[tuple[str, str]]:
-    content_type = [("Content-Type", "application/json")] if has_body else []
+    is_json = has_body and "Content-Type" not in more
+    content_type = [("Content-Type", "application/json")] if is_json else []
     return [*content_type, *more.items()]
 
 
@@ -157,11 +191,13 @@ def make_app(
     limits: RequestLimits | None = None,
     subscribers: Sequence[ApiEventSubscriber] = (),
     public_url: str = "",
+    live: LivePage | None = None,
 ) -> Application:
     """Build the application of a server.
 
     *plugins* store the resources of the registry; a mapping has each by the resource's name.
     *subscribers* get the API events.  *public_url* is that of links; empty: as clients address it.
+    *live* serves the live page; ``None``: there is none.
     """
     if not isinstance(plugins, Mapping):
         plugins = {name: plugin for plugin in plugins for name in plugin.resource_names}
@@ -177,4 +213,5 @@ def make_app(
         identity=identity,
         limits=limits or RequestLimits(),
         public_url=public_url,
+        live=live,
     )

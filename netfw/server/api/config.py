@@ -9,6 +9,7 @@ from oslo_config.cfg import ConfigOpts, Locations
 
 from netfw.conf.api import GROUP as API_GROUP
 from netfw.errors import ConfigError
+from netfw.http.event_streams import StreamSettings
 from netfw.http.listen_sockets import listen_tcp, listen_unix, parse_address
 from netfw.http.server import HttpSettings, TlsFiles
 from netfw.server.api.request_body import RequestLimits
@@ -31,6 +32,12 @@ def http_settings(conf: ConfigOpts) -> HttpSettings:
         writing=options.write_timeout,
         body=options.max_body_size,
     )
+
+
+def stream_settings(conf: ConfigOpts) -> StreamSettings:
+    """Return the limits of the event streams of one process."""
+    most = conf.api.live_streams
+    return StreamSettings(most=most, most_per_owner=-(-most // 4))
 
 
 def tls_files(conf: ConfigOpts) -> TlsFiles | None:

@@ -118,6 +118,10 @@ class Controller:
                 self._policy.authorize(requester, endpoint.resource, operation, {}, {})
             raise
 
+    def shows(self, requester: RequestContext, resource: ApiResource) -> bool:
+        """Return whether policy may show some *resource* to the requester."""
+        return self._policy.is_possible(requester, resource, Verb.SHOW)
+
     def visible_member(self, request: ApiRequest) -> Body:
         """Return the member of *request* with the attributes visible to the requester.
 

@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from netfw.drivers.server.query import RequestContext
 from netfw.errors.requests import BadRequest
+from netfw.http.connection import Successor
 from netfw.model.values.text_validation import quote
 from netfw.server.api.query_params import Parameters
 from netfw.server.api.request_body import RequestLimits, read_object
@@ -29,6 +30,9 @@ class ApiResponse:
     body: Mapping[str, Any] | bytes | None = None
     """Bytes are sent as they are."""
     headers: Mapping[str, str] = field(factory=dict)
+    """A content type among them takes the place of JSON."""
+    successor: Successor | None = None
+    """What goes on with the response after its head."""
 
 
 @frozen(kw_only=True)

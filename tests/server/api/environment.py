@@ -16,6 +16,7 @@ from netfw.drivers.server.query import RequestContext
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import Unauthorized
 from netfw.server.api.app import Application, make_app
+from netfw.server.api.live.page import LivePage
 from netfw.server.api.policy.enforcement import RulesPolicy
 from netfw.server.api.policy.target import lookup_in
 from netfw.server.api.request_body import RequestLimits
@@ -133,6 +134,7 @@ def api(
     extending: Mapping[str, Any] | None = None,
     policy_file: str | None = None,
     public_url: str = "",
+    live: LivePage | None = None,
 ) -> Client:
     """The API of a server with these plugins."""
     kept = {name: plugin for plugin in plugins for name in plugin.resource_names}
@@ -147,5 +149,6 @@ def api(
             limits=limits,
             subscribers=subscribers,
             public_url=public_url,
+            live=live,
         )
     )
