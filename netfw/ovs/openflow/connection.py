@@ -169,6 +169,9 @@ class Connection(ABC):
                 self._call(listener, received)
 
     def _answer(self, waiting: _Waiting, received: Message) -> None:
+        """:raises ValueError: the message is too short for its type."""
+        if received.type == Type.MULTIPART_REPLY and len(received.data) < messages.MULTIPART_SIZE:
+            raise ValueError(f"a multipart reply of {len(received.data)} bytes")
         if received.type == Type.ERROR:
             self._waiting.pop(received.xid, None)
             waiting.future.set_exception(OpenFlowError(reason(received), received))

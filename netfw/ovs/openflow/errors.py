@@ -23,8 +23,12 @@ class OpenFlowError(BackendError):
 
 def reason(error: Message) -> str:
     """The reason that *error* gives, with the name that OpenFlow's documents use."""
+    if len(error.data) < 8 + _ERROR.size:
+        return "an error without a reason"
     kind, code = _ERROR.unpack_from(error.data, 8)
     if kind == 0xFFFF:
+        if len(error.data) < 8 + _EXPERIMENTER.size:
+            return f"extended error {code} of nobody"
         _, number, experimenter = _EXPERIMENTER.unpack_from(error.data, 8)
         return f"extended error {number} of {experimenter:#x}"
     return _words(kind, code)

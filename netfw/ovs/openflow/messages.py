@@ -18,6 +18,8 @@ from netfw.ovs.openflow.nicira import NICIRA
 VERSION = 5
 HEADER = Struct("!BBHI")
 _LONGEST = 0xFFFF
+MULTIPART_SIZE = 16
+"""Bytes of a multipart reply before its body."""
 
 
 class Type(enum.IntEnum):

@@ -127,6 +127,10 @@ class SocketConnection(Connection):
             self._serve(sock)
         except (OSError, ValueError, BackendUnavailable) as exc:
             self._last_error = str(exc)
+        except Exception as exc:
+            # Without this thread nothing would be connected again.
+            LOG.exception("%s: a message was not understood", self.target)
+            self._last_error = f"a message was not understood: {type(exc).__name__}: {exc}"
         self._lost(sock)
         return time.monotonic() - self._since
 

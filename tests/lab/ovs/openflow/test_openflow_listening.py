@@ -10,8 +10,9 @@ import pytest
 from attrs import evolve
 
 from netfw import flows as of
-from netfw.errors import BackendUnavailable, ConfigError
-from netfw.ovs.openflow import FlowChanges, FlowMirror, OpenFlow, encode_flows, group_of
+from netfw.errors import BackendError, BackendUnavailable, ConfigError
+from netfw.ovs.openflow import FlowChanges, FlowMirror, OpenFlow, encode_flows, group_of, messages
+from netfw.ovs.openflow.messages import Type
 from netfw.ovs.openflow.tls import SwitchTls
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.services.certificates import PrivateAuthority
@@ -170,6 +171,40 @@ def test_a_peer_that_says_nothing_does_not_keep_the_switch_out(
     with socket.create_connection(("127.0.0.1", PORT)):
         ovs.vsctl("set-controller", "br0", f"ssl:127.0.0.1:{PORT}")
         client.wait_connected(60)
+
+
+HELLO = messages.message(Type.HELLO, 1)
+XID = 77
+
+
+@pytest.mark.parametrize(
+    ("greeting", "answer"),
+    [
+        (messages.message(Type.ERROR, 1), b""),
+        (messages.message(Type.ERROR, 1, b"\xff\xff\0\1"), b""),
+        (HELLO, messages.message(Type.ERROR, XID)),
+        (HELLO, messages.message(Type.ERROR, XID, b"\xff\xff\0\1\0")),
+        (HELLO, messages.message(Type.MULTIPART_REPLY, XID)),
+        (HELLO, messages.message(Type.MULTIPART_REPLY, XID, b"\0\1\0")),
+    ],
+)
+def test_a_peer_that_sends_truncated_messages_does_not_keep_the_next_one_out(
+    connect: Connect, greeting: bytes, answer: bytes
+) -> None:
+    client = connect(f"ptcp:{PORT}:127.0.0.1")
+    wait_until(lambda: reaches(PORT))
+    with socket.create_connection(("127.0.0.1", PORT)) as peer:
+        peer.sendall(greeting)
+        if answer:
+            client.wait_connected(30)
+            future = client.connection.ask(XID, messages.message(Type.MULTIPART_REQUEST, XID))
+            peer.sendall(answer)
+            with pytest.raises(BackendError):
+                future.result(30)
+    wait_until(lambda: not client.connection.connected)
+    with socket.create_connection(("127.0.0.1", PORT)) as peer:
+        peer.sendall(HELLO)
+        client.wait_connected(30)
 
 
 def reaches(port: int) -> bool:
