@@ -165,6 +165,18 @@ def test_manual_change_is_found_and_repaired(firewall: NftablesHost, damage: str
     check_repair_of(firewall, damage)
 
 
+def test_what_is_present_is_read_from_the_host(firewall: NftablesHost) -> None:
+    one = firewall.guest(1)
+    id = a_group_id()
+    state = {**one.value(id), **everything(id)}
+    firewall.put(state)
+    assert firewall.driver.present() == state.keys()
+    firewall.nft("delete table bridge netfw; delete table inet netfw")
+    assert not firewall.driver.present()
+    firewall.put(state)
+    assert firewall.driver.present() == state.keys()
+
+
 def test_tables_of_others_stay_as_they_are(firewall: NftablesHost) -> None:
     firewall.host.run(["iptables-nft", "-A", "FORWARD", "-i", "eth9", "-j", "DROP"])
     firewall.nft(

@@ -105,6 +105,18 @@ def test_an_application_sees_the_phases_and_sends_messages(
 
 
 @pytest.mark.spec("DRV-49")
+def test_messages_have_numbers_of_their_own_or_those_of_the_application(
+    datapath: Datapath,
+) -> None:
+    first, second, third = (parser.OFPDescStatsRequest(datapath, 0) for _ in range(3))
+    number = datapath.set_xid(first)
+    (reply,) = datapath.ask(first)
+    assert reply.xid == first.xid == number
+    for each in (second, third):
+        datapath.ask(each)
+    assert len({0, number, second.xid, third.xid}) == 4
+
+
 def test_packets_come_in_and_go_out(ovs: PrivateOvs, app: Recorder, datapath: Datapath) -> None:
     packet_out(ovs, FRAME, "resubmit(,7)")
     wait_until(lambda: app.packets)

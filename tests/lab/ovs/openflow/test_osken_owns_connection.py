@@ -1,5 +1,6 @@
 """netfw's flows through the connection of an os-ken application, which os-ken itself runs."""
 
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,9 +9,13 @@ from threading import Thread
 from types import SimpleNamespace
 
 import pytest
+from os_ken.base.app_manager import OSKenApp
 from os_ken.controller.handler import CONFIG_DISPATCHER, MAIN_DISPATCHER
 from os_ken.ofproto import ofproto_v1_3, ofproto_v1_4
 
+from netfw.errors import BackendUnavailable
+from netfw.ovs.openflow import messages
+from netfw.ovs.openflow.messages import Type
 from netfw.ovs.osken import DatapathConnection
 from netfw.testing.lab.openvswitch import PrivateOvs
 
@@ -116,3 +121,27 @@ def test_a_lost_switch_is_an_error_and_its_next_connection_another_client(
 def test_a_datapath_that_cannot_carry_flows_is_refused(version, phase: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         DatapathConnection(SimpleNamespace(ofproto=version, state=phase))
+
+
+def test_closing_fails_requests_that_wait_and_leaves_the_datapath() -> None:
+    application = OSKenApp()
+    with socket.socket() as unused:
+        datapath = SimpleNamespace(
+            ofproto=ofproto_v1_4,
+            state=MAIN_DISPATCHER,
+            address="switch",
+            xid=5,
+            socket=unused,
+            ofp_brick=application,
+            send=lambda data: True,
+        )
+        connection = DatapathConnection(datapath, timeout=60)
+        future = connection.ask(7, messages.message(Type.BARRIER_REQUEST, 7))
+        assert not future.done()
+        for _ in range(2):
+            connection.close()
+        with pytest.raises(BackendUnavailable, match="the datapath is closed"):
+            future.result(0)
+        with pytest.raises(BackendUnavailable, match="the datapath is closed"):
+            connection.send(b"")
+        assert not any(application.event_handlers.values())

@@ -101,6 +101,17 @@ def test_nothing_is_left_when_everything_is_gone(host: MirroredHost) -> None:
     assert not host.ruleset.sets
 
 
+def test_a_full_update_removes_what_it_neither_puts_nor_keeps(host: MirroredHost) -> None:
+    host.put(STATE, a_port(3, GROUP, network=OTHER))
+    update = Update(put=a_port(1, GROUP), complete=True, keep=frozenset({PortKey(port_id(2))}))
+    host.converge(update)
+    index = host.observe().index
+    assert index.ports.keys() == {port_id(1), port_id(2)}
+    assert index.groups == {GROUP: False}
+    assert not list(index.members())
+    assert {("tap1",), ("tap2",)} == host.ruleset.sets[TABLES.filter("filtered")].elements.keys()
+
+
 def test_a_group_without_ports_and_members_is_kept(host: MirroredHost) -> None:
     host.put(a_group())
     index = host.observe().index
