@@ -74,6 +74,6 @@ class ServiceManager:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
                 sender.setblocking(False)
-                sender.sendto("\n".join(lines).encode(), self._address)
+                sender.sendto("\n".join(lines).encode(errors="replace"), self._address)
         except OSError as exc:
             LOG.debug("service manager: %s cannot be sent: %s", lines[0], exc)

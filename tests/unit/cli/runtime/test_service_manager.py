@@ -134,3 +134,13 @@ def test_a_manager_that_does_not_read_stops_no_daemon(manager: Manager) -> None:
     for number in range(5000):
         service.set_status(f"{number} " + "x" * 190)
     assert manager.received()
+
+
+def test_status_of_any_text_is_one_line(manager: Manager) -> None:
+    service = ServiceManager(manager.address)
+    service.set_status("no device\nMAINPID=1\x0bREADY=1")
+    service.set_status("no file \udcff")  # a name on disk that is not UTF-8
+    assert manager.received() == [
+        ["STATUS=no device MAINPID=1 READY=1", "WATCHDOG=1"],
+        ["STATUS=no file ?", "WATCHDOG=1"],
+    ]
