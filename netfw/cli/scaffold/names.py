@@ -11,6 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
+from netfw.drivers.registry.entry_names import name_problem
 from netfw.drivers.registry.loader import all_contracts, installed
 from netfw.errors import ConfigError
 
@@ -60,7 +61,7 @@ def _form_problem(names: PackageNames) -> str | None:
         return f"{names.package!r} is no name of a module; begin with a letter"
     if keyword.iskeyword(names.package) or keyword.issoftkeyword(names.package):
         return f"{names.package!r} is a keyword of Python"
-    return None
+    return name_problem(names.package)
 
 
 def _clash_problem(names: PackageNames) -> str | None:

@@ -102,6 +102,7 @@ def test_unknown_kind_lists_the_kinds(
         ("class", "a keyword of Python"),
         ("Lambda", "a keyword of Python"),
         ("match", "a keyword of Python"),
+        ("Default", "that of the group of all programs"),
         ("json", "the standard library"),
         ("sys", "the standard library"),
         ("netfw", "a module 'netfw' is installed"),
