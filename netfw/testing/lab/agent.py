@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -50,7 +49,7 @@ class PrivateAgent(PrivateDaemon):
         self.directory.mkdir(parents=True, exist_ok=True)
         self.conf.write_text(ini(self.options))
         (self.directory / "status.json").unlink(missing_ok=True)
-        return self.run([sys.executable, "-m", self._module, "--config-file", str(self.conf)])
+        return self.run([self.python, "-m", self._module, "--config-file", str(self.conf)])
 
     def start(self) -> float:
         """Start it and wait until it is ready; return the seconds that took.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,6 +33,8 @@ class PrivateDaemon:
         self.name, self.log = name, log
         self.environment: dict[str, str] = {}
         """Environment variables beside those of this process."""
+        self.python = sys.executable
+        """Interpreter of a daemon that is a Python module: another environment, another release."""
         self.process: subprocess.Popen[bytes] | None = None
         self._spawn = spawn
 

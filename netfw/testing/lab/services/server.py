@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -65,7 +64,7 @@ class PrivateNetfw(PrivateDaemon):
         self.directory.mkdir(exist_ok=True)
         conf = self.directory / "server.conf"
         conf.write_text(self.configuration())
-        argv = [sys.executable, "-m", "netfw.cli.server.main", "--config-file", str(conf)]
+        argv = [self.python, "-m", "netfw.cli.server.main", "--config-file", str(conf)]
         return self.run([*argv, *self._arguments])
 
     def reload(self) -> None:
