@@ -18,7 +18,7 @@ from netfw.cli.runtime.output import print_lines
 from netfw.cli.runtime.progress import ProgressLine
 from netfw.conf import database as options
 from netfw.conf.loader import load_config
-from netfw.errors import BackendError, ConfigError, InvalidInput
+from netfw.errors import BackendError, ConfigError, RequestError
 
 if TYPE_CHECKING:
     from netfw.server.db import Database, Transaction
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ConfigError as exc:
         print(f"{PROGRAM}: {exc}", file=sys.stderr)
         return 2
-    except (BackendError, InvalidInput) as exc:
+    except (BackendError, RequestError) as exc:
         print(f"{PROGRAM}: {exc}", file=sys.stderr)
         return 1
 

@@ -243,8 +243,12 @@ class ServerComponents:
 
     def why_not_ready(self) -> str:
         """Return why the database does not answer or store; empty when it does."""
+
+        def look(view: ReadSnapshot) -> None:
+            self.database.check_epoch(view.connection, view.journal.cursor().epoch)
+
         try:
-            self.database.read(lambda view: view.journal.cursor())
+            self.database.read(look)
         except BackendError as exc:
             return str(exc)
         return "the disk of the database is full" if self.database.is_full else ""

@@ -166,6 +166,9 @@ class Database:
         self._admitted = threading.local()
         self._on_commit: tuple[Callable[[], None], ...] = ()
         self._full_until = 0.0
+        self._check_schema: Callable[[Connection], None] = lambda connection: None
+        self._epoch: str | None = None
+        """The epoch of the journal in which the schema was checked."""
 
     def __str__(self) -> str:
         return self._writing.url.render_as_string(hide_password=True)
@@ -195,6 +198,7 @@ class Database:
         :raises BackendUnavailable: the database does not answer; when that was during the commit,
             the commit is perhaps done.  Or too many transactions wait already; nothing was done.
         :raises DatabaseFull: there is no space for it; nothing was done.
+        :raises BackendBroken: another release has changed the tables; nothing was done.
         """
         with self.admission():
             retries = _Retries(self._attempts, self._timeout)
@@ -203,7 +207,7 @@ class Database:
                     with self._writing.connect() as connection:
                         transaction = Transaction.on(connection)
                         result = work(transaction)
-                        announced = _commit(connection, transaction)
+                        announced = self._commit(connection, transaction)
                     break
                 except RETRIED as exc:
                     _close_idle_connections(self._writing, exc)
@@ -258,6 +262,48 @@ class Database:
             except RETRIED as exc:
                 _close_idle_connections(self._reading, exc)
                 retries.pause(exc)
+
+    def guard_schema(self, check: Callable[[Connection], None]) -> None:
+        """Run *check* now, and before commits in another epoch: migrations start one.
+
+        So a server writes nothing to tables that another release has changed under it.
+
+        :raises BackendBroken: *check* raises it.
+        """
+
+        def read_and_check(view: ReadSnapshot) -> None:
+            check(view.connection)
+            self._epoch = view.journal.cursor().epoch
+
+        self.read(read_and_check)
+        self._check_schema = check
+
+    def check_epoch(self, connection: Connection, epoch: str | None) -> None:
+        """Check the schema again unless *epoch* is the one in which it was checked.
+
+        :raises BackendBroken: another release has changed it.
+        """
+        if epoch is not None and epoch != self._epoch:
+            self._check_schema(connection)
+            self._epoch = epoch
+
+    def _commit(self, connection: Connection, transaction: Transaction) -> bool:
+        """Commit *transaction*; return whether the journal announces it.
+
+        :raises BackendUnavailable: the database went away meanwhile.
+        :raises BackendBroken: another release has changed the tables; nothing is done.
+        """
+        announced = transaction.prepare_commit()
+        self.check_epoch(connection, transaction.journal.epoch)
+        try:
+            connection.commit()
+        except FAILURES as exc:
+            if classify_error(exc) is ErrorKind.UNAVAILABLE:
+                text = "the database went away during a commit, which is perhaps done"
+                raise BackendUnavailable(text) from exc
+            raise
+        note_commit(connection)
+        return announced
 
     def head_poller(self) -> JournalHeadPoller:
         """Return a poller of the newest commit, with a connection of its own."""
@@ -316,20 +362,3 @@ def _close_idle_connections(engine: Engine, error: Exception) -> None:
     """Close the idle connections of *engine* if *error* is a lost one: all may be stale."""
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         engine.dispose()
-
-
-def _commit(connection: Connection, transaction: Transaction) -> bool:
-    """Commit *transaction*; return whether the journal announces it.
-
-    :raises BackendUnavailable: the database went away meanwhile.
-    """
-    announced = transaction.prepare_commit()
-    try:
-        connection.commit()
-    except FAILURES as exc:
-        if classify_error(exc) is ErrorKind.UNAVAILABLE:
-            text = "the database went away during a commit, which is perhaps done"
-            raise BackendUnavailable(text) from exc
-        raise
-    note_commit(connection)
-    return announced

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, inspect
+from sqlalchemy import Connection, Engine, inspect, update
 
 from netfw.errors import BackendBroken, Conflict, InvalidInput
 from netfw.server.db.database import Database
@@ -52,10 +53,7 @@ def current(database: Database) -> str | None:
     :raises BackendUnavailable: the database does not answer.
     """
     with _connection(database.reading) as connection:
-        if not inspect(connection).has_table(VERSION_TABLE):
-            return None
-        found = connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
-    return None if found is None else str(found)
+        return _version(connection)
 
 
 def upgrade(database: Database, to: str = NEWEST, on_step: OnStep = _ignore) -> None:
@@ -114,9 +112,10 @@ def _migrate(database: Database, to: str, steps: Steps, on_step: OnStep) -> None
     scripts = _scripts()
 
     with _connection(database.writing) as connection, _migration_lock(connection):
+        found: list[Any] = []
 
         def chosen(revision: Any, _: object) -> Any:
-            found = steps(scripts, revision, to)
+            found.extend(steps(scripts, revision, to))
             if to != NOTHING:
                 _check_downgrades(connection, found)
             return found
@@ -131,7 +130,22 @@ def _migrate(database: Database, to: str, steps: Steps, on_step: OnStep) -> None
                 environment.run_migrations()
         except CommandError as exc:
             raise InvalidInput({"version": str(exc)}) from exc
+        if found:
+            _start_epoch(connection)
         connection.commit()
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found = connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
+    return None if found is None else str(found)
+
+
+def _start_epoch(connection: Connection) -> None:
+    """Start a new epoch of the journal: servers that still run check the schema again."""
+    if inspect(connection).has_table(JOURNAL_HEAD.name):
+        connection.execute(update(JOURNAL_HEAD).values(epoch=uuid4().hex))
 
 
 def _check_downgrades(connection: Connection, steps: Any) -> None:
@@ -231,11 +245,16 @@ def _describe(difference: Any) -> str:
 
 
 def require_newest(database: Database) -> None:
-    """Raise unless the schema has the version of this release.
+    """Raise unless the schema has the version of this release, now and at each later commit.
 
     :raises BackendBroken: says what to do.
     """
-    version, wanted = current(database), newest()
+    _check_version(current(database))
+    database.guard_schema(lambda connection: _check_version(_version(connection)))
+
+
+def _check_version(version: str | None) -> None:
+    wanted = newest()
     _refuse_newer(version)
     if version != wanted:
         raise BackendBroken(

@@ -42,19 +42,22 @@ MISSING = "the database has no journal: run `netfw-db upgrade`, then start again
 DELETE_AT_ONCE = 5_000
 
 NEXT_RETURNING: Final = Prepared(
-    update(JOURNAL_HEAD).values(seq=JOURNAL_HEAD.c.seq + 1).returning(JOURNAL_HEAD.c.seq)
+    update(JOURNAL_HEAD)
+    .values(seq=JOURNAL_HEAD.c.seq + 1)
+    .returning(JOURNAL_HEAD.c.seq, JOURNAL_HEAD.c.epoch)
 )
 CHANNEL: Final = "netfw_commits"
 NEXT_NOTIFYING: Final = Prepared(
     update(JOURNAL_HEAD)
     .values(seq=JOURNAL_HEAD.c.seq + 1)
-    .returning(JOURNAL_HEAD.c.seq, func.pg_notify(CHANNEL, ""))
+    .returning(JOURNAL_HEAD.c.seq, JOURNAL_HEAD.c.epoch, func.pg_notify(CHANNEL, ""))
 )
 """The same for PostgreSQL, which notifies other processes when the transaction is committed."""
 NEXT_INSERT_ID: Final = Prepared(
     update(JOURNAL_HEAD).values(seq=func.last_insert_id(JOURNAL_HEAD.c.seq + 1))
 )
 """The same for MariaDB, whose updates return no rows, but the id that they set."""
+SELECT_EPOCH: Final = Prepared(select(JOURNAL_HEAD.c.epoch))
 ENTRIES: Final = Prepared.insert(JOURNAL)
 SELECT_HEAD: Final = Prepared(
     select(JOURNAL_HEAD.c.epoch, JOURNAL_HEAD.c.seq, JOURNAL_HEAD.c.oldest)
@@ -128,6 +131,8 @@ class JournalHead:
         """
         if cursor.epoch != self.epoch:
             raise CursorLost("the database was restored; take a snapshot")
+        if cursor.seq > self.seq:
+            raise CursorLost(f"change {cursor.seq} is later than the newest one, {self.seq}")
         if not self.oldest <= cursor.seq <= self.seq:
             raise CursorLost(
                 f"change {cursor.seq} is not within {self.oldest} to {self.seq}, which is all "
@@ -222,6 +227,8 @@ class Journal(JournalReader):
         self._clock = clock
         self._noted: set[tuple[str, str, str]] = set()
         self._written: frozenset[str] = frozenset()
+        self.epoch: str | None = None
+        """The epoch of the commit, once it has a number."""
 
     def note(self, ref: Ref, topics: Iterable[str]) -> None:
         """Collect a change of *ref* for the readers of *topics*."""
@@ -268,12 +275,7 @@ class Journal(JournalReader):
 
     def start_epoch(self) -> None:
         """Start a new epoch, which invalidates all cursors.  For a restored database."""
-        self._connection.execute(delete(JOURNAL))
-        self._connection.execute(
-            update(JOURNAL_HEAD).values(
-                epoch=uuid4().hex, seq=JOURNAL_HEAD.c.seq + 1, oldest=JOURNAL_HEAD.c.seq + 1
-            )
-        )
+        start_epoch(self._connection)
 
     def prune(self, retention: Retention) -> int:
         """Delete the oldest commits beyond *retention*, some thousands of entries at most.
@@ -320,9 +322,22 @@ class Journal(JournalReader):
             seq = 0 if head is None else int(head.seq)
         else:
             seq = NEXT_INSERT_ID.set_id(self._connection)
-        if not seq:
+            head = SELECT_EPOCH.first(self._connection, {})
+        if not seq or head is None:
             raise BackendBroken(MISSING)
+        self.epoch = head.epoch
         return seq
+
+
+def start_epoch(connection: Connection) -> None:
+    """Empty the journal, and start a new epoch, which invalidates all cursors.
+
+    By two updates: MariaDB computes the second value of one from the new first value.
+    """
+    connection.execute(delete(JOURNAL))
+    following = {"epoch": uuid4().hex, "seq": JOURNAL_HEAD.c.seq + 1}
+    connection.execute(update(JOURNAL_HEAD).values(following))
+    connection.execute(update(JOURNAL_HEAD).values(oldest=JOURNAL_HEAD.c.seq))
 
 
 def _entry(row: Row[Any]) -> JournalEntry:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import orjson
-from sqlalchemy import Connection, column, delete, insert, inspect, select, table, update
+from sqlalchemy import Connection, column, delete, insert, inspect, select, table
 
 from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Kind, Ref
 from netfw.model.wire import parse
+from netfw.server.db.journal.journal import start_epoch
 from netfw.server.db.journal.topics import TopicEdge, is_root, topic_links
 from netfw.server.db.schema.resource_tables import STORED
-from netfw.server.db.schema.tables import ASSIGNMENTS, JOURNAL, JOURNAL_HEAD, SUBSCRIPTIONS
+from netfw.server.db.schema.tables import ASSIGNMENTS, JOURNAL_HEAD, SUBSCRIPTIONS
 from netfw.state.dependencies import Assignment, Item
 
 Adapt = Callable[[Item, frozenset[TopicEdge]], Iterable[TopicEdge]]
@@ -39,10 +40,8 @@ def rebuild_subscriptions(connection: Connection, adapt: Adapt | None = None) ->
         edges = topic_links(item).edges
         for edge in edges if adapt is None else adapt(item, edges):
             graph.setdefault(edge.source, Counter())[edge.node] += 1
-    epoch = {"epoch": uuid4().hex, "seq": JOURNAL_HEAD.c.seq + 1, "oldest": JOURNAL_HEAD.c.seq + 1}
-    connection.execute(update(JOURNAL_HEAD).values(epoch))
+    start_epoch(connection)
     since = connection.execute(select(JOURNAL_HEAD.c.seq)).scalar_one()
-    connection.execute(delete(JOURNAL))
     connection.execute(delete(SUBSCRIPTIONS))
     rows = [
         {"reader": reader, "topic": topic, "uses": uses, "since": since, "ended": None}

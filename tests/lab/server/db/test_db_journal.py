@@ -105,6 +105,7 @@ def test_a_cursor_that_cannot_be_served_is_refused(database: Database) -> None:
     database.transaction(lambda tx: tx.journal.start_epoch())
     with pytest.raises(CursorLost, match="restored"):
         since(database, now, SERVED)
+    assert not since(database, database.read(lambda view: view.journal.cursor()), SERVED)
 
 
 @pytest.mark.spec("RPC-02", "ML2-11")

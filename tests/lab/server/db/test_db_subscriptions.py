@@ -197,6 +197,7 @@ def test_rebuilt_subscriptions_are_those_that_transactions_maintain(database: Da
         topic.partition(":")[0] for _, topic, _ in maintained
     }
     database.transaction(lambda tx: rebuild_subscriptions(tx.connection))
+    database.read(lambda view: view.journal.check(view.journal.cursor()))
     assert database.transaction(rows) == maintained
     with pytest.raises(CursorLost):
         database.read(lambda view: view.journal.check(cursor))
