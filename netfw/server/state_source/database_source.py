@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
@@ -13,7 +14,7 @@ from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.values.agent_requests import Request
 from netfw.drivers.values.reports import Report, ReportResult
 from netfw.drivers.values.subscription import Subscription
-from netfw.errors import ConfigError
+from netfw.errors import ConfigError, CursorLost
 from netfw.model.resource import Ref
 from netfw.server.db import Database, ReadSnapshot
 from netfw.server.db.journal.topics import readers, source, topic
@@ -23,6 +24,7 @@ from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.state.dependencies import AgentRoot, ResourceRole
 from netfw.state.rpc.protocols import EncodedDelta, Tell, position
 
+LOG = logging.getLogger(__name__)
 R = TypeVar("R")
 
 ReportHandler = Callable[[Sequence[Report]], ReportResult]
@@ -54,6 +56,8 @@ class DatabaseSource(StateSource):
         self._listen_lock = threading.Lock()
         self._hints: dict[str, dict[object, Hint]] = {}
         self._unlisten: Stop | None = None
+        self._warned: str | None = None
+        """The epoch of which a cursor ahead of the journal was logged."""
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -91,7 +95,22 @@ class DatabaseSource(StateSource):
         :raises BackendUnavailable: the database does not answer.
         """
         names = sorted(readers(subscription))
-        return self._database.read(lambda view: deltas.changes(view, names, since, self._page))
+        try:
+            return self._database.read(lambda view: deltas.changes(view, names, since, self._page))
+        except CursorLost:
+            self._warn_if_ahead(since)
+            raise
+
+    def _warn_if_ahead(self, cursor: Cursor) -> None:
+        """Log once per epoch that *cursor* is ahead of the journal, and what to do."""
+        newest = self._database.read(lambda view: view.journal.cursor())
+        ahead = newest.epoch == cursor.epoch and newest.seq < cursor.seq
+        if ahead and self._warned != cursor.epoch:
+            self._warned = cursor.epoch
+            LOG.warning(
+                "state source: the database is older than what agents have read (change %d, the "
+                "newest is %d): it was restored; run `netfw-db restored`", cursor.seq, newest.seq,
+            )  # fmt: skip
 
     def report(self, reports: Sequence[Report]) -> ReportResult:
         return self._handle_reports(reports)

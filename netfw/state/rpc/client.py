@@ -15,7 +15,7 @@ from netfw.drivers.transport import Message, Transport
 from netfw.drivers.values.agent_requests import Request
 from netfw.drivers.values.reports import Report, ReportResult
 from netfw.drivers.values.subscription import Subscription
-from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput
+from netfw.errors import BackendBroken, BackendUnavailable, CursorLost, InvalidInput
 from netfw.state.dependencies import roots
 from netfw.state.rpc.codecs import CURSOR, REPORT, SUBSCRIPTION, codec_of, read
 from netfw.state.rpc.compat import PeerCompatibility
@@ -61,6 +61,7 @@ class RemoteSource(StateSource):
         self._server = PeerCompatibility("the server")
         self._page_size = PageSize()
         self._stops: dict[object, Stop] = {}
+        self._filters: dict[object, NotificationFilter] = {}
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -86,7 +87,12 @@ class RemoteSource(StateSource):
     def changes(self, subscription: Subscription, since: Cursor) -> Delta:
         self._require_server()
         content = {"subscription": SUBSCRIPTION.render(subscription), "since": CURSOR.render(since)}
-        return join_pages(page.delta for page in self._pages("changes", content))
+        try:
+            return join_pages(page.delta for page in self._pages("changes", content))
+        except CursorLost:
+            for each in tuple(self._filters.values()):
+                each.reset()
+            raise
 
     def report(self, reports: Sequence[Report]) -> ReportResult:
         self._require_server()
@@ -114,10 +120,11 @@ class RemoteSource(StateSource):
 
         def stop() -> None:
             self._stops.pop(token, None)
+            self._filters.pop(token, None)
             for unsubscribe in unsubscribes:
                 unsubscribe()
 
-        self._stops[token] = stop
+        self._stops[token], self._filters[token] = stop, listener
         return stop
 
     def close(self) -> None:

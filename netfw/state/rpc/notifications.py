@@ -46,6 +46,11 @@ class NotificationFilter:
         if self._is_newer(_cursor(message)):
             self._notify()
 
+    def reset(self) -> None:
+        """Forward the next notification whatever its cursor is: a restored source counts again."""
+        with self._lock:
+            self._latest = None
+
     def _is_newer(self, cursor: Cursor | None) -> bool:
         with self._lock:
             latest = self._latest

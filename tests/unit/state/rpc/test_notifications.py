@@ -12,6 +12,7 @@ import pytest
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.transport import Message
 from netfw.drivers.values.subscription import Service
+from netfw.errors import CursorLost
 from netfw.state.dependencies import AgentRoot, reachable
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource
@@ -83,6 +84,26 @@ def test_one_of_several_servers_notifications_is_forwarded(wire: FakeNetwork) ->
     wire.publish(make_notification(root, Cursor("e", 9)))
     _settled(wire)
     assert len(hints) == 4
+
+
+@pytest.mark.spec("RPC-02", "DRV-48")
+def test_notifications_of_a_restored_source_that_counts_again_are_forwarded(
+    wire: FakeNetwork,
+) -> None:
+    source = offered(wire, MemorySource())
+    hints: list[None] = []
+    source.watch(samples.L2_HERE, lambda: hints.append(None))
+    *_, last = source.snapshot(samples.L2_HERE)
+    root, epoch = AgentRoot(Service.L2, samples.HERE), last.cursor.epoch
+    wire.publish(make_notification(root, Cursor(epoch, 90)))
+    _settled(wire)
+    hints.clear()
+    with pytest.raises(CursorLost):
+        source.changes(samples.L2_HERE, Cursor(epoch, 90))
+    wire.publish(make_notification(root, Cursor(epoch, 12)))
+    _settled(wire)
+    assert len(hints) == 1
+    source.close()
 
 
 def test_notification_topics_are_short_and_unique_per_host() -> None:
