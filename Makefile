@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit properties server lowest lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults tempest fuzz samples spec docs bench clean packages
+.PHONY: help demo test unit properties server lowest lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -25,7 +25,7 @@ demo: packages $(READY) ## see netfw at work: hosts, agents, a server, leases, m
 test: packages $(READY) ## everything: lint, types, imports, unit, properties, server, conformance, lab, system, samples, docs
 	@WORKERS=0 $(BIN)/python tools/steps.py lint imports conformance-values:0 conformance-real lab lab-services conformance-services \
 	    lab-server system system-dhcp system-l2 samples system-server system-l3 \
-	    system-l2-faults:last system-l3-faults:last types:low unit:low properties:low server:low lowest:low docs:low
+	    system-l2-faults:last system-l3-faults:last system-releases:last types:low unit:low properties:low server:low lowest:low docs:low
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
@@ -91,7 +91,7 @@ conformance-services: packages $(READY)
 
 system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 	$(call STEP,system tests)
-	@$(PYTEST) -q tests/system $(addprefix --ignore tests/system/,l2 server dhcp l3)
+	@$(PYTEST) -q tests/system $(addprefix --ignore tests/system/,l2 server dhcp l3 releases)
 
 system-server: packages $(READY) ## a real server with real clients and agents: openstack, openstacksdk, two hosts
 	$(call STEP,server with clients and agents)
@@ -116,6 +116,16 @@ system-l2: packages $(READY) ## the L2 agent on three hosts: networks of all kin
 system-l2-faults: packages $(READY) ## the L2 agent under faults: not one packet of others may be lost
 	$(call STEP,L2 agent under faults)
 	@$(PYTEST) -q --sandbox -m exclusive tests/system/l2
+
+system-releases: packages $(READY) ## upgrade from the previous release and back, with one host: not one packet may be lost
+	$(call STEP,upgrade and rollback of one host)
+	@$(BIN)/python tools/previous_release.py
+	@$(PYTEST) -q --sandbox tests/system/releases/test_upgrade_of_one_host.py
+
+upgrade: packages $(READY) ## the long form: two hosts, router, leases, PostgreSQL; agents one after another, about five minutes
+	$(call STEP,upgrade and rollback of two hosts)
+	@$(BIN)/python tools/previous_release.py
+	@NETFW_LONG=1 $(PYTEST) -q --sandbox -o log_cli=true --log-cli-level=INFO tests/system/releases/test_upgrade.py
 
 tempest: packages $(READY) ## the network API tests of Tempest and neutron-tempest-plugin with real agents, about five minutes
 	$(call STEP,Tempest)

@@ -102,10 +102,9 @@ class EdgeSite(RoutedCloud, RoutedNetworks):
         for name, (instance, address) in self.targets().items():
             wait_until(lambda i=instance, a=address: is_reached(i, a), name)
 
-    @contextmanager
-    def traffic(self) -> Iterator[Traffic]:
-        """Ping and stream over all flows while the block runs."""
-        ends = {
+    def streams(self) -> dict[str, tuple[Instance, Instance, str]]:
+        """Both ends of each TCP connection and the address of the second one, by its name."""
+        return {
             "east-west IPv4": (self.web.instance, self.db.instance, self.db.address(4)),
             "east-west IPv6": (self.db.instance, self.web.instance, self.web.address(6)),
             "SNAT": (self.db.instance, self.world, WORLD4),
@@ -113,10 +112,14 @@ class EdgeSite(RoutedCloud, RoutedNetworks):
                 self.world, self.web.instance, str(self.floating_ip.floating_ip_address)
             ),
         }  # fmt: skip
+
+    @contextmanager
+    def traffic(self) -> Iterator[Traffic]:
+        """Ping and stream over all flows while the block runs."""
         with ExitStack() as stack:
             opened = {
                 name: Connection(one, two, target, port)
-                for port, (name, (one, two, target)) in enumerate(ends.items(), 7000)
+                for port, (name, (one, two, target)) in enumerate(self.streams().items(), 7000)
             }
             connections = SteadyConnections(opened)
             stack.callback(connections.stop)
