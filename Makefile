@@ -25,7 +25,7 @@ demo: packages $(READY) ## see netfw at work: hosts, agents, a server, leases, m
 test: packages $(READY) ## everything: lint, types, imports, unit, properties, server, conformance, lab, system, samples, docs
 	@WORKERS=0 $(BIN)/python tools/steps.py lint imports conformance-values:0 conformance-real lab lab-services conformance-services \
 	    lab-server system system-dhcp system-l2 samples system-server system-l3 \
-	    system-l2-faults:last system-l3-faults:last system-releases:last types:low unit:low properties:low server:low lowest:low docs:low
+	    system-l2-faults:last system-l3-faults:last $$($(BIN)/python tools/previous_release.py --step) types:low unit:low properties:low server:low lowest:low docs:low
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)

@@ -1,7 +1,8 @@
 """Install the previous release of netfw into ``.netfw/releases``, from the history of the checkout.
 
 ``make upgrade`` upgrades from it and rolls back to it.  The environment variable NETFW_PREVIOUS
-names another commit.
+names another commit.  With ``--step``, print the step of ``make test`` instead, or say that this
+checkout has too little history for it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +72,15 @@ def unpack(commit: str, target: Path, repository: Path, apart: Path) -> None:
     packed.unlink()
 
 
+def print_step(commit: str, repository: Path = ROOT) -> None:
+    """Print the step of ``make test`` that needs *commit*, if *repository* has it."""
+    if _has(repository, commit):
+        print("system-releases:last")
+    else:
+        text = f"system-releases is left out: this checkout does not have commit {commit}"
+        print(text, file=sys.stderr)
+
+
 def _fetch(commit: str, repository: Path, apart: Path) -> None:
     origin = _attempt("git", "-C", repository, "remote", "get-url", "origin").stdout.strip()
     reason = "it has no remote `origin`"
@@ -106,8 +117,11 @@ def _run(*argv: str | Path) -> None:
         raise InstallationError(f"{' '.join(map(str, argv))}: {done.stderr.strip()}")
 
 
-def main() -> int:
+def main(argv: Sequence[str]) -> int:
     """Install it; return 0, or 1 and say why not."""
+    if argv == ["--step"]:
+        print_step(previous_commit())
+        return 0
     try:
         install(previous_commit())
     except InstallationError as exc:
@@ -117,4 +131,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

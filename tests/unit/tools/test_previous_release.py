@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.previous_release import InstallationError, unpack
+from tools.previous_release import InstallationError, print_step, unpack
 
 
 def git(directory: Path, *words: str) -> str:
@@ -50,3 +50,14 @@ def test_a_commit_that_is_nowhere_is_named_with_the_remedy(origin: Path, tmp_pat
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{origin}", str(clone))
     with pytest.raises(InstallationError, match=r"(?s)7777.*does not give it.*NETFW_PREVIOUS"):
         unpack("7" * 40, tmp_path / "other", clone, tmp_path / "git")
+
+
+def test_the_step_is_left_out_aloud_without_the_commit(
+    origin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_step(git(origin, "rev-parse", "HEAD~1"), origin)
+    assert capsys.readouterr() == ("system-releases:last\n", "")
+    print_step("7" * 40, origin)
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert "left out" in printed.err
