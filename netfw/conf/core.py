@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 from netfw.conf.paths import STATE_PATH
+from netfw.conf.tracing import GROUP, TRACING
 
 CORE = (
     cfg.StrOpt(
@@ -54,4 +55,4 @@ LOGGING = (
 
 def list_opts() -> list[tuple[str | None, Sequence[cfg.Opt]]]:
     """Return groups and their options, for the sample generator."""
-    return [(None, [*CORE, *LOGGING])]
+    return [(None, [*CORE, *LOGGING]), (GROUP, TRACING)]

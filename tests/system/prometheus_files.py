@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from tests import ROOT
 

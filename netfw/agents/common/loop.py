@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Generic, TypeVar
 
 from attrs import field, frozen
 
+from netfw import tracing
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
 from netfw.agents.common.clock import Clock, SystemClock
 from netfw.agents.common.heartbeat import with_backlog
@@ -85,6 +87,8 @@ class Loop(Generic[K]):
         self._tasks = LoopTaskSchedule(timing().pauses)
         self._stopped = False
         self._turn_began: float | None = None
+        self._traced: tuple[str, ...] = ()
+        """Trace context of the last pass, which reports follow from."""
         self._started = self._announced = False
         self._is_established = False
         """The events of the first pass were taken: it may have set up connections."""
@@ -259,6 +263,8 @@ class Loop(Generic[K]):
                 len(change.changes) - change.dropped, change.dropped, len(keys),
             )  # fmt: skip
         self._retries.add(keys, now)
+        if not keys:
+            tracing.take_followed()
 
     def _rescan(self) -> None:
         self._retries.requeue(self._agent.rescan(), self._clock.now())
@@ -287,7 +293,9 @@ class Loop(Generic[K]):
 
     def _converge(self, task: ConvergeRequest[K]) -> tuple[ConvergeResult[K], NetfwError | None]:
         try:
-            passed = self._agent.converge(task)
+            with tracing.span("converge", tracing.take_followed(), keys=len(task.keys)):
+                self._traced = (tracing.current(),)
+                passed = self._agent.converge(task)
         except NetfwError as exc:
             error = exc
         except Exception as exc:
@@ -315,7 +323,12 @@ class Loop(Generic[K]):
     def _send(self) -> None:
         if len(self._reports):
             self._tasks.add_new(LoopTask.SEND, self._clock.now())
-            self._do(LoopTask.SEND, lambda: self._reports.send(self._source))
+            self._do(LoopTask.SEND, self._send_reports)
+
+    def _send_reports(self) -> None:
+        with tracing.span("report", self._traced) if self._traced else nullcontext():
+            self._reports.send(self._source)
+        self._traced = ()
 
     def _send_early(self, keys: frozenset[K]) -> None:
         """Send the reports that need not wait for the pass, if the source answers."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from netfw import tracing
 from netfw.cli.runtime.log_format import install_formatter
 from netfw.cli.runtime.service_manager import ServiceManager
 from netfw.cli.runtime.signals import Signals
@@ -75,8 +77,34 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
         control.stop.set()
 
     Signals(on_stop=stop, on_hangup=reload)
-    serve(conf, control)
+    with _tracing(program, conf):
+        serve(conf, control)
     return 0
+
+
+@contextmanager
+def _tracing(program: str, conf: ConfigOpts) -> Iterator[None]:
+    """Export spans within the block, if the options name a receiver; else import nothing for it.
+
+    :raises ConfigError: the packages for it are missing.
+    """
+    if not conf.tracing.otlp_endpoint:
+        yield
+        return
+    try:
+        from netfw.cli.runtime.otel import OtelTracer
+    except ModuleNotFoundError as exc:
+        text = f"[tracing] otlp_endpoint: pip install 'netfw[otel]' ({exc})"
+        raise ConfigError(text) from exc
+    options = conf.tracing
+    tracer = OtelTracer(
+        options.otlp_endpoint, options.sample_ratio, program=program, host=conf.host
+    )
+    try:
+        with tracing.tracing(tracer):
+            yield
+    finally:
+        tracer.close()
 
 
 def _check_state_path(conf: ConfigOpts) -> None:

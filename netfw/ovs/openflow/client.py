@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from netfw import tracing
 from netfw.errors import BackendError
 from netfw.flows import RateLimit
 from netfw.ovs.openflow import messages
@@ -114,7 +115,8 @@ class OpenFlow:
         if changes:
             self._meters.ensure(each.flow for each in (*changes.changed, *changes.added))
             self._megaflows.mark_outdated()
-            self._bundles.commit(changes, committed, by)
+            with tracing.inner_span("openflow bundle", flows=len(changes)):
+                self._bundles.commit(changes, committed, by)
         elif committed is not None:
             committed()
         self._megaflows.delete_outdated()

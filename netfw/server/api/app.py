@@ -7,12 +7,13 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
 
-from netfw import request_id
+from netfw import request_id, tracing
 from netfw.drivers.server.api_event import ApiEventSubscriber
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import NetfwError
@@ -35,6 +36,7 @@ from netfw.server.api.resource_registry import ResourceRegistry
 from netfw.server.api.routing import Routes, check_method, path_of
 from netfw.server.api.schema.resource_schema import ApiResource
 from netfw.server.api.tagging import Tagging
+from netfw.tracing import Span
 
 LOG = logging.getLogger(__name__)
 
@@ -76,8 +78,9 @@ class Application:
         environ["netfw.request_id"] = own_id
         environ[PUBLIC_URL] = self._public_url
         started = time.perf_counter()
-        with request_id.bind(own_id):
+        with request_id.bind(own_id), _api_span(environ) as span:
             status, headers, data = self._respond(environ, own_id)
+            span.set("http.response.status_code", status)
             log_request(environ, status, time.perf_counter() - started)
         headers += [("X-Openstack-Request-Id", own_id), ("Content-Length", str(len(data)))]
         if status in (204, 304) or environ.get(_IS_STREAM):
@@ -164,6 +167,16 @@ class Application:
 def _rendered(response: ApiResponse) -> HttpResponse:
     data = _encode(response.body)
     return response.status, _headers(response.headers, bool(data)), data
+
+
+def _api_span(environ: dict[str, Any]) -> AbstractContextManager[Span]:
+    """Record a span for a request, in the trace of its client if that sent one."""
+    if not tracing.is_on():
+        return tracing.NO_SPAN
+    method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")
+    name = f"{method} {'/'.join(path.split('/')[:3])}"
+    parents = tracing.valid_contexts([environ.get("HTTP_TRACEPARENT")])
+    return tracing.span(name, parents, **{"http.request.method": method, "url.path": path})
 
 
 def _headers(more: Mapping[str, str], has_body: bool) -> list[tuple[str, str]]:

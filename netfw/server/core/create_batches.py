@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
+from netfw import tracing
 from netfw.drivers.server.query import Body, RequestContext
 from netfw.errors import BackendError
 from netfw.server.core.resource_handler import StoredResourceHandler
@@ -40,6 +41,7 @@ class _Creation:
 
     body: Body
     request_id: str
+    trace: str = field(factory=tracing.current)
     woken: threading.Event = field(factory=threading.Event)
     leads: bool = False
     """Whether its thread creates the next batch."""
@@ -154,6 +156,7 @@ class CreateBatches:
         batch: Sequence[_Creation],
     ) -> None:
         """Create *batch*, and wake the other threads; those without a result run by themselves."""
+        tracing.follow(each.trace for each in batch if each.trace != tracing.current())
         try:
             bodies = self._context.run(requester, _create_all, handler, batch)
             for each, body in zip(batch, bodies, strict=True):
@@ -164,6 +167,7 @@ class CreateBatches:
         except Exception:  # noqa: BLE001 - the one that caused it gets it when it runs by itself
             pass
         finally:
+            tracing.take_followed()
             for each in batch:
                 each.woken.set()
 

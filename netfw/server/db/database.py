@@ -14,6 +14,7 @@ from attrs import field, frozen
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from netfw import tracing
 from netfw.errors import BackendUnavailable, ConfigError, Conflict
 from netfw.server.db.agents.assignments import Assignments
 from netfw.server.db.agents.heartbeats import Heartbeats
@@ -46,6 +47,7 @@ from netfw.server.db.resources.default_security_groups import DefaultSecurityGro
 from netfw.server.db.resources.rows import Resources, Rows
 from netfw.server.db.subscriptions.subscriptions import Subscriptions
 from netfw.server.db.subscriptions.topic_contents import Topics
+from netfw.tracing import RecentTraces
 
 LOG = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -129,10 +131,10 @@ class Transaction:
             journal,
         )
 
-    def prepare_commit(self) -> bool:
+    def prepare_commit(self) -> int:
         """Number the commit; other transactions that write wait for it from here on.
 
-        Return whether there is a number: whether anything changed that the journal records.
+        Return the number; 0: there is none, since nothing changed that the journal records.
         Subscriptions are resolved after the number is taken: if one transaction subscribes a host
         to a group and another changes what depends on the group, the later must see the earlier.
 
@@ -140,12 +142,12 @@ class Transaction:
         """
         self.resources.access.lock()
         if not (self.journal.noted or self.subscriptions.pending or self.outbox.noted):
-            return False
+            return 0
         seq = self.journal.write()
         self.subscriptions.resolve()
         self.journal.write_readers(seq, self.subscriptions.write(seq))
         self.outbox.write(seq)
-        return True
+        return seq
 
 
 class Database:
@@ -165,6 +167,8 @@ class Database:
         self._writers = threading.BoundedSemaphore(limits.writers)
         self._admitted = threading.local()
         self._on_commit: tuple[Callable[[], None], ...] = ()
+        self.traces = RecentTraces()
+        """Requests that made the newest commits, where they are traced."""
         self._full_until = 0.0
         self._check_schema: Callable[[Connection], None] = lambda connection: None
         self._epoch: str | None = None
@@ -200,7 +204,7 @@ class Database:
         :raises DatabaseFull: there is no space for it; nothing was done.
         :raises BackendBroken: another release has changed the tables; nothing was done.
         """
-        with self.admission():
+        with self.admission(), tracing.inner_span("transaction") as span:
             retries = _Retries(self._attempts, self._timeout)
             while True:
                 try:
@@ -208,6 +212,9 @@ class Database:
                         transaction = Transaction.on(connection)
                         result = work(transaction)
                         announced = self._commit(connection, transaction)
+                    span.set("netfw.commit", announced)
+                    if context := tracing.current():
+                        self.traces.note(announced, (context, *tracing.take_followed()))
                     break
                 except RETRIED as exc:
                     _close_idle_connections(self._writing, exc)
@@ -287,8 +294,8 @@ class Database:
             self._check_schema(connection)
             self._epoch = epoch
 
-    def _commit(self, connection: Connection, transaction: Transaction) -> bool:
-        """Commit *transaction*; return whether the journal announces it.
+    def _commit(self, connection: Connection, transaction: Transaction) -> int:
+        """Commit *transaction*; return its number if the journal announces it, else 0.
 
         :raises BackendUnavailable: the database went away meanwhile.
         :raises BackendBroken: another release has changed the tables; nothing is done.

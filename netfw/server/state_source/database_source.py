@@ -95,8 +95,11 @@ class DatabaseSource(StateSource):
         :raises BackendUnavailable: the database does not answer.
         """
         names = sorted(readers(subscription))
+        size, traces = self._page, self._database.traces
         try:
-            return self._database.read(lambda view: deltas.changes(view, names, since, self._page))
+            return self._database.read(
+                lambda view: deltas.changes(view, names, since, size, traces)
+            )
         except CursorLost:
             self._warn_if_ahead(since)
             raise

@@ -14,6 +14,7 @@ from netfw.server.db.journal.topics import topics
 from netfw.server.db.resources.row import value
 from netfw.server.db.subscriptions.topic_contents import TopicSubscription
 from netfw.state.rpc.protocols import EncodedDelta, position
+from netfw.tracing import RecentTraces
 
 
 def part(view: ReadSnapshot, readers: Sequence[str], after: Ref | None, size: int) -> EncodedDelta:
@@ -28,7 +29,9 @@ def part(view: ReadSnapshot, readers: Sequence[str], after: Ref | None, size: in
     return EncodedDelta(put=put, cursor=cursor, more=len(concerning) > size)
 
 
-def changes(view: ReadSnapshot, readers: Sequence[str], since: Cursor, size: int) -> EncodedDelta:
+def changes(
+    view: ReadSnapshot, readers: Sequence[str], since: Cursor, size: int, traces: RecentTraces
+) -> EncodedDelta:
     """Return what changed for *readers*: whole commits, about so many entries of the journal.
 
     Reads the topics that changed and those that an entry names, not all that they follow.
@@ -64,6 +67,7 @@ def changes(view: ReadSnapshot, readers: Sequence[str], since: Cursor, size: int
         drop=frozenset(doubtful - put.keys()),
         cursor=Cursor(head.epoch, until),
         more=more,
+        traces=traces.of(entry.seq for entry in entries if entry.topic in lately),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from attrs import evolve
 from oslo_config.cfg import FloatOpt
 
-from netfw import request_id
+from netfw import request_id, tracing
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.transport import Message, Transport
@@ -22,6 +22,8 @@ from netfw.state.rpc.compat import PeerCompatibility
 from netfw.state.rpc.envelope import (
     REVIVED,
     SERVER,
+    TRACE,
+    TRACES,
     VERSION,
     Content,
     check_version,
@@ -147,12 +149,19 @@ class RemoteSource(StateSource):
 
     def _page(self, method: str, content: Content) -> DeltaPage:
         answer = self._call(method, content)
+        tracing.follow(tracing.valid_contexts(answer.get(TRACES)))
         try:
             return read_page(answer, self._server)
         except InvalidInput as exc:
             raise BackendBroken(f"the server's answer cannot be read: {exc}") from exc
 
     def _call(self, method: str, content: Content) -> Content:
+        with tracing.inner_span(f"call {method}"):
+            if context := tracing.current():
+                content = {**content, TRACE: context}
+            return self._exchange(method, content)
+
+    def _exchange(self, method: str, content: Content) -> Content:
         message = Message(
             topic=SERVER,
             method=method,

@@ -24,6 +24,10 @@ SERVER: Final = "server"
 """The topic of the RPC server."""
 REVIVED: Final = "revived"
 """Key in the answer to a report: the agent was considered dead, or was switched on again."""
+TRACE: Final = "trace"
+"""Key in a request: the trace context of the agent."""
+TRACES: Final = "traces"
+"""Key in a page of changes: trace contexts of the requests that made them."""
 
 Content = dict[str, Any]
 

@@ -17,7 +17,7 @@ from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.wire import render
 from netfw.state.rpc.codecs import CURSOR, REF, read
 from netfw.state.rpc.compat import PeerCompatibility
-from netfw.state.rpc.envelope import Content, text
+from netfw.state.rpc.envelope import TRACES, Content, text
 from netfw.state.rpc.protocols import EncodedDelta, position
 
 BUDGET = 256 * 1024
@@ -90,11 +90,13 @@ def encode_page(
         (drop if body is None else put).append(line)
         size, taken = size + len(line), taken + 1
     more = taken < len(remaining) or goes_on
-    head = {
+    head: Content = {
         "cursor": CURSOR.render(delta.cursor),
         "more": delta.more,
         "after": REF.render(remaining[taken - 1]) if more and taken else None,
     }
+    if delta.traces:
+        head[TRACES] = list(delta.traces)
     return f'{text(head)[:-1]},"put":[{",".join(put)}],"drop":[{",".join(drop)}]}}'.encode()
 
 

@@ -31,6 +31,8 @@ class EncodedDelta:
     drop: frozenset[Ref] = frozenset()
     cursor: Cursor
     more: bool = False
+    traces: tuple[str, ...] = ()
+    """Trace contexts of the requests that made the changes, as far as they are known."""
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from netfw import request_id
+from netfw import request_id, tracing
 from netfw.drivers.state_source import Cursor, Delta, StateSource, Stop
 from netfw.drivers.transport import Caller, Message, Transport
 from netfw.drivers.values.agent_requests import Request
@@ -30,6 +30,7 @@ from netfw.state.rpc.compat import PeerCompatibility
 from netfw.state.rpc.envelope import (
     REVIVED,
     SERVER,
+    TRACE,
     VERSION,
     Content,
     check_version,
@@ -131,7 +132,12 @@ class StateRpcServer:
         if method is None:
             raise NotSupported(f"this server does not know the method {message.method[:64]!r}")
         LOG.debug("%s: %s", caller.name, message.method)
-        return method(unpack_request(message.body), caller)
+        content = unpack_request(message.body)
+        contexts = tracing.valid_contexts([content.get(TRACE)])
+        if not contexts:
+            return method(content, caller)
+        with tracing.span(f"answer {message.method}", contexts):
+            return method(content, caller)
 
     def _snapshot(self, content: Content, caller: Caller) -> bytes:
         subscription, after = self._subscription(content, caller), _after(content)

@@ -6,17 +6,21 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
+from netfw import tracing
+from netfw.cli.runtime.otel import OtelTracer
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import RequestContext
 from netfw.errors import BackendUnavailable, NotFound, OverQuota
 from netfw.model.port import Port
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
+from tests.otlp_receiver import otlp_receiver
 from tests.server.core.core_client import Calls, core_plugin
 
 LIMIT = 60.0
@@ -91,6 +95,34 @@ def test_each_change_has_the_id_of_its_own_request(database: Database) -> None:
     ports = [each.result() for each in site.create([{"name": f"p{at}"} for at in range(5)])]
     requests = {change.ref.id: change.request_id for change in site.changes}
     assert [requests[UUID(port["id"])] for port in ports] == [f"req-{at}" for at in range(5)]
+
+
+class TracedSite(Site):
+    """A site whose requests are traced, each in a trace of its own."""
+
+    def port(self, request: str, body: Body) -> Body:
+        number = int(request.removeprefix("req-")) + 1
+        with tracing.span("POST /v2.0/ports", [f"00-{number:032x}-{number:016x}-01"]):
+            return super().port(request, body)
+
+
+@pytest.mark.spec("DRV-43")
+def test_commit_of_several_requests_is_of_all_their_traces(
+    database: Database, tmp_path: Path
+) -> None:
+    with otlp_receiver(tmp_path / "spans") as receiver:
+        tracer = OtelTracer(receiver.url, 1.0, program="netfw-server", host="host1")
+        with tracing.tracing(tracer):
+            site = TracedSite(database)
+            for each in site.create([{}] * 5):
+                each.result()
+        tracer.close()
+        newest = site.commits()
+        found = [database.traces.of([commit]) for commit in (newest - 1, newest)]
+        traces = [sorted(int(each.split("-")[1], 16) for each in commit) for commit in found]
+        assert traces == [[1], [2, 3, 4, 5]]
+        commits = {each.attributes["netfw.commit"] for each in receiver.spans("transaction")}
+        assert commits == {newest - 1, newest}
 
 
 def test_refused_request_is_refused_alone(database: Database) -> None:
