@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
+from netfw.drivers.server.type_driver import AllocationStore
+from netfw.errors import Conflict
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.conformance.server.type_driver import CONTRACTS, TypeDriverConformance
 from tests.conformance.common.mutation_checks import CONTRADICTIONS, MutationChecks
@@ -51,3 +53,30 @@ class TestTypeDriverMutations(MutationChecks):
         suite = FakeTypeConformance()
         suite.DRIVER = driver
         return run_tests(suite, tests, refusing=ANY_FAULT)
+
+
+class ConflictWhenExhausted(FakeTypeDriver):
+    """A driver that reports a conflict when no segment is left, as ``reserve`` does."""
+
+    def allocate(self, store: AllocationStore) -> Provider:
+        found = super().allocate(store)
+        if found is None:
+            raise Conflict("no VLAN is left")
+        return found
+
+
+class NeverExhausted(FakeTypeDriver):
+    """A driver that returns a segment without a number when none is left."""
+
+    def allocate(self, store: AllocationStore) -> Provider:
+        return super().allocate(store) or Provider(network_type=NetworkType.VLAN)
+
+
+@pytest.mark.parametrize("driver", [ConflictWhenExhausted, NeverExhausted])
+def test_driver_that_never_returns_none_is_refused_and_does_not_hang_the_suite(
+    driver: type[FakeTypeDriver],
+) -> None:
+    suite = FakeTypeConformance()
+    suite.DRIVER = driver
+    with pytest.raises(AssertionError):
+        suite.test_many_at_once_get_different_segments()
