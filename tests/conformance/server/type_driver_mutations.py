@@ -161,6 +161,13 @@ def sleep_in_transaction(driver, original, store):
     return original(store)
 
 
+@WATCHED.override("reserve", breaks(TypeDriver, 7))
+def read_file_in_transaction(driver, original, request, store):
+    """Look the segment up in a file within the transaction."""
+    Path("/proc/self/comm").read_text()
+    return original(request, store)
+
+
 @WATCHED.override("validate", breaks(TypeDriver, 7))
 def read_file_in_validate(driver, original, request):
     """Read the configuration again with each request."""

@@ -19,6 +19,7 @@ from netfw.errors import Conflict, InvalidInput, NetfwError
 from netfw.model.segment import NetworkType, Provider, segmentation_ids
 from netfw.testing.conformance.common.driver_rules import DriverConformance
 from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.watch.io_events import observed_io
 from netfw.testing.fakes.allocations import MemoryAllocations
 
 FEW = 200
@@ -123,6 +124,18 @@ class TypeDriverConformance(DriverConformance):
     def test_no_call_waits_within_the_transaction(self) -> None:
         """Make the calls of a request; what surrounds each call is watched by itself."""
         self.use(self.make_driver())
+
+    @proves(TypeDriver, 7)
+    def test_nothing_but_the_store_is_touched_within_the_transaction(self) -> None:
+        driver = self.make_driver()
+        stores = MemoryAllocations(driver.ranges())
+        request, _ = self.requests()
+        with observed_io() as events, stores.transaction() as store:
+            driver.release(driver.reserve(request, store), store)
+            if (segment := driver.allocate(store)) is not None:
+                driver.release(segment, store)
+        touched = "; ".join(events[:3])
+        assert not events, f"promise 7 of TypeDriver: it touched files or sockets: {touched}"
 
     @proves(TypeDriver, 2)
     def test_the_requested_segment_is_the_one_allocated(self) -> None:
