@@ -95,7 +95,7 @@ class FakeServicePluginConformance(ServicePluginConformance):
         return WIDGET
 
     def body(self, environment: At) -> Body:
-        return {"name": f"widget {next(self.numbers)}"}
+        return {"name": f"widget {next(self.numbers)}", "description": "of the suite"}
 
     def impossible_body(self, environment: At) -> Body | None:
         return {"name": IMPOSSIBLE}

@@ -33,6 +33,19 @@ def create_in_reverse_order(plugin, original, requester, name, bodies):
     return original(requester, name, bodies)[::-1]
 
 
+@RESOURCE.override("create", breaks(ResourcePlugin, 1))
+def create_twice(plugin, original, requester, name, bodies):
+    """Create each resource a second time, as a retry after a commit does."""
+    original(requester, name, bodies)
+    return original(requester, name, bodies)
+
+
+@RESOURCE.override("create", breaks(ResourcePlugin, 1))
+def ignore_description(plugin, original, requester, name, bodies):
+    """Ignore an attribute of the request."""
+    return original(requester, name, [{**body, "description": ""} for body in bodies])
+
+
 @RESOURCE.override("update", breaks(ResourcePlugin, 2))
 def update_without_revision(plugin, original, requester, name, id, *change):
     """Return the revision from before the change."""

@@ -61,7 +61,7 @@ class CorePluginConformance(ResourcePluginConformance[CorePlugin]):
         return "network"
 
     def body(self, environment: At) -> Body:
-        return {"name": f"network {next(self.numbers)}"}
+        return {"name": f"network {next(self.numbers)}", "description": "of the suite"}
 
     def impossible_body(self, environment: At) -> Body | None:
         return {"name": "no such type", "provider:network_type": "vlan"}

@@ -109,9 +109,11 @@ class ResourcePluginConformance(RequiresHooks, Generic[P]):
     def test_resources_are_created_in_order_and_shown_as_created(self) -> None:
         with self.make_environment() as at:
             bodies = [{"project_id": OWNER.project_id, **self.body(at)} for _ in range(3)]
+            before = self.ids(at)
             made = at.plugin.create(OWNER, self.resource_name(), bodies)
-            assert [each["name"] for each in made] == [body["name"] for body in bodies]
-            assert self.ids(at) >= {str(each["id"]) for each in made}
+            for body, each in zip(bodies, made, strict=True):
+                assert {**each, **body} == each, "a resource is not as it was requested"
+            assert self.ids(at) == before | {str(each["id"]) for each in made}
             for each in made:
                 assert at.plugin.show(OWNER, self.resource_name(), str(each["id"])) == each
 
