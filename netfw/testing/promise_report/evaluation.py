@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -64,10 +65,17 @@ class Row:
 
 
 def evaluate(
-    driver: str, promises: Sequence[StatedPromise], results: Sequence[TestResult]
+    driver: str,
+    promises: Sequence[StatedPromise],
+    results: Sequence[TestResult],
+    watched: Sequence[StatedPromise] = (),
 ) -> list[Row]:
-    """Return a row for every promise, and for each test that failed and proves none of them."""
-    rows = [_row(driver, stated, results) for stated in promises]
+    """Return a row for every promise, and for each test that failed and proves none of them.
+
+    A promise of *watched* has a row if the reason of a failed test names it.
+    """
+    rows = [row for stated in watched for row in _watched_rows(driver, stated, results)]
+    rows += [_row(driver, stated, results) for stated in promises]
     known = {(stated.promise.where, stated.promise.what) for stated in promises}
     rows += [
         Row(
@@ -78,9 +86,32 @@ def evaluate(
             reason=each.reason,
         )
         for each in results
-        if each.outcome == "failed" and not each.proves & known
+        if each.outcome == "failed"
+        and not each.proves & known
+        and not any(_is_named(stated, each) for stated in watched)
     ]
     return rows
+
+
+def _watched_rows(
+    driver: str, stated: StatedPromise, results: Iterable[TestResult]
+) -> Iterator[Row]:
+    for each in results:
+        if each.outcome == "failed" and _is_named(stated, each):
+            yield Row(
+                driver=driver,
+                promise=str(stated.promise),
+                sentence=stated.sentence,
+                state=State.BROKEN,
+                reason=f"{each.test}: {each.reason}",
+            )
+            return
+
+
+def _is_named(stated: StatedPromise, result: TestResult) -> bool:
+    """Return whether the reason of *result* is that promise: ``promise 4 of Driver: ...``."""
+    name = f"promise {stated.promise.what} of {stated.promise.where}"
+    return re.search(rf"\b{re.escape(name)}\b", result.reason) is not None
 
 
 def _row(driver: str, stated: StatedPromise, results: Iterable[TestResult]) -> Row:

@@ -21,7 +21,7 @@ from netfw.testing import conformance
 from netfw.testing.conformance.common.host_driver import missing_hooks
 from netfw.testing.promise_report import recorder
 from netfw.testing.promise_report.evaluation import Row, State, TestResult, evaluate
-from netfw.testing.promise_report.sentences import stated_promises
+from netfw.testing.promise_report.sentences import stated_promises, watched_promises
 
 _RAN: Final = {0, 1, 5}
 """Exit statuses of pytest: all passed, some failed, none collected."""
@@ -145,7 +145,8 @@ def _rows(driver: RegisteredDriver, results: Sequence[TestResult]) -> list[Row]:
         return [_loader_row(driver, State.BROKEN, str(exc))]
     name = driver.contract.__name__
     own = [each for each in results if each.is_about(name)]
-    rows = evaluate(str(driver), stated_promises(loaded, driver.contract), own)
+    promises = stated_promises(loaded, driver.contract)
+    rows = evaluate(str(driver), promises, own, watched_promises())
     if not own:
         return [_loader_row(driver, State.NOT_TRIED, _missing_suite(driver.contract))]
     return [_loader_row(driver, State.KEPT, ""), *rows]

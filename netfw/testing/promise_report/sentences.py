@@ -36,6 +36,11 @@ def stated_promises(driver: type[Driver], contract: type[Driver]) -> list[Stated
     return [stated for each in contracts for stated in _promises_in(each)]
 
 
+def watched_promises() -> list[StatedPromise]:
+    """Return the promises of every driver, which no test of a suite proves: all of them watch."""
+    return _promises_in(Driver)
+
+
 def _promises_in(contract: type) -> list[StatedPromise]:
     """Return the promises that *contract* itself states, as `promises_of` does."""
     name = contract.__name__
