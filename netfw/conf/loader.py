@@ -183,12 +183,40 @@ def _read(program: str, argv: Sequence[str], groups: Groups) -> cfg.ConfigOpts:
         conf.register_opts(options, group=group)
     try:
         conf(list(argv), project="netfw", prog=program)
+        _validate_directories(conf)
         _read_everything(conf, groups)
     except cfg.RequiredOptError as exc:
-        raise ConfigError(_missing(exc, groups)) from exc
+        found = conf.config_file or conf.config_dir
+        hint = "" if found else "  No configuration file was found: name one by --config-file."
+        raise ConfigError(_missing(exc, groups) + hint) from exc
     except cfg.Error as exc:
         raise ConfigError(str(exc)) from exc
+    except OSError as exc:
+        raise ConfigError(f"{exc.filename} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{_undecodable_file(argv)} is not text in UTF-8: {exc}") from exc
     return conf
+
+
+def _validate_directories(conf: cfg.ConfigOpts) -> None:
+    """Refuse a file in the place of a directory, which oslo.config ignores."""
+    for directory in conf.config_dir or ():
+        if not Path(directory).is_dir():
+            raise ConfigError(f"--config-dir {directory}: it is no directory")
+
+
+def _undecodable_file(argv: Sequence[str]) -> str:
+    """Return the file of *argv* that is no text, which oslo.config does not name."""
+    for word in argv:
+        path = Path(word.rpartition("=")[2])
+        for each in (path, *sorted(path.glob("*.conf"))):
+            try:
+                each.read_text("utf-8")
+            except UnicodeDecodeError:
+                return str(each)
+            except (OSError, ValueError):
+                continue
+    return "a configuration file"
 
 
 def _missing(error: cfg.RequiredOptError, groups: Groups) -> str:

@@ -60,6 +60,40 @@ def test_a_missing_file_is_named() -> None:
         load_config("t", ["--config-file", "/nowhere/x.conf"])
 
 
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"^{tmp_path} cannot be read: Is a directory$"):
+        load_config("t", ["--config-file", str(tmp_path)])
+    binary = tmp_path / "binary.conf"
+    binary.write_bytes(b"[acme]\nmode = \xff\n")
+    for argv in (["--config-file", str(binary)], [f"--config-dir={tmp_path}"]):
+        with pytest.raises(ConfigError, match=f"^{binary} is not text in UTF-8"):
+            load_config("t", argv)
+    with pytest.raises(ConfigError, match=f"^--config-dir {binary}: it is no directory$"):
+        load_config("t", ["--config-dir", str(binary)])
+
+
+def test_a_file_that_is_no_longer_text_changes_nothing_on_reload(tmp_path: Path) -> None:
+    path = tmp_path / "a.conf"
+    settings = load_config("t", ["--config-file", write(path, "[acme]\nmode=b\n")], GROUPS)
+    path.write_bytes(b"[acme]\nmode = \xff\n")
+    with pytest.raises(ConfigError, match=str(path)):
+        settings.reload()
+    assert settings.conf.acme.mode == "b"
+
+
+def test_a_missing_option_without_any_file_asks_for_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    groups = {"acme": [cfg.StrOpt("path", required=True)]}
+    with pytest.raises(ConfigError, match="name one by --config-file"):
+        load_config("t", [], groups)
+    empty = write(tmp_path / "a.conf", "[acme]\n")
+    with pytest.raises(ConfigError) as refusal:
+        load_config("t", ["--config-file", empty], groups)
+    assert "--config-file" not in str(refusal.value)
+
+
 @pytest.mark.spec("DRV-14")
 def test_reload_takes_over_what_may_change_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a.conf"
