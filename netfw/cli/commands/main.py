@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -49,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 done, 1 failed, 2 wrong usage."""
-    return _run(parser().parse_args(argv))
+    return _run(parser(), argv)
 
 
 def conformance_parser() -> argparse.ArgumentParser:
@@ -59,12 +61,17 @@ def conformance_parser() -> argparse.ArgumentParser:
 
 def conformance_main(argv: Sequence[str] | None = None) -> int:
     """Run ``netfw-conformance``, which is ``netfw conformance``."""
-    return _run(conformance_parser().parse_args(argv))
+    return _run(conformance_parser(), argv)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
+    _prepare_output()
     try:
-        status: int = arguments.func(arguments)
+        try:
+            arguments = parser.parse_args(argv)
+            status: int = arguments.func(arguments)
+        finally:
+            sys.stdout.flush()  # so that no error of it comes after this function
     except ConfigError as exc:
         print_error(exc)
         return 2
@@ -74,9 +81,28 @@ def _run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 141
+    except OSError as exc:
+        if exc.errno != errno.ENOSPC:
+            raise
+        print_error(f"the output is incomplete: {exc.strerror}")
+        _discard_output()
+        return 1
     return status
+
+
+def _prepare_output() -> None:
+    """Let commands print any text to any standard output, also to one that is closed."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it is open until the process ends
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """Send what is still buffered to nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":
