@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -92,7 +93,7 @@ def _assess(record: StatusRecord, now: float, stale_after: float) -> AgentHealth
         host=str(status["host"]),
         state=_state(status, alive, age > stale_after),
         pid=pid,
-        lag=float(status["lag"]),
+        lag=_finite(status["lag"]),
         age=round(age, 1),
         reasons=(*end, *_reasons(status)),
         warnings=tuple(f"{name}: {text}" for name, text in sorted(status["warnings"].items())),
@@ -142,6 +143,13 @@ def _reasons(status: Mapping[str, Any]) -> Iterator[str]:
         yield f"{key} failed, and is retried: {text}"
     for key, text in sorted(status["waiting"].items()):
         yield f"{key} waits: {text}"
+
+
+def _finite(number: Any) -> float:
+    found = float(number)
+    if not math.isfinite(found):
+        raise ValueError(f"{found} is no number of seconds")
+    return found
 
 
 def _seconds(text: str) -> float:

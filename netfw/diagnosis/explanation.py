@@ -104,6 +104,8 @@ def local_reasons(facts: LocalFacts, *, serves: bool) -> Iterator[Reason]:
     for agent in facts.agents if serves else ():
         if agent.state in (AgentState.DEAD, AgentState.STALE, AgentState.FAILING):
             yield Reason(f"On this host, {agent.agent} is {agent.state}: {agent.reasons[0]}", True)
+        elif agent.state is AgentState.UNREADABLE:
+            yield Reason(f"A status file of this host is not considered: {agent.reasons[0]}")
 
 
 def agent_reasons(agents: Sequence[Body], what: str) -> Iterator[Reason]:

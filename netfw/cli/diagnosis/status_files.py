@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,13 +33,13 @@ class StatusLocation:
     directories: tuple[Path, ...] = ()
 
     def paths(self) -> list[Path]:
-        """Return the files that exist or are named.
+        """Return the files that exist or are named, and directories that cannot be listed.
 
         :raises ConfigError: a directory has too many to be one of agents.
         """
         found = dict.fromkeys(self.files)
         for directory in self.directories:
-            found |= dict.fromkeys(sorted(directory.glob("netfw-*.json"))[: _MOST_FILES + 1])
+            found |= dict.fromkeys(_status_paths(directory)[: _MOST_FILES + 1])
         if len(found) > _MOST_FILES:
             raise ConfigError(f"more than {_MOST_FILES} status files; name some by --status-file")
         return list(found)
@@ -57,6 +58,20 @@ def status_location(conf_files: Sequence[str], named: Sequence[str]) -> StatusLo
     own = (Path(conf.agent.status_file),) if conf.agent.status_file else ()
     state = Path(conf.state_path)
     return StatusLocation(files=own, directories=tuple(state / name for name in _FOLDERS))
+
+
+def _status_paths(directory: Path) -> list[Path]:
+    """Return the status files of *directory*, or itself if it cannot be listed.
+
+    ``Path.glob`` finds nothing in a directory that may not be read, as if no agent ran.
+    """
+    try:
+        names = sorted(os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError:
+        return [directory]
+    return [directory / name for name in names if fnmatchcase(name, "netfw-*.json")]
 
 
 def read_status_files(paths: Iterable[Path]) -> list[StatusRecord]:

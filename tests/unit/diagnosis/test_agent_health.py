@@ -67,6 +67,8 @@ def test_warnings_are_no_reason() -> None:
         {"pid": "x"},
         {**(record().content or {}), "degraded": 3},
         {**(record().content or {}), "written_at": "yesterday"},
+        {**(record().content or {}), "lag": float("inf")},
+        {**(record().content or {}), "counts": {"ports": float("inf")}},
     ],
 )
 def test_file_of_another_kind_is_unreadable(content: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from netfw.diagnosis.agent_health import AgentHealth, AgentState
 from netfw.diagnosis.explanation import LocalFacts, ResourceExplanation, local_entries
 from netfw.diagnosis.port_explanation import PortFacts, explain_port
+from netfw.diagnosis.resource_reader import explain_locally
 from netfw.diagnosis.router_explanation import (
     FloatingIpFacts,
     RouterFacts,
@@ -170,3 +171,14 @@ def test_floating_ip_says_what_is_wrong_with_its_port_and_router() -> None:
     assert "10.0.0.5 of port p1 (web), which is DOWN: see netfw explain port p1" in text
     assert "Its router r1 (edge) is DOWN." in text
     assert "L3 agent of h3, which is dead" in text
+
+
+def test_status_file_that_cannot_be_read_is_mentioned_and_blocks_nothing() -> None:
+    agent = AgentHealth(
+        path="/s", agent="s", state=AgentState.UNREADABLE, reasons=("/s: Permission denied",)
+    )
+    found = explain_locally("port", "p1", LocalFacts(host="here", agents=(agent,)))
+    assert "A status file of this host is not considered: /s: Permission denied" in "".join(
+        found.lines()
+    )
+    assert not found.is_blocked

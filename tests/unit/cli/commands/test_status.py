@@ -123,7 +123,7 @@ def test_process_that_got_the_pid_later_is_not_the_agent(
     assert json.loads(capsys.readouterr().out)["agents"][0]["state"] == "dead"
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", '{"pid": 1}', "\x00"])
+@pytest.mark.parametrize("text", [None, "", "[]", '{"pid": 1}', "\x00", "[" * 100_000])
 def test_file_that_is_missing_or_damaged_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None
 ) -> None:
@@ -132,6 +132,16 @@ def test_file_that_is_missing_or_damaged_is_named(
         path.write_text(text)
     assert main(["status", "--status-file", str(path)]) == NOT_READY
     assert f"{path}: " in capsys.readouterr().out
+
+
+def test_directory_that_cannot_be_listed_is_not_taken_for_an_empty_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = configured(tmp_path)
+    directory = tmp_path / "status"
+    directory.symlink_to(directory)  # like a directory of root, and also for root
+    assert main(command) == NOT_READY
+    assert f"{directory}: it cannot be read: " in capsys.readouterr().out
 
 
 def test_host_without_agents_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
