@@ -33,8 +33,12 @@ def _print_rich(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         from rich.text import Text
     except ImportError:
         return False
+    console = Console()
+    names = max(len(line[0]) for line in (headers, *rows))
+    if names + sum(2 + len(header) for header in headers[1:]) > console.width:
+        return False  # it would cut names, and leave nothing of other cells
     table = Table(*headers, box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    console.print(table)
     return True
