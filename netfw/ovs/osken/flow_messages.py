@@ -56,6 +56,9 @@ def _unpadded(framed: bytearray) -> int:
 
 
 def _refuse(message: parser.OFPFlowMod | parser.OFPFlowStats) -> None:
+    if not isinstance(message, parser.OFPFlowMod | parser.OFPFlowStats):
+        kind = f"{type(message).__module__}.{type(message).__name__}"
+        raise ValueError(f"cannot be a Flow: it is {kind}, no flow of OpenFlow 1.4")
     wrong = {"flags": message.flags, "importance": message.importance}
     if isinstance(message, parser.OFPFlowMod):
         wrong["command"] = message.command

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from os_ken.ofproto import ofproto_v1_3_parser as parser13
 from os_ken.ofproto import ofproto_v1_4 as ofp
 from os_ken.ofproto import ofproto_v1_4_parser as parser
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
@@ -140,6 +141,12 @@ def test_what_a_flow_has_not_is_refused(attribute: str, value: int) -> None:
     message = make_flow_mod(DESCRIPTION, FLOW)
     setattr(message, attribute, value)
     with pytest.raises(ValueError, match=f"cannot be a Flow: it has {attribute} {value}"):
+        flow_of(message)
+
+
+@pytest.mark.parametrize("message", [parser13.OFPFlowMod(ProtocolDesc(4)), "a flow"])
+def test_message_of_another_version_is_refused_by_name(message: Any) -> None:
+    with pytest.raises(ValueError, match=r"cannot be a Flow: it is .*, no flow of OpenFlow 1\.4"):
         flow_of(message)
 
 
