@@ -119,9 +119,9 @@ class BridgePorts:
         if found not in self.bridges:
             return f"there is no device {found} yet"
         bridge = self.bridges[found]
-        return (
-            f"device {found} is on no bridge yet" if bridge is None else PortLocation(found, bridge)
-        )
+        if bridge is None:
+            return f"device {found} is on no Linux bridge yet"
+        return PortLocation(found, bridge)
 
 
 class LocatedPort(Protocol):

@@ -205,7 +205,7 @@ def test_a_device_on_no_bridge_is_waited_for() -> None:
     kernel = a_kernel()
     plan = kernel.plan(Update(put=whole(a_port(1, device="tap201"), a_port(2, device="tapx"))))
     assert plan.waiting == {
-        PortKey(port_id(1)): "device tap201 is on no bridge yet",
+        PortKey(port_id(1)): "device tap201 is on no Linux bridge yet",
         PortKey(port_id(2)): "there is no device tapx yet",
     }
     assert not plan
