@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from netfw.agents.common.agent import HostAgent
     from netfw.drivers.host_driver import HostDriver
     from netfw.drivers.reconciler import Reconciler
-    from netfw.plan import Plan
+    from netfw.plan import Plan, Update
 
 LEFT = 3
 """Exit status when something is there to be removed, or could not be removed."""
@@ -67,8 +67,8 @@ def clean(arguments: argparse.Namespace) -> int:
         drivers = dict(_named_drivers(parts, names))
         if arguments.yes:
             _acquire_locks(parts.agent)
-            return _remove(drivers, as_json=arguments.json)
-        plans = {name: _plan(driver) for name, driver in drivers.items()}
+            return _remove(drivers, agent, as_json=arguments.json)
+        plans = {name: _plan(driver, agent) for name, driver in drivers.items()}
     _print_plans(plans, as_json=arguments.json)
     if not any(plans.values()):
         return 0
@@ -93,16 +93,34 @@ def _named_drivers(
                 yield f"{name} {driver.describe().name}", driver
 
 
-def _plan(driver: HostDriver[Any, Any]) -> Plan:
+def _removal(driver: HostDriver[Any, Any], agent: str) -> Update[Any, Any]:
+    """Return the update that removes what *agent* has of *driver*.
+
+    Agents share the switch, and an interface driver knows the ports of all of them: those of DHCP
+    are known by the names of their devices.
+    """
+    from netfw.drivers.interface import InterfaceDriver
     from netfw.plan import Update
 
+    if not isinstance(driver, InterfaceDriver):
+        return Update(complete=True)
+    own = frozenset(
+        port
+        for port, device in driver.devices().items()
+        if (device.name == driver.device_name(port)) == (agent == "dhcp")
+    )
+    return Update(drop=own)
+
+
+def _plan(driver: HostDriver[Any, Any], agent: str) -> Plan:
     info = driver.describe()
     if HostCapability.PLAN not in info.capabilities:
         raise NotSupported(
             f"the driver {info.name!r} cannot say what it made; --yes removes it without a list"
         )
     reconciler = cast("Reconciler[Any, Any, Any]", driver)
-    return reconciler.plan(Update(complete=True), reconciler.observe(None))
+    removal = _removal(driver, agent)
+    return reconciler.plan(removal, reconciler.observe(None if removal.complete else removal))
 
 
 def _print_plans(plans: Mapping[str, Plan], *, as_json: bool) -> None:
@@ -128,16 +146,14 @@ def _acquire_locks(agent: HostAgent[Any]) -> None:
         raise BackendLocked(f"nothing was removed, since an agent runs: {exc}") from exc
 
 
-def _remove(drivers: Mapping[str, HostDriver[Any, Any]], *, as_json: bool) -> int:
-    """Remove what *drivers* made."""
-    from netfw.plan import Update
-
+def _remove(drivers: Mapping[str, HostDriver[Any, Any]], agent: str, *, as_json: bool) -> int:
+    """Remove what *drivers* made for *agent*."""
     failed: dict[str, str] = {}
     removed: dict[str, int] = {}
     with ProgressLine() as progress:
         for number, (name, driver) in enumerate(drivers.items(), start=1):
             progress.show(f"netfw clean: {name}, {number} of {len(drivers)}")
-            outcome = driver.converge(Update(complete=True))
+            outcome = driver.converge(_removal(driver, agent))
             removed[name] = len(outcome.done)
             failed |= {f"{name}: {key}": str(error) for key, error in outcome.failed.items()}
             failed |= {f"{name}: {key}": f"it waits: {w}" for key, w in outcome.waiting.items()}

@@ -23,6 +23,35 @@ def site() -> Iterator[FileSite]:
 
 
 @pytest.mark.spec("DRV-44")
+def test_cleaning_dhcp_leaves_the_ports_of_routers_and_the_other_way_round(
+    site: FileSite, tmp_path: Path
+) -> None:
+    host = next(
+        each for each in site.hosts.values() if "qrouter-" in each.host.run(["ip", "netns"])
+    )
+    machine = host.host
+    (tmp_path / "dhcp.conf").write_text("[agent]\ndhcp_driver = dnsmasq\n")
+    files = ["--config-file", str(host.serving.conf), "--config-file", str(tmp_path / "dhcp.conf")]
+    id, device = "d4c90000-0000-0000-0000-000000000001", "tapd4c90000-00"
+    machine.ovs.vsctl(
+        "add-port", "br-int", device,
+        "--", "set", "Port", device, f"external_ids:netfw-port={id}",
+        "--", "set", "Interface", device, "type=internal", f"external_ids:iface-id={id}",
+    )  # fmt: skip
+    before = set(machine.ovs.vsctl("list-ports", "br-int").split())
+    assert any(name.startswith("qr-") for name in before)
+    routers = machine.attempt([NETFW, "clean", "routers", *files[:2]])
+    assert "qr-" in routers.output
+    assert device not in routers.output
+    listed = machine.attempt([NETFW, "clean", "dhcp", *files])
+    assert device in listed.output, listed.output
+    assert "qr-" not in listed.output
+    done = machine.attempt([NETFW, "clean", "dhcp", "--yes", *files])
+    assert done.status == 0, done.output + done.error
+    assert set(machine.ovs.vsctl("list-ports", "br-int").split()) == before - {device}
+
+
+@pytest.mark.spec("DRV-44")
 def test_routers_are_removed_with_their_ports_when_no_agent_runs(site: FileSite) -> None:
     host = next(
         each for each in site.hosts.values() if "qrouter-" in each.host.run(["ip", "netns"])
