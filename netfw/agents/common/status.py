@@ -15,6 +15,7 @@ from attrs import asdict, field, frozen
 
 from netfw.agents.common.agent import Counts
 from netfw.agents.common.loop_tasks import LoopTask
+from netfw.errors import OperationRefused
 
 LOG = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class PublishedFile(ABC):
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._write(status)
-        except OSError as exc:
+        except (OSError, OperationRefused) as exc:
             if not self._warned:
                 LOG.warning("%s file cannot be written: %s", self.CONTENT, exc)
             self._warned = True

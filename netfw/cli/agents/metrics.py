@@ -6,18 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from attrs import asdict
-from prometheus_client import CollectorRegistry, write_to_textfile
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from netfw.agents.common.loop_tasks import LoopTask
 from netfw.agents.common.status import AgentStatus, PublishedFile
+from netfw.linux.fs.atomic_files import WriteFile, change_files
 
 LABELS = ("agent", "host")
 
 
 class MetricsFile(PublishedFile):
-    """A file with the metrics of an agent; when the agent ends, none is better than an old one."""
+    """A file with the metrics of an agent, which collectors may read.
+
+    Its directory may belong to the user of a collector: no link that another made is followed.
+    When the agent ends, no file is better than an old one.
+    """
 
     CONTENT = "metrics"
 
@@ -27,7 +32,8 @@ class MetricsFile(PublishedFile):
         self._more = more
 
     def _write(self, status: AgentStatus) -> None:
-        write_to_textfile(str(self._path), make_registry(status, self._more))
+        text = generate_latest(make_registry(status, self._more)).decode()
+        change_files([WriteFile(str(self._path), text)], self._path.parent)
 
 
 def make_registry(status: AgentStatus, more: Sequence[Collector]) -> CollectorRegistry:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -51,6 +54,27 @@ def test_metrics_hold_the_status(tmp_path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["agent.prom"]
     file.remove()
     assert not path.exists()
+
+
+def test_links_of_others_in_the_directory_are_not_followed(tmp_path: Path) -> None:
+    victim, path = tmp_path / "passwd", tmp_path / "agent.prom"
+    victim.write_text("root")
+    names = ["", f".{os.getpid()}", f".{os.getpid()}.{threading.get_ident()}"]
+    for name in names:
+        Path(f"{path}{name}").symlink_to(victim)
+    MetricsFile(path)(STATUS)
+    assert values_of(path)["netfw_agent_ready", ""] == 1
+    assert not path.is_symlink()
+    assert victim.read_text() == "root"
+
+
+def test_collectors_may_read_the_file_whatever_the_umask(tmp_path: Path) -> None:
+    former = os.umask(0o077)
+    try:
+        MetricsFile(tmp_path / "agent.prom")(STATUS)
+    finally:
+        os.umask(former)
+    assert stat.S_IMODE((tmp_path / "agent.prom").stat().st_mode) == 0o644
 
 
 def test_an_agent_that_waits_for_another_leaves_its_metrics(tmp_path: Path) -> None:

@@ -141,6 +141,6 @@ def test_status_of_any_text_is_one_line(manager: Manager) -> None:
     service.set_status("no device\nMAINPID=1\x0bREADY=1")
     service.set_status("no file \udcff")  # a name on disk that is not UTF-8
     assert manager.received() == [
-        ["STATUS=no device MAINPID=1 READY=1", "WATCHDOG=1"],
-        ["STATUS=no file ?", "WATCHDOG=1"],
+        ["STATUS=no device MAINPID=1 READY=1"],
+        ["STATUS=no file ?"],
     ]
