@@ -29,6 +29,17 @@ def test_good_host_has_neither_warnings_nor_things_to_do() -> None:
 
 
 @pytest.mark.parametrize(
+    ("is_synchronised", "text"), [(True, "synchronised"), (None, "the kernel does not say")]
+)
+def test_clock_that_is_right_differs_from_an_unknown_one(
+    is_synchronised: bool | None, text: str
+) -> None:
+    checks = check_host(HostFacts(**{**GOOD, "is_synchronised": is_synchronised}))
+    (clock,) = (check for check in checks if check.name == "clock")
+    assert (clock.level, clock.text) == (Level.OK, text)
+
+
+@pytest.mark.parametrize(
     ("name", "level", "change"),
     [
         ("kernel", Level.WARN, {"kernel": "3.10.0"}),
