@@ -187,14 +187,15 @@ class _Server(wsgi.Server):
         self._note_turns()
 
     def _note_turns(self) -> None:
-        """Note when the loop of cheroot expires connections, which it does in each of its turns."""
-        expire = self._connections._expire
+        """Note when the loop of cheroot looks for connections, which it does in each turn."""
+        selector = self._connections._selector
+        select = selector.select
 
-        def expire_and_note(threshold: float) -> None:
+        def note_and_select(timeout: float) -> Any:
             self.turned_at = time.monotonic()
-            expire(threshold)
+            return select(timeout=timeout)
 
-        self._connections._expire = expire_and_note
+        selector.select = note_and_select
 
     def bind(self, family: int, type: int, proto: int = 0) -> socket.socket:
         self.socket = self.listening

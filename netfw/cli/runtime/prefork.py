@@ -16,6 +16,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from attrs import define
@@ -26,6 +27,8 @@ LOG = logging.getLogger(__name__)
 
 VARIABLE: Final = "NETFW_WORKER"
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
+SILENCE: Final = 120.0
+"""Seconds without a sign of life after which a worker that serves is killed."""
 STUCK_AFTER: Final = 60.0
 """Seconds without a check of the workers after which the supervisor counts as stuck."""
 LONG_ENOUGH: Final = 60.0
@@ -42,8 +45,17 @@ class InheritedSockets:
     """Options of its transport; they override those of the files."""
     lifeline: int
     """End of a pipe that breaks when the parent ends."""
+    signs: int
+    """End of a pipe for signs of life."""
+    watchdog: float | None
+    """Seconds without one after which the parent kills this worker; from the first one on."""
     on_lost: Callable[[], None] = lambda: os._exit(0)
     """Called then. A worker that is still starting exits at once: it would keep the sockets."""
+
+    def report_alive(self) -> None:
+        """Report to the parent that this worker is alive."""
+        with suppress(OSError):  # the parent is gone, or has not read the former signs
+            os.write(self.signs, b".")
 
     def watch(self) -> None:
         """Call ``on_lost`` when the parent is gone."""
@@ -63,7 +75,12 @@ def inherited(environment: Mapping[str, str] = os.environ) -> InheritedSockets |
     inherited = json.loads(text)
     sockets = {name: socket.socket(fileno=number) for name, number in inherited["sockets"].items()}
     return InheritedSockets(
-        inherited["number"], sockets, inherited["options"], inherited["lifeline"]
+        inherited["number"],
+        sockets,
+        inherited["options"],
+        inherited["lifeline"],
+        inherited["signs"],
+        inherited["watchdog"],
     )
 
 
@@ -73,15 +90,20 @@ class Worker:
 
     number: int
     process: subprocess.Popen[bytes] | None = None
+    signs: int | None = None
+    """The parent's end of the pipe for signs of life."""
+    alive_at: float | None = None
+    """When it last gave one; ``None``: it does not serve yet."""
     begun: float = 0.0
     failures: int = 0
     again_at: float = 0.0
 
 
 class PreforkSupervisor:
-    """Starts *count* workers of *command*, restarts those that end, and stops all.
+    """Starts *count* workers of *command*, restarts those that end or hang, and stops all.
 
-    *shared* is what their transport needs from the transport of this process.
+    *shared* is what their transport needs from the transport of this process.  A worker hangs that
+    has served, and gives no sign of life for *silence* seconds.
     """
 
     def __init__(
@@ -90,9 +112,11 @@ class PreforkSupervisor:
         count: int,
         sockets: Mapping[str, socket.socket],
         shared: SharedAddress | None = None,
+        *,
+        silence: float = SILENCE,
     ) -> None:
         self._command, self._sockets = list(command), dict(sockets)
-        self._shared = shared or SharedAddress()
+        self._shared, self._silence = shared or SharedAddress(), silence
         self._workers = [Worker(number) for number in range(1, count + 1)]
         self._read, self._write = os.pipe2(os.O_CLOEXEC)
         self._lock = threading.Lock()
@@ -130,6 +154,7 @@ class PreforkSupervisor:
         if worker.process is not None:
             status = worker.process.poll()
             if status is None:
+                self._kill_silent(worker, worker.process)
                 return
             lived = time.monotonic() - worker.begun
             worker.failures = 0 if lived > LONG_ENOUGH else worker.failures + 1
@@ -143,24 +168,42 @@ class PreforkSupervisor:
                 pause,
             )
             worker.process, worker.again_at = None, time.monotonic() + pause
+            _close_signs(worker)
         if time.monotonic() >= worker.again_at:
             self._start(worker)
 
+    def _kill_silent(self, worker: Worker, process: subprocess.Popen[bytes]) -> None:
+        """Read the signs of life of a worker; kill it if there were none for too long."""
+        now = time.monotonic()
+        with suppress(BlockingIOError):
+            if worker.signs is not None and os.read(worker.signs, 4096):
+                worker.alive_at = now
+        if worker.alive_at is not None and now - worker.alive_at > self._silence:
+            text = "worker %d (process %d) gives no sign of life for %.0f s: killed"
+            LOG.error(text, worker.number, process.pid, now - worker.alive_at)
+            worker.alive_at = None
+            process.kill()
+
     def _start(self, worker: Worker) -> None:
         sockets = {name: each.fileno() for name, each in self._sockets.items()}
+        worker.signs, signs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        worker.alive_at = None
         inherited = {
             "number": worker.number,
             "sockets": sockets,
             "options": dict(self._shared.options),
             "lifeline": self._read,
+            "signs": signs,
+            "watchdog": self._silence,
         }
         with self._lock:
             worker.begun = time.monotonic()
             worker.process = subprocess.Popen(
                 self._command,
                 env={**os.environ, VARIABLE: json.dumps(inherited)},
-                pass_fds=[self._read, *sockets.values(), *self._shared.descriptors],
+                pass_fds=[self._read, signs, *sockets.values(), *self._shared.descriptors],
             )
+        os.close(signs)
         LOG.info("worker %d is process %d", worker.number, worker.process.pid)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -181,5 +224,12 @@ class PreforkSupervisor:
                 LOG.warning("worker %d did not end in %.0f s: killed", worker.number, grace)
                 worker.process.kill()
                 worker.process.wait()
+            _close_signs(worker)
         for descriptor in (self._read, self._write):
             os.close(descriptor)
+
+
+def _close_signs(worker: Worker) -> None:
+    if worker.signs is not None:
+        os.close(worker.signs)
+        worker.signs = None

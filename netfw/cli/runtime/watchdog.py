@@ -1,12 +1,11 @@
-"""Signs of life of a daemon for the watchdog of its service manager."""
+"""Signs of life of a daemon, for who watches it."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable
-
-from netfw.cli.runtime.service_manager import ServiceManager
+from typing import Protocol
 
 LOG = logging.getLogger(__name__)
 SHARE = 4
@@ -16,21 +15,32 @@ StuckReason = Callable[[], str]
 """Returns why the daemon does not get on with its work; empty when it does.  Cheap, any thread."""
 
 
+class LifeMonitor(Protocol):
+    """Who ends a daemon without signs of life: a service manager, or the parent of a worker."""
+
+    @property
+    def watchdog(self) -> float | None:
+        """Seconds without a sign after which it does; ``None``: never."""
+
+    def report_alive(self) -> None:
+        """Give a sign of life; does not wait."""
+
+
 class Watchdog:
     """Reports that a daemon is alive, until *stuck_reason* has a reason; a context manager.
 
-    The period follows from the time of the manager's watchdog alone.  Without a watchdog there is
+    The period follows from the time of the monitor's watchdog alone.  Without a watchdog there is
     no thread.
     """
 
-    def __init__(self, manager: ServiceManager, stuck_reason: StuckReason) -> None:
-        self._manager, self._stuck_reason = manager, stuck_reason
+    def __init__(self, monitor: LifeMonitor, stuck_reason: StuckReason) -> None:
+        self._monitor, self._stuck_reason = monitor, stuck_reason
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> None:
-        if self._manager.watchdog is not None:
-            period = self._manager.watchdog / SHARE
+        if self._monitor.watchdog is not None:
+            period = self._monitor.watchdog / SHARE
             self._thread = threading.Thread(
                 target=self._run, args=(period,), name="watchdog", daemon=True
             )
@@ -46,8 +56,8 @@ class Watchdog:
         while not self._stopped.is_set():
             reason = self._stuck_reason()
             if not reason:
-                self._manager.report_alive()
+                self._monitor.report_alive()
             elif not logged:
-                LOG.error("watchdog: %s; the service manager will end this process", reason)
+                LOG.error("watchdog: %s; this process will be ended", reason)
             logged = reason
             self._stopped.wait(period)

@@ -107,7 +107,7 @@ def _serve(conf: ConfigOpts, control: DaemonControl, inheritance: InheritedSocke
             freeze_gc()
             LOG.info("%s %s serves: %s", PROGRAM, version("netfw"), parts)
             control.manager.set_ready()
-            with Watchdog(control.manager, listeners.clients.stuck_reason):
+            with Watchdog(inheritance or control.manager, listeners.clients.stuck_reason):
                 control.stop.wait()
         LOG.info("%s ends, and finishes what it is at", PROGRAM)
     LOG.info("%s has ended", PROGRAM)

@@ -90,3 +90,35 @@ def test_workers_end_with_a_parent_that_is_killed():
 
 def test_process_with_an_empty_environment_inherits_nothing():
     assert inherited({}) is None
+
+
+LIVELY = """
+import threading
+from netfw.cli.runtime.prefork import inherited
+from netfw.cli.runtime.watchdog import Watchdog
+mine = inherited()
+mine.watch()
+with Watchdog(mine, lambda: ""):
+    threading.Event().wait()
+"""
+
+
+@pytest.mark.spec("DRV-48")
+def test_a_worker_that_hangs_is_killed_and_begun_again() -> None:
+    workers = PreforkSupervisor([sys.executable, "-c", LIVELY], 2, {}, silence=10.0)
+    stop = threading.Event()
+    thread = threading.Thread(target=workers.run, args=(stop,), kwargs={"grace": 5.0})
+    thread.start()
+    try:
+        wait_until(lambda: len(workers.pids()) == 2)
+        hanging, healthy = workers.pids()
+        wait_until(lambda: all(each.alive_at for each in workers._workers))
+        os.kill(hanging, signal.SIGSTOP)
+        wait_until(lambda: not is_there(hanging))
+        wait_until(lambda: len(workers.pids()) == 2)
+        assert healthy in workers.pids()
+        wait_until(lambda: all(each.alive_at for each in workers._workers))
+        assert healthy in workers.pids()
+    finally:
+        stop.set()
+        thread.join()
