@@ -46,6 +46,14 @@ def ignore_description(plugin, original, requester, name, bodies):
     return original(requester, name, [{**body, "description": ""} for body in bodies])
 
 
+@RESOURCE.override("create", breaks(ResourcePlugin, 1))
+def change_the_request(plugin, original, requester, name, bodies):
+    """Change the bodies of the caller before they are stored."""
+    for body in bodies:
+        body["description"] = ""
+    return original(requester, name, bodies)
+
+
 @RESOURCE.override("update", breaks(ResourcePlugin, 2))
 def update_without_revision(plugin, original, requester, name, id, *change):
     """Return the revision from before the change."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import ClassVar, Generic, TypeVar
 from uuid import uuid4
 
@@ -109,9 +110,9 @@ class ResourcePluginConformance(RequiresHooks, Generic[P]):
     def test_resources_are_created_in_order_and_shown_as_created(self) -> None:
         with self.make_environment() as at:
             bodies = [{"project_id": OWNER.project_id, **self.body(at)} for _ in range(3)]
-            before = self.ids(at)
+            requested, before = deepcopy(bodies), self.ids(at)
             made = at.plugin.create(OWNER, self.resource_name(), bodies)
-            for body, each in zip(bodies, made, strict=True):
+            for body, each in zip(requested, made, strict=True):
                 assert {**each, **body} == each, "a resource is not as it was requested"
             assert self.ids(at) == before | {str(each["id"]) for each in made}
             for each in made:
