@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit properties server lowest lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples spec docs bench clean packages
+.PHONY: help demo test unit properties server lowest lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -24,7 +24,7 @@ demo: packages $(READY) ## see netfw at work: hosts, agents, a server, leases, m
 
 test: packages $(READY) ## everything: lint, types, imports, unit, properties, server, conformance, lab, system, samples, docs
 	@WORKERS=0 $(BIN)/python tools/steps.py lint imports conformance-values:0 conformance-real lab lab-services conformance-services \
-	    lab-server system system-dhcp system-l2 samples system-server system-l3 \
+	    lab-server system system-dhcp system-l2 samples tutorials-short system-server system-l3 \
 	    system-l2-faults:last system-l3-faults:last $$($(BIN)/python tools/previous_release.py --step) types:low unit:low properties:low server:low lowest:low docs:low
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
@@ -91,7 +91,7 @@ conformance-services: packages $(READY)
 
 system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 	$(call STEP,system tests)
-	@$(PYTEST) -q tests/system $(addprefix --ignore tests/system/,l2 server dhcp l3 releases)
+	@$(PYTEST) -q tests/system $(addprefix --ignore tests/system/,l2 server dhcp l3 releases tutorials)
 
 system-server: packages $(READY) ## a real server with real clients and agents: openstack, openstacksdk, two hosts
 	$(call STEP,server with clients and agents)
@@ -154,6 +154,14 @@ fuzz: packages $(READY) ## the long forms: policies, packets, histories, kills a
 samples: packages $(READY) ## the samples, installed and run as their readers would
 	$(call STEP,samples)
 	@$(PYTEST) -q --sandbox samples
+
+tutorials: packages $(READY) ## the tutorials of docs/tutorials, executed as their readers would
+	$(call STEP,tutorials)
+	@$(PYTEST) -q --sandbox tests/system/tutorials
+
+tutorials-short: packages $(READY)
+	$(call STEP,tutorials of vendors and embedders)
+	@$(PYTEST) -q --sandbox tests/system/tutorials -k "not operator"
 
 spec: $(READY) ## coverage of docs/spec: each item with the tests that prove it; runs those that never ran
 	@$(BIN)/python tools/spec.py
