@@ -39,7 +39,8 @@ class HostDriver(Driver, Generic[K, V]):
     6. If the driver is killed at any moment, the next ``converge`` ends in the same state.
     7. ``present`` returns what the host *has*, not what was requested.
     8. Calls that read change nothing.
-    9. A driver that declares ``HostCapability.WATCH`` overrides ``watch``, and only such a driver.
+    9. A driver that declares ``HostCapability.WATCH``, and only such a driver, overrides ``watch``
+       and announces when something that it made vanishes.
 
     ``converge``, ``present`` and ``gc`` are called by one thread at a time, outside any database
     transaction.  The caller contains an unexpected exception: see

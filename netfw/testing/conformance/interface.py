@@ -256,7 +256,11 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         events: list[Event] = []
         driver.watch(events.append)
         self.admit(key, value)
-        wait_until(lambda: any(isinstance(e, KeysChanged) and key in e.keys for e in events))
+        wait_until(
+            lambda: any(isinstance(e, KeysChanged) and key in e.keys for e in events),
+            f"promise 5 of InterfaceDriver: {key} was admitted, and `watch` announced nothing",
+            seconds=self.REMOVAL_TIMEOUT,
+        )
 
     @proves(InterfaceDriver, 7)
     def test_names_of_devices_tell_ports_and_uses_apart(

@@ -1,10 +1,12 @@
 """Hooks of the interface suite for backends in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from netfw.drivers.interface import Attachment
+
+T = TypeVar("T")
 
 
 class FakeBackend(Protocol):
@@ -12,6 +14,8 @@ class FakeBackend(Protocol):
 
     foreign: set[str]
     online: bool
+    refuses: bool
+    """It refuses every change."""
 
 
 class FakeBackendHooks:
@@ -30,3 +34,10 @@ class FakeBackendHooks:
         self.backend.online = False
         yield
         self.backend.online = True
+
+    def refused(self, call: Callable[[], T]) -> T:
+        self.backend.refuses = True
+        try:
+            return call()
+        finally:
+            self.backend.refuses = False

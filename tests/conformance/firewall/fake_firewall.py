@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from attrs import define, evolve, field
@@ -24,6 +24,7 @@ from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.support.firewall_validation import validation_error
 from netfw.drivers.support.rule_capabilities import restrict_rules
 from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.events import FeedLost, Sink
 from netfw.errors import (
     BackendUnavailable,
     InvalidInput,
@@ -45,6 +46,7 @@ from netfw.testing.conformance.firewall.environment import (
 from netfw.testing.conformance.firewall.packets import ECHO_REPLY, Flags, Packet, Sent
 from netfw.testing.conformance.firewall.reference_model import passes
 
+T = TypeVar("T")
 Policy = Mapping[FirewallKey, FirewallValue]
 Connection = tuple[object, ...]
 SENSELESS = {Flags.SYN | Flags.ACK, Flags.SYN | Flags.FIN, Flags.SYN | Flags.RST, Flags(0)}
@@ -62,6 +64,9 @@ class FakeFirewallBackend:
     marks: set[str] = field(factory=set)
     foreign: bool = False
     online: bool = True
+    refuses: bool = False
+    """It refuses every change."""
+    sinks: list[Sink] = field(factory=list)
     lock: Lock = field(factory=Lock, repr=False)
 
     def check_online(self) -> None:
@@ -76,6 +81,7 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
     CAPABILITIES: ClassVar[frozenset[Capability]] = frozenset(
         {
             HostCapability.PLAN,
+            HostCapability.WATCH,
             FirewallCapability.FILTERING,
             FirewallCapability.SPOOF_GUARD,
             FirewallCapability.STATELESS_GROUPS,
@@ -93,6 +99,9 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
 
     def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
         return DriverInfo("fake", self.CAPABILITIES)
+
+    def watch(self, sink: Sink) -> None:
+        self.backend.sinks.append(sink)
 
     def present(self) -> frozenset[FirewallKey]:
         self.backend.check_online()
@@ -146,6 +155,8 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
         with self.backend.lock:
             for each in stage.operations:
                 key, value = each.payload
+                if self.backend.refuses:
+                    raise OperationRefused({each: "Operation not permitted"})
                 if value is None:
                     if key not in self.backend.policy:
                         raise OperationRefused({each: "it is gone"})
@@ -271,6 +282,8 @@ def staged(*stages: Iterable[Operation]) -> tuple[Stage, ...]:
 class FakeFirewallEnvironment(FirewallEnvironment):
     """Carries packets as the class of the driver decides."""
 
+    event_timeout = 0.0
+
     def __init__(self, kind: type[FakeFirewallDriver]) -> None:
         self.kind, self.backend = kind, FakeFirewallBackend()
         self.plug_points = tuple(
@@ -301,6 +314,8 @@ class FakeFirewallEnvironment(FirewallEnvironment):
     def lose_state(self) -> None:
         self.backend.policy.clear()
         self.backend.marks.clear()
+        for sink in self.backend.sinks:
+            sink(FeedLost("the fake firewall was restarted"))
 
     def make_foreign(self) -> None:
         self.backend.foreign = True
@@ -316,3 +331,10 @@ class FakeFirewallEnvironment(FirewallEnvironment):
             yield
         finally:
             self.backend.online = True
+
+    def refused(self, call: Callable[[], T]) -> T:
+        self.backend.refuses = True
+        try:
+            return call()
+        finally:
+            self.backend.refuses = False

@@ -1,6 +1,8 @@
 """Mutations of the fake firewall: each does its work, and more than it shows."""
 
-from netfw.drivers.host_driver import HostDriver
+from attrs import evolve
+
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler
 from tests.conformance.common.mutations import Mutations, breaks
 
@@ -14,9 +16,23 @@ def mark_host_while_reading(driver, original):
     return original()
 
 
-@MUTATIONS.override("watch", breaks(HostDriver, 9))
-def watch_without_declaring(driver, original, sink):
+@MUTATIONS.override("describe", breaks(HostDriver, 9))
+def watch_without_declaring(driver, original):
     """Announce changes, and do not declare it."""
+    info = original()
+    return evolve(info, capabilities=info.capabilities - {HostCapability.WATCH})
+
+
+@MUTATIONS.override("watch", breaks(HostDriver, 9))
+def declare_watch_and_stay_silent(driver, original, sink):
+    """Announce nothing."""
+
+
+@MUTATIONS.override("execute", breaks(HostDriver, 4))
+def take_refused_stages_for_done(driver, original, stage):
+    """Ignore that the kernel refuses a stage."""
+    if not driver.backend.refuses:
+        original(stage)
 
 
 @MUTATIONS.override("converge", breaks(Reconciler, 7))

@@ -38,6 +38,8 @@ class FakeInterfaceBackend:
     """Devices that were down for a moment."""
     numbers: Iterator[int] = field(factory=itertools.count)
     online: bool = True
+    refuses: bool = False
+    """It refuses every change."""
 
     def machine(self) -> MachineState:
         devices = {
@@ -156,6 +158,8 @@ class FakeInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observ
 
     def execute(self, operation: Operation) -> None:
         verb, key, value = operation.payload
+        if self.backend.refuses:
+            raise OperationRefused({operation: "Operation not permitted"})
         if verb == "remove":
             self.backend.devices.pop(key, None)
             self.backend.identities.pop(key, None)
@@ -205,6 +209,8 @@ class FakeInterfaceConformance(FakeBackendHooks, InterfaceDriverConformance):
 
     def vanish(self, key: PortId, value: Attachment) -> None:
         del self.backend.devices[key]
+        for sink in self.backend.sinks:
+            sink(KeysChanged("gone", {key}))
 
     def make_namespace(self, name: str) -> None:
         self.backend.namespaces.add(name)

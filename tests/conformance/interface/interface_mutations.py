@@ -2,7 +2,7 @@
 
 from attrs import evolve
 
-from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, OperationRefused
@@ -76,9 +76,26 @@ def report_every_device_as_wired(driver, original):
     return {k: evolve(v, wired=True) for k, v in original().items()}
 
 
-@MUTATIONS.override("watch", breaks(InterfaceDriver, 5))
+@MUTATIONS.override("watch", breaks(InterfaceDriver, 5), breaks(HostDriver, 9))
 def announce_nothing(driver, original, sink):
     """Send no event when a port is wired."""
+
+
+@MUTATIONS.override("watch", breaks(HostDriver, 9))
+def announce_nothing_where_wired_is_unknown(driver, original, sink):
+    """Send no event at all, on a switch that does not tell which ports are wired."""
+
+
+@announce_nothing_where_wired_is_unknown.also("devices")
+def _(driver, original):
+    return {key: evolve(device, wired=None) for key, device in original().items()}
+
+
+@MUTATIONS.override("execute", breaks(HostDriver, 4))
+def take_refused_operations_for_done(driver, original, operation):
+    """Ignore that the kernel refuses an operation."""
+    if not driver.backend.refuses:
+        original(operation)
 
 
 @MUTATIONS.override("device_name")

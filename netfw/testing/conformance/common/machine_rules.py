@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from netfw.drivers.base import Driver
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.host_driver import HostDriverConformance
 from netfw.testing.conformance.common.promises import proves
@@ -18,11 +19,18 @@ from netfw.testing.conformance.watch.held_resources import ROUNDS, growth, read_
 from netfw.testing.conformance.watch.hosts import closed_hosts
 from netfw.testing.conformance.watch.machine_probe import bounced_devices, read_machine
 from netfw.testing.conformance.watch.machine_state import MachineState, machine_changes
+from netfw.testing.conformance.watch.refusing_kernel import without_network_privileges
 from netfw.testing.conformance.watch.secret_options import assert_secrets_are_declared
 from netfw.testing.lab.wait import TIMEOUT, wait_until
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
+
+
+def tells(event: Event, key: object) -> bool:
+    """Return whether *event* has an agent converge *key* again."""
+    return isinstance(event, FeedLost) or (isinstance(event, KeysChanged) and key in event.keys)
 
 
 class HostMachineConformance(HostDriverConformance[K, V]):
@@ -33,7 +41,8 @@ class HostMachineConformance(HostDriverConformance[K, V]):
     """
 
     REMOVAL_TIMEOUT: ClassVar[float] = TIMEOUT
-    """Seconds after which an object is left for good; a switch may remove it after the call."""
+    """Seconds after which an object is left for good, and an event is missing: a switch may remove
+    an object after the call."""
 
     def machine(self) -> MachineState:
         """Return what the machine has, with what identifies each object."""
@@ -46,6 +55,10 @@ class HostMachineConformance(HostDriverConformance[K, V]):
     def bystanders(self) -> AbstractContextManager[None]:
         """Return a context with objects of other programs beside those of the driver."""
         return made_bystanders()
+
+    def refused(self, call: Callable[[], T]) -> T:
+        """Return the result of *call*, to which the kernel refuses every change of the network."""
+        return without_network_privileges(call)
 
     @contextmanager
     def untouched(self, promise: str) -> Iterator[None]:
@@ -201,6 +214,50 @@ class HostMachineConformance(HostDriverConformance[K, V]):
                 reconciler: Reconciler[K, V, Any] = driver
                 reconciler.plan(Update(complete=True), reconciler.observe(None))
                 reconciler.plan(update, reconciler.observe(update))
+
+    @proves(HostDriver, 4)
+    def test_a_refusal_of_the_kernel_is_reported(self, driver: HostDriver[K, V]) -> None:
+        """Check that what is said to be done is done; a backend may not need the kernel."""
+        things = self.examples(2)
+        updates: list[tuple[Update[K, V], Callable[[dict[K, V]], None]]] = [
+            (Update(put=things), self.assert_so),
+            (Update(drop=frozenset(things)), self.assert_gone),
+        ]
+        for update, check in updates:
+            done = self._done_when_refused(driver, update)
+            try:
+                check({key: value for key, value in things.items() if key in done})
+            except AssertionError as error:
+                raise AssertionError(
+                    "promise 4 of HostDriver: the kernel refused a change, and the outcome says "
+                    f"that it is done: {error}"
+                ) from error
+            self.assert_done(driver.converge(update))
+            check(things)
+
+    def _done_when_refused(self, driver: HostDriver[K, V], update: Update[K, V]) -> frozenset[K]:
+        """Return the keys that are said to be done although the kernel refuses every change."""
+        try:
+            return self.refused(lambda: driver.converge(update)).done
+        except AssertionError:
+            raise
+        except Exception:  # noqa: BLE001 - an error that is raised is reported
+            return frozenset()
+
+    @proves(HostDriver, 9)
+    def test_a_driver_that_watches_announces_what_vanishes(self, driver: HostDriver[K, V]) -> None:
+        self.require(driver, HostCapability.WATCH)
+        events: list[Event] = []
+        driver.watch(events.append)
+        ((key, value),) = self.examples(1).items()
+        self.assert_done(driver.converge(Update(put={key: value})))
+        events.clear()
+        self.vanish(key, value)
+        wait_until(
+            lambda: any(tells(event, key) for event in events),
+            f"promise 9 of HostDriver: {key} vanished from the host, and `watch` announced nothing",
+            seconds=self.REMOVAL_TIMEOUT,
+        )
 
     @proves(HostDriver, 9)
     def test_a_driver_that_watches_says_so(self, driver: HostDriver[K, V]) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import unwrap
 
 from netfw.drivers.base import Driver
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler, no_checkpoint
+from netfw.drivers.values.events import Event
 from netfw.plan import Update
+from netfw.testing.conformance.common.machine_rules import tells
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver
 from netfw.testing.conformance.firewall.factories import State, a_group, everything, port
 from netfw.testing.conformance.watch.held_resources import ROUNDS, growth, read_held_resources
 from netfw.testing.conformance.watch.hosts import closed_hosts
 from netfw.testing.conformance.watch.secret_options import assert_secrets_are_declared
+from netfw.testing.lab.wait import wait_until
 
 
 class FirewallConductConformance(FirewallSuite):
@@ -72,6 +76,45 @@ class FirewallConductConformance(FirewallSuite):
             driver.plan(Update(complete=True), driver.observe(None))
         changed = sorted(self.environment.dump_state() ^ before)
         assert not changed, f"promise 8 of HostDriver: reading changed the host: {changed}"
+
+    @proves(HostDriver, 4)
+    def test_a_refusal_of_the_kernel_is_reported(self, driver: FirewallDriver) -> None:
+        """Check that what is said to be done is done; a backend may not need the kernel."""
+        state = self.simple_state()
+        self.wire(state)
+        for wanted in (state, {}):
+            update = self.update_to(wanted)
+            try:
+                reported = not self.environment.refused(partial(driver.converge, update)).ok
+            except AssertionError:
+                raise
+            except Exception:  # noqa: BLE001 - an error that is raised is reported
+                reported = True
+            found = self.environment.dump_state()
+            outcome = driver.converge(update)
+            assert outcome.ok, str(outcome)
+            missing = sorted(self.environment.dump_state() ^ found)
+            assert reported or not missing, (
+                "promise 4 of HostDriver: the kernel refused a change, and the outcome says that "
+                f"it is done: {missing}"
+            )
+
+    @proves(HostDriver, 9)
+    def test_a_driver_that_watches_announces_a_loss(self, driver: FirewallDriver) -> None:
+        self.require(driver, HostCapability.WATCH)
+        events: list[Event] = []
+        driver.watch(events.append)
+        state = self.simple_state()
+        self.apply(driver, state)
+        events.clear()
+        self.environment.lose_state()
+        wait_until(
+            lambda: any(tells(event, key) for event in events for key in state),
+            "promise 9 of HostDriver: the host lost what the driver made, and `watch` announced "
+            "nothing",
+            seconds=self.environment.event_timeout,
+        )
+        self.apply(driver, state)
 
     @proves(HostDriver, 9)
     def test_a_driver_that_watches_says_so(self, driver: FirewallDriver) -> None:

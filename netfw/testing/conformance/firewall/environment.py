@@ -7,10 +7,10 @@ A vendor writes one :class:`FirewallEnvironment`, for real packets by way of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from attrs import evolve, frozen
 
@@ -28,6 +28,10 @@ from netfw.testing.conformance.firewall.packets import (
     Sent,
     multicast_mac,
 )
+from netfw.testing.conformance.watch.refusing_kernel import without_network_privileges
+from netfw.testing.lab.wait import TIMEOUT
+
+T = TypeVar("T")
 
 _ICMP = {4: ICMP, 6: ICMPV6}
 
@@ -180,6 +184,8 @@ class FirewallEnvironment(ABC):
 
     plug_points: Sequence[PlugPoint]
     """Four on one network and then two on another; each with an instance plugged."""
+    event_timeout: ClassVar[float] = TIMEOUT
+    """Seconds after which an event of the driver is missing."""
 
     @abstractmethod
     def make_driver(self) -> FirewallDriver:
@@ -226,3 +232,7 @@ class FirewallEnvironment(ABC):
     def outage(self) -> AbstractContextManager[None] | None:
         """Return a context in which the backend is unreachable; ``None``: it is the kernel."""
         return None
+
+    def refused(self, call: Callable[[], T]) -> T:
+        """Return the result of *call*, to which the kernel refuses every change of the network."""
+        return without_network_privileges(call)
