@@ -42,7 +42,7 @@ class StreamSettings:
     keep_alive: float = 15.0
     """Seconds between comments, by which both ends notice a lost connection; a client that has not
     taken the last one is disconnected."""
-    pause: float = 0.5
+    pause: float = 1.0
     """Seconds between two events at least."""
     lifetime: float = 600.0
     """Seconds after which a stream ends: the client asks again, and is authenticated again."""

@@ -7,7 +7,7 @@ Its two listeners, the API for clients and RPC for agents, are in
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -30,7 +30,7 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.drivers.server.type_driver import TypeDriver
 from netfw.drivers.transport import Transport
 from netfw.drivers.values.agent_requests import Request
-from netfw.drivers.values.reports import Report, ReportResult
+from netfw.drivers.values.reports import Heartbeat, Report, ReportResult
 from netfw.errors import BackendError, ConfigError, NotSupported
 from netfw.model.router import HA_MARKERS
 from netfw.model.segment import NetworkType
@@ -184,6 +184,8 @@ class ServerComponents:
 
     def __init__(self, conf: ConfigOpts) -> None:
         self.conf = conf
+        self.status_listeners: list[Callable[[], None]] = []
+        """Called after agents reported statuses; they neither block nor raise."""
         with ExitStack() as stack:
             self.database = make_database(conf)
             stack.callback(self.database.close)
@@ -281,8 +283,12 @@ class ServerComponents:
         return f"{served}; plugins {names}; database {self.database}"
 
     def handle_reports(self, reports: Sequence[Report]) -> ReportResult:
-        """Pass the reports of agents to the core plugin."""
-        return self.plugin.handle_reports(reports)
+        """Pass the reports of agents to the core plugin; then call the listeners for statuses."""
+        result = self.plugin.handle_reports(reports)
+        if self.status_listeners and not all(isinstance(each, Heartbeat) for each in reports):
+            for listener in self.status_listeners:
+                listener()
+        return result
 
     def handle_request(self, request: Request[Any]) -> Any:
         """Pass a request of an agent to the first plugin that handles it.

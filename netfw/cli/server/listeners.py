@@ -139,7 +139,9 @@ def _live_page(parts: ServerComponents) -> LivePage:
         cursor=lambda: parts.database.read(lambda view: view.journal.cursor()),
         listen=parts.commits.listen,
     )
-    return LivePage(changes, EventStreams(stream_settings(parts.conf)))
+    page = LivePage(changes, EventStreams(stream_settings(parts.conf)))
+    parts.status_listeners.append(page.note_reports)
+    return page
 
 
 class ApiListener:

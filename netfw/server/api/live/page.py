@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from uuid import uuid4
 
 import orjson
 from attrs import evolve, frozen
@@ -51,6 +52,7 @@ class LivePage:
         self._lock = threading.Lock()
         self._stop: Callable[[], None] | None = None
         self._newest: Cursor | None = None
+        self._nonce, self._reports = uuid4().hex, 0
 
     def describe(self, parts: tuple[str, ...], environ: Mapping[str, Any]) -> ApiResponse | None:
         """Return a file of the page, or ``None`` for what needs an identity.
@@ -82,6 +84,12 @@ class LivePage:
         document = EncodedDocument(orjson.dumps(answers[parts[0]](api, query), default=dict))
         response = document.response(environ)
         return evolve(response, headers={**response.headers, **_UNCACHED})
+
+    def note_reports(self) -> None:
+        """Tell the pages that agents reported statuses, which are no commits of the journal."""
+        if len(self._streams):
+            self._reports += 1
+            self._streams.publish(self._state_id())
 
     def close(self) -> None:
         """End the streams."""
@@ -132,12 +140,16 @@ class LivePage:
         last = self._newest
         if last is None or last.epoch != cursor.epoch or last.seq <= cursor.seq:
             self._newest = cursor
-            self._streams.publish(_state_id(cursor))
+            self._streams.publish(self._state_id())
 
+    def _state_id(self) -> str:
+        """Return an id that does not say how many commits there are.
 
-def _state_id(cursor: Cursor) -> str:
-    """Return an id that is equal in all processes, and does not say how many commits there are."""
-    return hashlib.sha256(f"{cursor.epoch}:{cursor.seq}".encode()).hexdigest()[:16]
+        It is equal in all processes until agents report statuses to one of them.
+        """
+        parts = [] if self._newest is None else [self._newest.epoch, str(self._newest.seq)]
+        parts += [self._nonce, str(self._reports)] if self._reports else []
+        return hashlib.sha256(":".join(parts).encode()).hexdigest()[:16]
 
 
 def _explain(api: OwnApi, query: Mapping[str, str]) -> Mapping[str, Any]:
