@@ -202,9 +202,7 @@ def test_the_reason_of_a_port_is_that_of_netfw_explain(client: Client, admin: Cl
     assert read(client, "explain", kind="network", id=port).status == 400
 
 
-def test_a_tenant_is_not_told_that_agents_are_missing(
-    client: Client, context: ServerContext
-) -> None:
+def test_no_agent_is_said_to_be_missing_to_a_tenant(client: Client, context: ServerContext) -> None:
     router = client.make("routers", name="r")["id"]
     HeartbeatHandler(context)([beat("node1", L3_AGENT)])
     texts = [each["text"] for each in shown(client, "explain", kind="router", id=router)["reasons"]]
@@ -316,6 +314,18 @@ def test_an_event_does_not_say_how_many_commits_there_are(
     assert streams.newest != first
     assert len(first) == 16
     assert "epoch" not in first
+    streams.close()
+
+
+def test_statuses_that_agents_report_are_events(client: Client, streams: EventStreams) -> None:
+    page = client.app._live
+    assert page is not None
+    page.note_reports()
+    assert streams.newest == ""  # nobody looks
+    client.raw("GET", "/live/events", **{"netfw.hand_over": lambda stream: None})
+    first = streams.newest
+    page.note_reports()
+    assert streams.newest != first
     streams.close()
 
 
