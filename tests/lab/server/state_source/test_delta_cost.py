@@ -64,7 +64,9 @@ def test_a_delta_reads_as_many_rows_with_one_router_as_with_many(file_database: 
         since = database.read(lambda view: view.journal.cursor())
         backend.commit([floating_ip(number)])
         before = rows.count
-        delta = database.read(lambda view: deltas.changes(view, READERS, since, 500))
+        delta = database.read(
+            lambda view: deltas.changes(view, READERS, since, 500, database.traces)
+        )
         assert delta.put.keys() == {ref(floating_ip(number))}
         return rows.count - before
 
