@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit properties server lowest lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages
+.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -44,6 +44,10 @@ lowest: packages $(READY) ## tests of values, OVSDB and netlink with the lowest 
 	@tools/lowest-versions .netfw/lowest
 	@.netfw/lowest/bin/pytest -q -n $(WORKERS) --dist worksteal -m "not hypothesis" tests/unit
 	@.netfw/lowest/bin/pytest -q --sandbox tests/lab/ovs/ovsdb tests/lab/linux/ip
+
+pythons: ## tests of values and of the server with other Pythons: of this machine, or fetched from Debian; VERSIONS="3.13 3.14"
+	$(call STEP,tests with other Pythons)
+	@tools/other-pythons .netfw/pythons $(VERSIONS)
 
 lint: $(READY) ## style, formatting and duplicate spec copies
 	$(call STEP,lint)

@@ -201,7 +201,9 @@ def test_names_that_are_no_unicode_and_paths_that_are_none_are_no_harm(tmp_path:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")).write_text("ports: 1")
     (problem,) = FileSource(tmp_path, tmp_path / "status").problems()
     assert problem.endswith("\\udcff.yaml:1: ports: not a list: 1")
-    assert FileSource("a\0b").problems() == ("a\0b: cannot be read: embedded null byte",)
+    (problem,) = FileSource("a\0b").problems()
+    assert problem.startswith("a\0b: cannot be read: ")
+    assert "embedded null" in problem  # how it goes on differs between releases of Python
 
 
 def test_a_flipped_link_is_a_change(tmp_path: Path) -> None:
