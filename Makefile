@@ -13,13 +13,13 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages
+.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages
 .DEFAULT_GOAL := help
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: packages $(READY) ## see netfw at work: hosts, agents, a server, leases, metadata, routers; touches nothing of this machine
+demo: demo-packages $(READY) ## see netfw at work: hosts, agents, a server, leases, metadata, routers; touches nothing of this machine
 	@$(BIN)/netfw demo
 
 test: packages $(READY) ## everything: lint, types, imports, unit, properties, server, conformance, lab, system, samples, docs
@@ -186,6 +186,9 @@ clean: ## remove what make made, the environment too
 
 packages:
 	@tools/install-packages
+
+demo-packages:
+	@tools/install-packages demo
 
 $(READY): setup.cfg pyproject.toml entry_points.txt
 	@command -v $(PYTHON) >/dev/null || { echo "netfw needs Python 3.11 or later as $(PYTHON)"; exit 1; }
