@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from netfw.drivers.registry.loader import create
@@ -60,7 +60,7 @@ class LiveSite:
     def beat(self, **counts: int) -> None:
         """Let the agents send heartbeats; *counts* are those of node3."""
         for host in HOSTS:
-            known = {"tunnel_types": ["vxlan"], "bridge_mappings": {}}
+            known: dict[str, Any] = {"tunnel_types": ["vxlan"], "bridge_mappings": {}}
             lag = counts if host == "node3" else {}
             self.source.report((beat(host, counts=lag, **known),))
         self.source.report((beat("node1", L3_AGENT),))
