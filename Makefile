@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages
+.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages deb packaging containers packaging-tools
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -176,6 +176,22 @@ docs: $(READY) ## build the documentation and the man pages; a warning is an err
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@$(BIN)/python tools/man_pages.py docs/_build/man
 
+deb: packaging-tools $(READY) ## build the Debian package in dist/
+	$(call STEP,Debian package)
+	@rm -f dist/netfw_*.deb
+	@tools/build-deb dist
+
+packaging: deb ## the Debian package on a machine with systemd: units, privileges, watchdog, upgrade, purge; and agents with their units' privileges
+	$(call STEP,the package on a machine)
+	@NETFW_DEB=dist $(PYTEST) -q tests/packaging
+	$(call STEP,agents with the privileges of their units)
+	@NETFW_UNIT_PRIVILEGES=1 $(PYTEST) -q --sandbox tests/system/dhcp/test_dhcp_without_server.py \
+	    tests/system/l3/test_l3_without_server.py tests/system/l3/test_l3_ha_without_server.py tests/system/l2/test_l2_firewall.py
+
+containers: deb ## the images and the compose file: a server, PostgreSQL, RabbitMQ and two hosts, in a network of their own
+	$(call STEP,containers)
+	@tools/in-own-network $(PYTEST) -q tests/containers
+
 bench: packages $(READY) ## figures against the raw tools, as ratios of one run: make bench [ONLY=core]
 	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
 	@$(BIN)/python -m benchmarks $(ONLY)
@@ -189,6 +205,9 @@ packages:
 
 demo-packages:
 	@tools/install-packages demo
+
+packaging-tools:
+	@tools/install-packages packaging
 
 $(READY): setup.cfg pyproject.toml entry_points.txt
 	@command -v $(PYTHON) >/dev/null || { echo "netfw needs Python 3.11 or later as $(PYTHON)"; exit 1; }

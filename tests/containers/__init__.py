@@ -1,0 +1,1 @@
+"""The compose file of packaging/containers, run by podman; see `make containers`."""
