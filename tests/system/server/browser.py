@@ -81,7 +81,7 @@ class Browser:
         entries: list[dict[str, Any]] = self.driver.get_log("browser")
         return [str(each["message"]) for each in entries if each["level"] == "SEVERE"]
 
-    def take_picture(self, name: str) -> None:
+    def take_screenshot(self, name: str) -> None:
         """Write a picture of the page, if pictures are wanted."""
         if folder := os.environ.get(SCREENSHOTS):
             self.driver.save_screenshot(str(Path(folder) / name))

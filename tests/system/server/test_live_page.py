@@ -64,7 +64,7 @@ def test_hosts_networks_routers_and_ports_appear(browser: Browser, site: LiveSit
     browser.wait_for("#connection", "live")
     browser.wait(lambda: len(browser.all("#links path")) >= 8)
     assert "8 ports" in browser.texts("#summary")[0]
-    browser.take_picture("live-page.png")
+    browser.take_screenshot("live-page.png")
     assert browser.errors() == []
 
 
@@ -98,7 +98,7 @@ def test_two_clicks_trace_a_packet(browser: Browser, site: LiveSite) -> None:
     assert titles[1] == "egress of port web1: security groups"
     assert "router edge is ACTIVE" in titles
     assert f"netfw trace {site.ports['web1']} {site.ports['db3']}" in browser.texts("#panel code")
-    browser.take_picture("live-page-trace.png")
+    browser.take_screenshot("live-page-trace.png")
     _, found = site.shop.ask("GET", "security-group-rules?direction=ingress")
     for rule in found["security_group_rules"]:
         assert site.shop.ask("DELETE", f"security-group-rules/{rule['id']}")[0] == 204
@@ -168,7 +168,7 @@ def test_two_hundred_ports_stay_readable_in_the_dark(browser: Browser, site: Liv
     light = browser.run(background)
     browser.all("#theme")[0].click()
     browser.wait(lambda: browser.run(background) != light)
-    browser.take_picture("live-page-many.png")
+    browser.take_screenshot("live-page-many.png")
     overflow = "const b = document.getElementById('board'); return b.scrollWidth - b.clientWidth"
     assert browser.run(overflow) == 0
     assert browser.errors() == []
