@@ -39,6 +39,7 @@ SUITES = {
     "server": (
         "server_api",
         "server_agents",
+        "server_scale",
     ),
     "dhcp": (
         "dhcp_driver",
