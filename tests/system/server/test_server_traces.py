@@ -14,7 +14,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.temp_directory import temporary_directory
 from netfw.testing.lab.wait import wait_until
 from tests import ROOT
-from tests.otlp_receiver import OtlpReceiver, ReceivedSpan, otlp_receiver
+from tests.unit.cli.runtime.otlp_receiver import OtlpReceiver, ReceivedSpan, otlp_receiver
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -37,7 +37,7 @@ def traced() -> Iterator[tuple[Cloud, list[OtlpReceiver]]]:
         cloud = stack.enter_context(make_cloud(options, hosts=1))
         (host,) = cloud.hosts
         of_agent = OtlpReceiver(PORT, directory / "agent")
-        words = ["-m", "tests.otlp_receiver", str(PORT), str(directory / "agent")]
+        words = ["-m", "tests.unit.cli.runtime.otlp_receiver", str(PORT), str(directory / "agent")]
         stack.callback(end, host.host.spawn([sys.executable, *words], cwd=ROOT))
         cloud.server.start()
         host.agent.options["tracing"] = {"otlp_endpoint": of_agent.url}

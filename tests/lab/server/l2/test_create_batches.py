@@ -20,8 +20,8 @@ from netfw.errors import BackendUnavailable, NotFound, OverQuota
 from netfw.model.port import Port
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
-from tests.otlp_receiver import otlp_receiver
 from tests.server.core.core_client import Calls, core_plugin
+from tests.unit.cli.runtime.otlp_receiver import otlp_receiver
 
 LIMIT = 60.0
 """Seconds that a busy machine may need."""

@@ -14,7 +14,7 @@ import pytest
 from netfw import request_id, tracing
 from netfw.cli.runtime.otel import CLOSE_TIMEOUT, OtelTracer
 from netfw.tracing import RecentTraces
-from tests.otlp_receiver import OtlpReceiver, otlp_receiver
+from tests.unit.cli.runtime.otlp_receiver import OtlpReceiver, otlp_receiver
 
 OTHER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 THIRD = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -1,7 +1,7 @@
 """A receiver of OTLP over HTTP: what a collector of OpenTelemetry is to an exporter.
 
 It keeps what it receives in a file, so that it can run on a host of the lab:
-``python -m tests.otlp_receiver PORT FILE``.
+``python -m tests.unit.cli.runtime.otlp_receiver PORT FILE``.
 """
 
 from __future__ import annotations
