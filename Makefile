@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages deb packaging containers packaging-tools recipes soak
+.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages deb packaging containers packaging-tools recipes soak api-docs
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -199,6 +199,10 @@ packaging: deb ## the Debian package on a machine with systemd: units, privilege
 containers: deb ## the images and the compose file: a server, PostgreSQL, RabbitMQ and two hosts, in a network of their own
 	$(call STEP,containers)
 	@tools/in-own-network $(PYTEST) -q tests/containers
+
+api-docs: $(READY) ## the documentation with the whole Python API reference, a minute and a half more: docs/_build/api
+	$(call STEP,documentation with the Python API)
+	@$(BIN)/sphinx-build -q -W --keep-going -t api -b html docs docs/_build/api
 
 bench: packages $(READY) ## figures against the raw tools, as ratios of one run: make bench [ONLY=core]
 	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'

@@ -8,6 +8,7 @@ docs/pipeline.md           the way of a packet through the bridges of the Open v
 docs/api-resources.md      the resources of the API and their attributes
 docs/api-errors.md         the types of errors of the API
 docs/port-path.svg         the folders that a port passes, from docs/port-path.json
+docs/python-api/*.md       a page per public package, for Sphinx's autodoc
 docs/schemas/*.json        JSON Schema of topology files, and of the status files of agents
 samples/conf/netfw.conf    every option of netfw and of the installed reference drivers
 samples/conf/ovs-agent.conf  those that netfw-ovs-agent reads
@@ -30,6 +31,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Generic, get_args, get_origin
 
+import api_pages
 import contract_values
 import port_diagram
 import suite_hooks
@@ -307,12 +309,13 @@ def wanted() -> dict[Path, str]:
     pages |= {API: api_page(), ERRORS: errors_page(), port_diagram.DIAGRAM: port_diagram.draw()}
     schemas = {TOPOLOGY_SCHEMA: topology_schema(), STATUS_SCHEMA: status_schema()}
     pages |= {path: json.dumps(each, indent=1) + "\n" for path, each in schemas.items()}
-    return {**pages, **samples, POLICY: policy}
+    return {**pages, **api_pages.api_pages(), **samples, POLICY: policy}
 
 
 def main(arguments: list[str]) -> int:
     pages = wanted()
-    stale = {path for path in CONTRACTS.glob("*.md") if path not in pages}
+    folders = (CONTRACTS, api_pages.PAGES)
+    stale = {path for each in folders for path in each.glob("*.md") if path not in pages}
     stale |= {p for p, text in pages.items() if not p.exists() or p.read_text() != text}
     if "--check" in arguments:
         for path in sorted(stale):

@@ -1,16 +1,16 @@
 """Keys and values of a switch driver.
 
-=================  ===================  ====================================================
-key                value                    one for each
-=================  ===================  ====================================================
-``PortKey``        ``Wiring``           port of this host
-``NetworkKey``     ``LocalNetwork``     network that has a port on this host
-``Endpoint``       ``Tunnel``           peer to reach through a tunnel
-``FloodKey``       ``Flood``            network and peer that has a port of it
-``ForwardingKey``  ``Forwarding``       port elsewhere, known by population
-``HostKey``        ``HostMac``          host with distributed routers, this one included
-``ExtensionKey``   ``SwitchContribution``   extension with flows that belong to no port
-=================  ===================  ====================================================
+=================  ======================  ================================================
+key                value                   one for each
+=================  ======================  ================================================
+``PortKey``        ``Wiring``              port of this host
+``NetworkKey``     ``LocalNetwork``        network that has a port on this host
+``Endpoint``       ``Tunnel``              peer to reach through a tunnel
+``FloodKey``       ``Flood``               network and peer that has a port of it
+``ForwardingKey``  ``Forwarding``          port elsewhere, known by population
+``HostKey``        ``HostMac``             host with distributed routers, this one included
+``ExtensionKey``   ``SwitchContribution``  extension with flows that belong to no port
+=================  ======================  ================================================
 """
 
 from __future__ import annotations
