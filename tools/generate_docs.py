@@ -7,6 +7,7 @@ docs/contracts/values.md   the values that contracts share
 docs/pipeline.md           the way of a packet through the bridges of the Open vSwitch driver
 docs/api-resources.md      the resources of the API and their attributes
 docs/api-errors.md         the types of errors of the API
+docs/layers.svg            the layers, from .importlinter
 docs/port-path.svg         the folders that a port passes, from docs/port-path.json
 docs/python-api/*.md       a page per public package, for Sphinx's autodoc
 docs/schemas/*.json        JSON Schema of topology files, and of the status files of agents
@@ -33,6 +34,7 @@ from typing import Any, Generic, get_args, get_origin
 
 import api_pages
 import contract_values
+import layer_diagram
 import port_diagram
 import suite_hooks
 from oslo_config import cfg, generator
@@ -307,6 +309,7 @@ def wanted() -> dict[Path, str]:
     pages |= {CONTRACTS / "index.md": index_page(kinds), PIPELINE: pipeline_page()}
     policy = rules.render_sample(rules.declared_rules(RESOURCES))
     pages |= {API: api_page(), ERRORS: errors_page(), port_diagram.DIAGRAM: port_diagram.draw()}
+    pages |= {layer_diagram.DIAGRAM: layer_diagram.draw()}
     schemas = {TOPOLOGY_SCHEMA: topology_schema(), STATUS_SCHEMA: status_schema()}
     pages |= {path: json.dumps(each, indent=1) + "\n" for path, each in schemas.items()}
     return {**pages, **api_pages.api_pages(), **samples, POLICY: policy}
