@@ -96,7 +96,7 @@ def _make_step(operation: NftOperation, present: Ruleset) -> Iterator[str]:
         yield render_json({"add": {"table": _named(operation.table)}})
     elif isinstance(operation, MakeSet):
         if operation.key in present.sets:
-            yield _drop_set(operation.key, present)
+            yield _set_command("delete", operation.key, present)
         yield _add_set(operation)
 
 
@@ -107,6 +107,9 @@ def _clear_step(operation: NftOperation, present: Ruleset) -> Iterator[str]:
         yield from _cleared(operation, present.chains.get(operation.key))
     elif isinstance(operation, DropChain):
         yield render_json({"flush": {"chain": _in_table(operation.key)}})
+    elif isinstance(operation, DropSet) and _is_map(operation.key, present):
+        # Its elements refer to chains, which could not be dropped before it.
+        yield _set_command("flush", operation.key, present)
 
 
 def _fill_step(operation: NftOperation, present: Ruleset) -> Iterator[str]:
@@ -120,7 +123,7 @@ def _drop_step(operation: NftOperation, present: Ruleset) -> Iterator[str]:
     if isinstance(operation, DropChain):
         yield render_json({"delete": {"chain": _in_table(operation.key)}})
     elif isinstance(operation, DropSet):
-        yield _drop_set(operation.key, present)
+        yield _set_command("delete", operation.key, present)
     elif isinstance(operation, DropTable):
         yield render_json({"delete": {"table": _named(operation.table)}})
 
@@ -155,10 +158,14 @@ def _rule_commands(put: PutChain) -> Iterator[str]:
         yield f'{{"add":{{"rule":{head}{note},"expr":{rule.text}}}}}}}'
 
 
-def _drop_set(key: ObjectKey, present: Ruleset) -> str:
+def _set_command(verb: str, key: ObjectKey, present: Ruleset) -> str:
+    kind = "map" if _is_map(key, present) else "set"
+    return render_json({verb: {kind: _in_table(key)}})
+
+
+def _is_map(key: ObjectKey, present: Ruleset) -> bool:
     found = present.sets.get(key)
-    kind = "map" if found is not None and found.kind.verdicts else "set"
-    return render_json({"delete": {kind: _in_table(key)}})
+    return found is not None and found.kind.verdicts
 
 
 def _add_set(make: MakeSet) -> str:

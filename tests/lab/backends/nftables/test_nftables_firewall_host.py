@@ -165,6 +165,15 @@ def test_manual_change_is_found_and_repaired(firewall: NftablesHost, damage: str
     check_repair_of(firewall, damage)
 
 
+def test_the_last_port_leaves_and_its_group_stays(firewall: NftablesHost) -> None:
+    one = firewall.guest(1)
+    id = a_group_id()
+    firewall.put(one.value(id), everything(id))
+    firewall.drop(one.value())
+    assert firewall.another_driver().present() == everything(id).keys()
+    assert not any("tap1" in line for line in firewall.saved()["netfw"])
+
+
 def test_what_is_present_is_read_from_the_host(firewall: NftablesHost) -> None:
     one = firewall.guest(1)
     id = a_group_id()
