@@ -28,6 +28,8 @@ class FlushConnections:
     zones: frozenset[int]
 
     def __str__(self) -> str:
+        if not self.ports:
+            return f"end all connections in zones {sorted(self.zones)}"
         text = f"end connections of {len(self.ports)} ports that no rule allows any more"
         return f"{text}, and all in zones {sorted(self.zones)}" if self.zones else text
 

@@ -63,7 +63,7 @@ def enable_sysctl(switch: SetSysctl, namespace: Namespace) -> None:
 
 
 def flush_connections(flush: FlushConnections, finder: DenialFinder, namespace: Namespace) -> None:
-    """Remove the connections that the installed rules deny, and those of zones that are gone."""
+    """Remove the connections that the installed rules deny, and those of the named zones."""
     denied = finder.denied(flush.ports)
     with Conntrack(namespace) as conntrack:
         ended = conntrack.remove(

@@ -19,7 +19,11 @@ def sysctl_stages(disabled: Iterable[str], *, filters: bool) -> Iterator[Stage]:
 
 
 def flush_stages(ports: frozenset[PortId], zones: Iterable[int]) -> Iterator[Stage]:
-    """Remove the connections that *ports* no longer allow, and those of *zones* that are gone."""
+    """Remove the connections that *ports* no longer allow, and all of *zones*.
+
+    Zones are flushed when they are gone, and before a network gets their number: rules that
+    were lost, or a process that was killed, left connections of another network in them.
+    """
     flush = FlushConnections(ports, frozenset(zones))
     if flush.ports or flush.zones:
         yield Stage([Operation(CONNECTIONS_BACKEND, flush.__str__, frozenset(), flush)])

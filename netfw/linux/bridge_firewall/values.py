@@ -177,6 +177,8 @@ class ZoneChange:
     """Bridges that ports leave, perhaps to return, or that have no port."""
     gone: frozenset[int]
     """Numbers that no bridge has any more."""
+    new: frozenset[int]
+    """Numbers that no bridge had: the kernel may have connections of other networks in them."""
 
 
 def plan_zones(
@@ -211,5 +213,5 @@ def plan_zones(
         if index.on_bridge.get(bridge, frozenset()) - set(moved) and bridge in index.zones:
             zones[bridge] = index.zones[bridge]
     stays = [zone for bridge, zone in index.zones.items() if bridge not in left]
-    used = {zone.number for zone in [*stays, *zones.values()]}
-    return ZoneChange(zones, frozenset(left), taken - used)
+    used = frozenset(zone.number for zone in [*stays, *zones.values()] if zone.number)
+    return ZoneChange(zones, frozenset(left), gone=taken - used, new=used - taken)

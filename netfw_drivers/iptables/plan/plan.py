@@ -2,13 +2,14 @@
 
 Make before break, each step atomic on its backend:
 
-1. Frame rules are installed before ports are let through.
-2. New members are added to sets.
-3. The tables: added and removed rules of a family at once.  Tracking starts before rules need it,
+1. Connections in zones that networks get are removed.
+2. Frame rules are installed before ports are let through.
+3. New members are added to sets.
+4. The tables: added and removed rules of a family at once.  Tracking starts before rules need it,
    and stops after the last one does.
-4. Old members are removed from sets; unreferenced sets and frame rules are removed.  Where rules
+5. Old members are removed from sets; unreferenced sets and frame rules are removed.  Where rules
    and members change against each other, see :mod:`netfw_drivers.iptables.plan.shadow_sets`.
-5. Connections that no rule allows any more are removed.
+6. Connections that no rule allows any more are removed.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
         *sysctl_stages(
             observed.disabled_sysctls, filters=bool(ruleset.chains or observed.index.ports)
         ),
+        *flush_stages(frozenset(), ruleset.new_zones),
         *_frames(builder, observed, drop=False, thorough=thorough),
         *_sets([*_growing(ruleset.sets, shadow), *shadow.make], ruleset),
         *_tables(builder, observed, shadow, thorough=thorough),

@@ -57,7 +57,8 @@ class Ruleset:
     gone_frames: set[str] = field(factory=set)
     sets: list[SetOperation] = field(factory=list)
     gone_sets: list[DropSet] = field(factory=list)
-    gone_zones: set[int] = field(factory=set)
+    gone_zones: frozenset[int] = frozenset()
+    new_zones: frozenset[int] = frozenset()
     owners: dict[object, Owners] = field(factory=dict)
     """Keys that a chain (by key), frame chain (by name) or set (by name) belongs to."""
 
@@ -87,7 +88,7 @@ class RulesetBuilder:
         self._remotes()
         if self._moved or self._thorough:
             zones = self.relations.plan_zones(private=self._private)
-            self.ruleset.gone_zones = set(zones.gone)
+            self.ruleset.gone_zones, self.ruleset.new_zones = zones.gone, zones.new
             self._buckets(zones)
         return self.ruleset
 

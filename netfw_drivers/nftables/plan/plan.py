@@ -1,8 +1,8 @@
 """Plan from the installed firewall to the desired one.  Pure.
 
 All chains, sets and maps change in one transaction of the kernel, so that there is no moment at
-which a new rule meets an old member.  Connections that no rule allows any more are removed
-afterwards.
+which a new rule meets an old member.  Connections in a zone that a network gets are removed
+before, those that no rule allows any more afterwards.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     operations = list(_operations(desired, index.ruleset, Tables(observed.bridge_ports.owner)))
     filters = bool(desired.chains or index.ports)
     stages = [*sysctl_stages(observed.disabled_sysctls, filters=filters)]
+    stages += flush_stages(frozenset(), desired.new_zones)
     if operations:
         stages.append(Stage(_as_stage(operations, desired, requested)))
     stages += flush_stages(_affected(requested, builder, index), desired.gone_zones)

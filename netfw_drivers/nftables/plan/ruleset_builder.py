@@ -72,6 +72,7 @@ class DesiredRuleset:
     """Elements to remove, unless they are added as well."""
     owners: dict[ObjectKey, Owners] = field(factory=dict)
     gone_zones: frozenset[int] = frozenset()
+    new_zones: frozenset[int] = frozenset()
     shrunk: set[Remote] = field(factory=set)
     """Groups that lose members."""
 
@@ -226,7 +227,7 @@ class RulesetBuilder:
         zones = dict(change.zones)
         if self._thorough:
             zones = {b: zone for b, zone in present.items() if b not in change.left} | zones
-        desired.gone_zones = change.gone
+        desired.gone_zones, desired.new_zones = change.gone, change.new
         for bridge in change.left:
             desired.remove[tables.track(BRIDGES)][bridge,] = ""
             desired.remove[tables.track(TRACKED)][bridge,] = ""

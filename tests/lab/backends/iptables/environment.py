@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from uuid import UUID
 
 from netfw.linux.iptables import Backend, IptablesBinaries
@@ -29,6 +30,11 @@ class IptablesHost(FirewallHost):
             found[command] = [line.split(" [")[0] for line in lines if line[:1] not in ("#", "")]
         found["ipset"] = sorted(self.host.run(["ipset", "save"]).splitlines())
         return found
+
+    def lose_rules(self) -> None:
+        for version, table in product(("", "6"), ("raw", "mangle", "filter")):
+            for option in ("-F", "-X"):
+                self.host.run([f"ip{version}tables{self.backend.value}", "-t", table, option])
 
     def run_as_operator(self, command: str, **ids: UUID) -> None:
         names = {name: short(id) for name, id in ids.items()}

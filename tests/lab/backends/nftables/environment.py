@@ -30,6 +30,9 @@ class NftablesHost(FirewallHost):
     def run_as_operator(self, command: str, **ids: UUID) -> None:
         self.nft(command.format(**ids))
 
+    def lose_rules(self) -> None:
+        self.nft("flush ruleset")
+
     def saved(self) -> dict[str, list[str]]:
         """Return the tables, without handles."""
         found: dict[str, list[str]] = {}

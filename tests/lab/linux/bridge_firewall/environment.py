@@ -65,6 +65,22 @@ class Guest:
         times = self.instance.ping(address, count=2, timeout=1).times
         return any(time is not None for time in times)
 
+    def sends(self, other: Guest, port: int, other_port: int, *, timeout: float = 10) -> bool:
+        """Return whether a datagram from *port* arrives at *other_port* of *other*."""
+        kind = (socket.AF_INET, socket.SOCK_DGRAM)
+        with (
+            self.instance.call(socket.socket, *kind) as sender,
+            other.instance.call(socket.socket, *kind) as receiver,
+        ):
+            sender.bind((self.address, port))
+            receiver.bind((other.address, other_port))
+            receiver.settimeout(timeout)
+            sender.sendto(b"hello", (other.address, other_port))
+            try:
+                return receiver.recv(100) == b"hello"
+            except TimeoutError:
+                return False
+
 
 class FirewallHost(ABC):
     """The host, and a driver on it."""
@@ -82,6 +98,10 @@ class FirewallHost(ABC):
     @abstractmethod
     def saved(self) -> dict[str, list[str]]:
         """Return what the commands of an operator show, without counters."""
+
+    @abstractmethod
+    def lose_rules(self) -> None:
+        """Remove all rules of the host, as the restart of its firewall service does."""
 
     @abstractmethod
     def run_as_operator(self, command: str, **ids: UUID) -> None:

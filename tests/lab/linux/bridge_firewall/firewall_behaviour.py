@@ -11,7 +11,7 @@ import pytest
 
 from netfw.model.security_group import SecurityGroupRule
 from netfw.model.values.ids import SecurityGroupId
-from netfw.plan import Update
+from netfw.plan import Plan, Update
 from tests.lab.linux.bridge_firewall.environment import (
     IN,
     OUT,
@@ -82,6 +82,44 @@ class BridgeFirewallBehaviour:
         assert {connection.zone for connection in firewall.connections(protocol=1)} == {4097, 4098}
         firewall.drop(twin.value(), peer.value())
         assert {connection.zone for connection in firewall.connections(protocol=1)} == {4097}
+
+    @pytest.mark.spec("FW-08")
+    def test_no_network_inherits_connections_of_another_after_the_rules_were_lost(
+        self, firewall: FirewallHost
+    ) -> None:
+        one, two = firewall.guest(1), firewall.guest(2)
+        twin, peer = firewall.guest(51, "br2"), firewall.guest(52, "br2")
+        asks = a_group_id()
+        rules = group(asks, rule(asks, OUT, protocol=17))
+        firewall.put(one.value(asks), two.value(trusted=True), rules)
+        assert one.sends(two, 1000, 2000)
+        assert two.sends(one, 2000, 1000)
+        assert {connection.zone for connection in firewall.connections(protocol=17)} == {4097}
+        firewall.lose_rules()
+        firewall.driver = firewall.another_driver()
+        firewall.put(twin.value(asks), peer.value(trusted=True), rules)
+        assert not peer.sends(twin, 2000, 1000, timeout=1)
+        assert twin.sends(peer, 1000, 2000)
+        assert {connection.zone for connection in firewall.connections(protocol=17)} == {4097}
+
+    @pytest.mark.spec("FW-08")
+    def test_no_network_inherits_connections_that_a_killed_driver_left(
+        self, firewall: FirewallHost
+    ) -> None:
+        one, two = firewall.guest(1), firewall.guest(2)
+        twin, peer = firewall.guest(51, "br2"), firewall.guest(52, "br2")
+        asks = a_group_id()
+        rules = group(asks, rule(asks, OUT, protocol=17))
+        firewall.put(one.value(asks), two.value(trusted=True), rules)
+        assert one.sends(two, 1000, 2000)
+        update = Update(drop=frozenset({**one.value(), **two.value()}))
+        plan = firewall.driver.plan(update, firewall.driver.observe(update))
+        assert plan.stages[-1].backend == "conntrack"
+        firewall.driver.apply(Plan(plan.stages[:-1]), lambda _: None)
+        assert {connection.zone for connection in firewall.connections(protocol=17)} == {4097}
+        firewall.driver = firewall.another_driver()
+        firewall.put(twin.value(asks), peer.value(trusted=True))
+        assert not peer.sends(twin, 2000, 1000, timeout=1)
 
     @pytest.mark.spec("FW-10")
     def test_a_driver_that_starts_finds_everything_as_it_is(self, firewall: FirewallHost) -> None:

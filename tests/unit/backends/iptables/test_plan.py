@@ -73,8 +73,9 @@ def test_sets_come_before_rules_and_go_after_them() -> None:
     state = whole(REMOTE, a_port(1, GROUP), a_member("10.1.0.1/32"))
     made = kernel.converge(Update(put=state))
     assert backends(made) == [
-        "ebtables", "ipset", "iptables/IPv4/raw", "iptables/IPv6/raw", "iptables/IPv4/filter",
-        "iptables/IPv6/filter", "iptables/IPv4/mangle", "iptables/IPv6/mangle", "conntrack",
+        "conntrack", "ebtables", "ipset", "iptables/IPv4/raw", "iptables/IPv6/raw",
+        "iptables/IPv4/filter", "iptables/IPv6/filter", "iptables/IPv4/mangle",
+        "iptables/IPv6/mangle", "conntrack",
     ]  # fmt: skip
     gone = kernel.converge(Update(drop=frozenset(state)))
     assert backends(gone)[-3:] == ["ebtables", "ipset", "conntrack"]
@@ -116,7 +117,9 @@ def test_networks_have_zones_that_no_other_has() -> None:
     assert kernel.lines("zones.br2")[0].endswith("--zone 4098")
     kernel.converge(Update(drop=frozenset({PortKey(port_id(1))})))
     assert kernel.cuts[-1].zones == {4097}
-    kernel.converge(Update(put=a_port(1)))
+    again = kernel.converge(Update(put=a_port(1)))
+    assert backends(again)[0] == "conntrack"
+    assert kernel.cuts[-2].zones == {4097}
     assert kernel.lines("zones.br1")[0].endswith("--zone 4097")
     assert kernel.lines("zones.br2")[0].endswith("--zone 4098")
 

@@ -5,6 +5,7 @@ import pytest
 from netfw.drivers.firewall import Member
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import Conflict, NotSupported
+from netfw.linux.nftables.values import Ruleset
 from netfw.plan import Update
 from tests.unit.backends.iptables.samples import (
     FRIENDS,
@@ -36,8 +37,23 @@ def host() -> MirroredHost:
 
 def test_everything_is_one_stage_and_connections_are_the_next(host: MirroredHost) -> None:
     plan = host.put(STATE)
-    assert [stage.backend for stage in plan.stages] == ["nftables", "conntrack"]
+    assert [stage.backend for stage in plan.stages] == ["conntrack", "nftables", "conntrack"]
     assert not host.plan(Update(put=STATE, complete=True), fresh=True).stages
+
+
+@pytest.mark.spec("FW-08")
+def test_connections_of_a_zone_are_removed_before_a_network_gets_its_number(
+    host: MirroredHost,
+) -> None:
+    plan = host.put(a_port(1), a_port(3, network=OTHER))
+    assert plan.stages[0].operations[0].text == "end all connections in zones [4097, 4098]"
+    host.flushes.clear()
+    host.put(a_port(2, GROUP))
+    assert not any(flush.zones for flush in host.flushes)
+    host.ruleset = Ruleset()
+    plan = host.put(a_port(3, network=OTHER))
+    assert [stage.backend for stage in plan.stages][:2] == ["conntrack", "nftables"]
+    assert host.flushes[-2].zones == {4097}
 
 
 def test_one_more_member_is_one_element_whatever_the_group_has(host: MirroredHost) -> None:
