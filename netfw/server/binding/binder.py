@@ -34,6 +34,7 @@ from netfw.server.binding.inactive_bindings import (
     inactive_bindings,
     render_inactive,
 )
+from netfw.server.core.driver_exits import exits_as_errors
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.heartbeats import AgentWithAge, agents_on
@@ -49,10 +50,12 @@ class Mechanisms:
         """Have each driver validate a change, inside the transaction, before the commit.
 
         :raises RequestError: a driver refuses; later drivers are not called.
+        :raises DriverCrashed: a driver exits, which counts as any other defect.
         """
         if isinstance(change.resource, Network | Subnet | Port):
             for driver in self.drivers:
-                driver.validate(change)
+                with exits_as_errors(driver):
+                    driver.validate(change)
 
 
 HOST = "binding:host_id"

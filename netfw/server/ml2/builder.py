@@ -18,6 +18,7 @@ from netfw.errors import ConfigError
 from netfw.server.binding.binder import Mechanisms, PortBinder
 from netfw.server.binding.port_bindings import PortBindingHandler
 from netfw.server.core.context import PrecommitHook, ServerContext
+from netfw.server.core.driver_exits import exits_as_errors
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.qos_support import QosSupport
 from netfw.server.core.resource_handler import ResourceHandler
@@ -116,7 +117,8 @@ class Core:
 
 def _validation_hook(plugin: ServicePlugin) -> PrecommitHook:
     def validate(_: UnitOfWork, change: Change) -> None:
-        plugin.validate(change)
+        with exits_as_errors(plugin):
+            plugin.validate(change)
 
     return validate
 

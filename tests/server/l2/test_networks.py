@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from uuid import UUID, uuid4
 
 import pytest
@@ -12,6 +13,7 @@ from netfw.drivers.server.mechanism import MechanismCapability
 from netfw.drivers.server.query import Query
 from netfw.errors import (
     Conflict,
+    DriverCrashed,
     Exhausted,
     InvalidInput,
     NotFound,
@@ -214,6 +216,8 @@ class Strict(LoggerMechanismDriver):
         self.seen.append(change)
         if getattr(change.resource, "name", "") == "refused":
             raise Conflict("the switch cannot")
+        if getattr(change.resource, "name", "") == "left":
+            sys.exit("no switch")
 
 
 @pytest.mark.spec("ML2-02")
@@ -245,6 +249,16 @@ def test_a_driver_that_refuses_has_everything_undone(database: Database) -> None
         (Kind.SUBNET, None, 1),
         (Kind.NETWORK, None, 1),
     ]
+
+
+@pytest.mark.spec("ML2-02")
+def test_a_driver_that_exits_has_everything_undone_and_ends_no_thread(database: Database) -> None:
+    first, second = Strict("first"), Strict("second")
+    calls = Calls(core_plugin(database, "vlan", mechanisms=(first, second)))
+    with pytest.raises(DriverCrashed, match="first: SystemExit: no switch"):
+        calls.network(name="left")
+    assert second.seen == []
+    assert calls.all("network") == []
 
 
 def test_lists_cost_the_same_however_long_they_are(calls: Calls, database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 from uuid import UUID
@@ -19,7 +20,7 @@ from netfw.drivers.server.extension_driver import AttributeStore, ExtensionDrive
 from netfw.drivers.server.ipam import IpamCapability
 from netfw.drivers.server.query import Body, Query
 from netfw.drivers.server.service_plugin import ServicePlugin
-from netfw.errors import ConfigError, Conflict, InvalidInput, NotFound
+from netfw.errors import ConfigError, Conflict, DriverCrashed, InvalidInput, NotFound
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Resource
 from netfw.server.core.documents import DocumentsPlugin
@@ -114,6 +115,8 @@ class Guard(DocumentsPlugin, ServicePlugin):
         self.called.append("service")
         if getattr(change.resource, "name", "") == "refused":
             raise Conflict("not by me")
+        if getattr(change.resource, "name", "") == "left":
+            sys.exit("no switch")
 
 
 @pytest.mark.spec("ML2-02")
@@ -140,6 +143,8 @@ def test_a_request_passes_all_precommit_hooks_in_order(database: Database) -> No
     with pytest.raises(Conflict, match="not by me"):
         calls.change("network", network["id"], name="refused")
     assert called == ["shape", "keep", "check network", "service"]
+    with pytest.raises(DriverCrashed, match=f"{guard.describe().name}: SystemExit: no switch"):
+        calls.change("network", network["id"], name="left")
     called.clear()
     calls.subnet(network, "10.0.0.0/24")
     calls.make("port", network_id=network["id"])
