@@ -54,7 +54,7 @@ class AgentHealth:
     pid: int | None = None
     lag: float = 0.0
     age: float | None = None
-    """Seconds since the status was written."""
+    """Seconds since the status was written; ``None``: unknown."""
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(factory=dict)
@@ -84,17 +84,18 @@ def _assess(record: StatusRecord, now: float, stale_after: float) -> AgentHealth
         raise ValueError(record.problem)
     status = record.content
     written = _seconds(status["written_at"])
-    age, pid = max(now - written, 0.0), int(status["pid"])
+    age, pid = now - written, int(status["pid"])
     alive = is_writer(record.process_started, written)
-    end = tuple(_end_reasons(pid, age, alive, stale_after))
+    outdated = age > stale_after or _is_ahead(age)
+    end = tuple(_end_reasons(pid, age, alive, outdated))
     return AgentHealth(
         path=record.path,
         agent=str(status["binary"]),
         host=str(status["host"]),
-        state=_state(status, alive, age > stale_after),
+        state=_state(status, alive, outdated),
         pid=pid,
         lag=_finite(status["lag"]),
-        age=round(age, 1),
+        age=None if _is_ahead(age) else round(max(age, 0.0), 1),
         reasons=(*end, *_reasons(status)),
         warnings=tuple(f"{name}: {text}" for name, text in sorted(status["warnings"].items())),
         counts={str(name): int(count) for name, count in status["counts"].items()},
@@ -109,6 +110,14 @@ def is_writer(started: float | None, written: float) -> bool:
     return started is not None and started <= written + _CLOCK_TOLERANCE
 
 
+def _is_ahead(age: float) -> bool:
+    """Return whether a file was written at a time that the clock has not reached: it was set back.
+
+    The age of such a file is unknown.
+    """
+    return age < -_CLOCK_TOLERANCE
+
+
 def _state(status: Mapping[str, Any], alive: bool, outdated: bool) -> AgentState:
     states = {
         AgentState.DEAD: not alive,
@@ -121,13 +130,21 @@ def _state(status: Mapping[str, Any], alive: bool, outdated: bool) -> AgentState
     return next((state for state, holds in states.items() if holds), AgentState.CONVERGING)
 
 
-def _end_reasons(pid: int, age: float, alive: bool, stale_after: float) -> Iterator[str]:
+def _end_reasons(pid: int, age: float, alive: bool, outdated: bool) -> Iterator[str]:
     if not alive:
+        ahead = "at a time that this host's clock has not reached"
+        when = ahead if _is_ahead(age) else f"{max(age, 0.0):.0f} s ago"
         yield (
-            f"process {pid}, which wrote the status {age:.0f} s ago, is gone without a clean stop: "
+            f"process {pid}, which wrote the status {when}, is gone without a clean stop: "
             "what it made on this host stays without repair; start the agent, its log says more"
         )
-    elif age > stale_after:
+    elif _is_ahead(age):
+        yield (
+            f"process {pid} runs, and its status is dated {-age:.0f} s ahead of this host's clock, "
+            "which was set back: how old it is cannot be said; the next heartbeat of an agent that "
+            "works corrects it"
+        )
+    elif outdated:
         yield (
             f"process {pid} runs, and has not written its status for {age:.0f} s: it is stuck, "
             "stopped, or cannot write the file; what follows is of that time"

@@ -30,6 +30,9 @@ def record(started: float | None = NOW - 900, age: float = 1.0, **fields: Any) -
         (record(ready=False, degraded={"port 1": "no device"}), AgentState.DEGRADED),
         (record(errors={"pull": "the server is away"}), AgentState.FAILING),
         (record(age=100.0), AgentState.STALE),
+        (record(age=-1.0), AgentState.READY),
+        (record(age=-3600.0), AgentState.STALE),
+        (record(age=-3600.0, started=None), AgentState.DEAD),
         (record(started=None), AgentState.DEAD),
         (record(started=NOW - 50, age=100.0), AgentState.DEAD),
     ],
@@ -52,6 +55,19 @@ def test_every_reason_is_a_sentence_that_names_its_key() -> None:
         "port 1 failed, and is retried: broken",
         "port 2 waits: x",
     ]
+
+
+def test_status_of_the_future_has_no_age_and_a_sentence() -> None:
+    health = assess_agent(record(age=-3600.0), NOW)
+    assert health.age is None
+    assert health.reasons == (
+        "process 7 runs, and its status is dated 3600 s ahead of this host's clock, which was set "
+        "back: how old it is cannot be said; the next heartbeat of an agent that works corrects it",
+    )
+    dead = assess_agent(record(age=-3600.0, started=None), NOW)
+    assert dead.age is None
+    when = "at a time that this host's clock has not reached"
+    assert dead.reasons[0].startswith(f"process 7, which wrote the status {when}, is gone")
 
 
 def test_warnings_are_no_reason() -> None:
