@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import shlex
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, Protocol, Self
@@ -17,6 +19,7 @@ from netfw.errors import BackendUnavailable, ConfigError, NotFound, NotSupported
 _TIMEOUT = 120.0
 _END_TIMEOUT = 10.0
 _MOST_BYTES = 32 << 20
+_CHUNK = 1 << 16
 Request = Mapping[str, Any]
 
 
@@ -69,12 +72,19 @@ class HostsByCommand:
     :param names: the hosts that may be asked.
     :param via: the command, in which ``{host}`` stands for the name of the host.
     :param files: arguments with the files of the L2 agent there; ``{host}`` likewise.
+    :param timeout: seconds for an answer.
     """
 
     def __init__(
-        self, names: Sequence[str], *, via: str, files: Sequence[str], netfw: str = "netfw"
+        self,
+        names: Sequence[str],
+        *,
+        via: str,
+        files: Sequence[str],
+        netfw: str = "netfw",
+        timeout: float = _TIMEOUT,
     ) -> None:
-        self._names = tuple(names)
+        self._names, self._timeout = tuple(names), timeout
         self._words = [*shlex.split(via), netfw, "trace-host", *files]
         self._hosts: dict[str, RemoteHost] = {}
         self._stack = ExitStack()
@@ -94,7 +104,7 @@ class HostsByCommand:
             raise NotSupported(f"{host} is not among the hosts of --host, and is not asked")
         if host not in self._hosts:
             argv = [word.replace("{host}", host) for word in self._words]
-            self._hosts[host] = RemoteHost(host, argv)
+            self._hosts[host] = RemoteHost(host, argv, self._timeout)
             self._stack.callback(self._hosts[host].close)
         return self._hosts[host].ask(request)
 
@@ -105,8 +115,8 @@ class RemoteHost:
     :raises BackendUnavailable: it cannot be started.
     """
 
-    def __init__(self, name: str, argv: Sequence[str]) -> None:
-        self._name, self._argv = name, argv
+    def __init__(self, name: str, argv: Sequence[str], timeout: float) -> None:
+        self._name, self._argv, self._timeout = name, argv, timeout
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         try:
             self._process = subprocess.Popen(
@@ -140,11 +150,21 @@ class RemoteHost:
         source, sink = self._process.stdin, self._process.stdout
         if source is None or sink is None:
             raise BrokenPipeError("it has ended")
+        until = time.monotonic() + self._timeout
         source.write(line)
         source.flush()
-        if not select.select([sink], [], [], _TIMEOUT)[0]:
-            raise TimeoutError(f"no answer within {_TIMEOUT:g} s")
-        return sink.readline(_MOST_BYTES)
+        answer = bytearray()
+        while not answer.endswith(b"\n"):
+            if not select.select([sink], [], [], max(until - time.monotonic(), 0))[0]:
+                raise TimeoutError(f"no whole answer within {self._timeout:g} s")
+            if not (received := os.read(sink.fileno(), _CHUNK)):
+                raise BrokenPipeError("it has ended")
+            answer += received
+            if len(answer) > _MOST_BYTES:
+                raise ValueError(f"its answer is larger than {_MOST_BYTES >> 20} MiB")
+            if b"\n" in received[:-1]:
+                raise ValueError("its answer has more than one line")
+        return bytes(answer)
 
     def close(self) -> None:
         """End the process."""

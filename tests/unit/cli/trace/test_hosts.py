@@ -50,6 +50,23 @@ def test_command_that_fails_is_named(via: str) -> None:
         made.ask("h1", {})
 
 
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("import time\nwhile True: print('x', end='', flush=True); time.sleep(0.1)", "within 1 s"),
+        ("import time\nprint('x' * (33 << 20), flush=True); time.sleep(60)", "larger than 32 MiB"),
+        ("print('{}\\n{}', flush=True)\ninput()", "more than one line"),
+        ("", "has ended"),
+    ],
+)
+def test_answer_is_bounded_in_time_and_size(code: str, text: str) -> None:
+    via = shlex.join([sys.executable, "-c", code])
+    timeout = 1 if "within" in text else 60
+    made = HostsByCommand(["h1"], via=via, files=[], timeout=timeout)
+    with made, pytest.raises(BackendUnavailable, match=text):
+        made.ask("h1", {"request": "find"})
+
+
 @pytest.mark.parametrize("via", ["", "ssh '"])
 def test_command_that_is_none_is_refused(via: str) -> None:
     with pytest.raises(ConfigError, match="--via"):
