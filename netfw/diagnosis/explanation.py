@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from attrs import asdict, frozen
@@ -11,6 +12,10 @@ from netfw.diagnosis.agent_health import AgentHealth, AgentState
 
 Body = Mapping[str, Any]
 """A resource as the API shows it."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SHORTEST_PREFIX = 4
+"""Characters of an id that are worth a search for the rest."""
 
 
 @frozen
@@ -79,15 +84,32 @@ def resource_title(kind: str, body: Body) -> str:
 
 
 def local_entries(statuses: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> list[LocalEntry]:
-    """Return the keys of status files that concern one of *ids*."""
-    found = []
-    for status in statuses:
-        for field, failed in (("degraded", True), ("waiting", False)):
-            for key, text in sorted(_texts(status.get(field)).items()):
-                if any(id in key or id in text for id in ids):
-                    agent = str(status.get("binary", "an agent"))
-                    found.append(LocalEntry(agent=agent, key=key, text=text, failed=failed))
-    return found
+    """Return the keys of status files that concern one of *ids*.
+
+    An id may be a name, as whole words, or the beginning of a single UUID.
+    """
+    entries = [
+        LocalEntry(agent=str(status.get("binary", "an agent")), key=key, text=text, failed=failed)
+        for status in statuses
+        for field, failed in (("degraded", True), ("waiting", False))
+        for key, text in sorted(_texts(status.get(field)).items())
+    ]
+    texts = [f"{entry.key}\n{entry.text}" for entry in entries]
+    known = {uuid for text in texts for uuid in _UUID.findall(text)}
+    wanted = [_mention(id, known) for id in ids if id]
+    return [
+        entry
+        for entry, text in zip(entries, texts, strict=True)
+        if any(each.search(text) for each in wanted)
+    ]
+
+
+def _mention(id: str, known: Set[str]) -> re.Pattern[str]:
+    """Return what finds the text of an id, of a name, or of the UUID that begins with *id*."""
+    begun = [uuid for uuid in known if uuid.startswith(id)]
+    if len(begun) == 1 and len(id) >= _SHORTEST_PREFIX:
+        return re.compile(begun[0])  # also as a part of the name of a chain or namespace
+    return re.compile(rf"(?<![\w-]){re.escape(id)}(?![\w-])")
 
 
 def _texts(found: object) -> dict[str, str]:

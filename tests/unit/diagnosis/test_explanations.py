@@ -93,6 +93,35 @@ def test_keys_of_status_files_are_quoted_with_their_agent() -> None:
     assert "p2" not in text
 
 
+NAMED = {
+    "binary": "netfw-ovs-agent",
+    "degraded": {
+        "port web1": "no device",
+        "port web10": "no device",
+        "port 3f781200-46aa-4bbb-8ccc-0123456789ab": "drop chain in4-web1-x",
+        "port 3f781200-46ab-4bbb-8ccc-0123456789ab": "no bridge",
+    },
+    "waiting": {"network web1-b": "chain in4-3f781200-46aa-4bbb-8ccc-0123456789ab"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("web1", ["port web1"]),
+        ("a", []),
+        ("", []),
+        ("3f781200-46aa-4bbb-8ccc-0123456789ab",
+         ["port 3f781200-46aa-4bbb-8ccc-0123456789ab", "network web1-b"]),
+        ("3f781200-46ab", ["port 3f781200-46ab-4bbb-8ccc-0123456789ab"]),
+        ("3f781200-46a", []),
+        ("46ab-4bbb", []),
+    ],
+)  # fmt: skip
+def test_status_files_are_searched_for_whole_names_and_ids(name: str, keys: list[str]) -> None:
+    assert [entry.key for entry in local_entries([NAMED], [name])] == keys
+
+
 def test_dead_agent_of_this_host_counts_for_ports_of_this_host_only() -> None:
     dead = AgentHealth(path="x", agent="netfw-ovs-agent", state=AgentState.DEAD, reasons=("gone",))
     assert "is dead: gone" in blocking(port(LocalFacts(host="h1", agents=(dead,))))
