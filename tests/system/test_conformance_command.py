@@ -42,6 +42,13 @@ class TestAcmeIpam(IpamDriverConformance):
     def setup_method(self):
         raise OSError("no device answers")
 """
+UNTRIED = (
+    CONFORMANCE.format(driver="AcmeIpam")
+    + """
+    def untried_contracts(self):
+        return {"IpamDriver": "there is no pool"}
+"""
+)
 
 
 @frozen
@@ -131,6 +138,14 @@ def test_suite_without_its_environment_is_incomplete(site: Site) -> None:
     row = site.rows(status=3)["IpamDriver 1"]
     assert row["state"] == "not tried"
     assert "no device answers" in row["reason"]
+
+
+@pytest.mark.spec("DRV-31")
+def test_promise_that_passed_tests_did_not_try_is_not_reported_as_kept(site: Site) -> None:
+    site.install("AcmeIpam", UNTRIED)
+    rows = site.rows(status=0)
+    assert {rows[f"IpamDriver {number}"]["state"] for number in range(1, 6)} == {"not tried"}
+    assert rows["IpamDriver 1"]["reason"] == "there is no pool"
 
 
 def test_driver_that_cannot_be_loaded_is_broken(site: Site) -> None:

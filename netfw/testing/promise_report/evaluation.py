@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from netfw.testing.promise_report.sentences import StatedPromise
 
@@ -33,6 +33,8 @@ class TestResult:
     outcome: str
     """``passed``, ``failed``, ``skipped`` or ``error``: its environment could not be made."""
     reason: str
+    untried: Mapping[str, str] = field(factory=dict)
+    """Contracts whose promises the test does not prove if it passes, each with the reason."""
 
     @classmethod
     def parse(cls, record: dict[str, Any]) -> TestResult:
@@ -44,6 +46,7 @@ class TestResult:
             proves=frozenset((where, what) for where, what in record["proves"]),
             outcome=record["outcome"],
             reason=record["reason"],
+            untried=record["untried"],
         )
 
     def is_about(self, contract: str) -> bool:
@@ -116,7 +119,7 @@ def _is_named(stated: StatedPromise, result: TestResult) -> bool:
 
 def _row(driver: str, stated: StatedPromise, results: Iterable[TestResult]) -> Row:
     name = (stated.promise.where, stated.promise.what)
-    proofs = [each for each in results if name in each.proves]
+    proofs = [_proof(each, stated) for each in results if name in each.proves]
     by_outcome = {each.outcome: each for each in reversed(proofs)}
     state, reason, incomplete = State.NOT_TRIED, "the suite has no test of it", False
     if failed := by_outcome.get("failed"):
@@ -135,3 +138,11 @@ def _row(driver: str, stated: StatedPromise, results: Iterable[TestResult]) -> R
         reason=reason,
         is_incomplete=incomplete,
     )
+
+
+def _proof(result: TestResult, stated: StatedPromise) -> TestResult:
+    """Return *result* as skipped if it passed without trying the promise."""
+    reason = result.untried.get(stated.promise.where.partition(".")[0])
+    if reason is None or result.outcome != "passed":
+        return result
+    return evolve(result, outcome="skipped", reason=reason)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from netfw.testing.conformance.common.promises import Promise, proofs_in
+from netfw.testing.conformance.watch.suite import WatchedSuite
 
 OPTION: Final = "--promises"
 LONGEST_REASON: Final = 300
@@ -65,7 +66,12 @@ def _described(item: pytest.Item) -> dict[str, Any]:
         "contracts": sorted({p.where.partition(".")[0] for _, each in proofs for p in each}),
         "test": item.name,
         "proves": sorted((promise.where, promise.what) for promise in proven),
+        "untried": _untried(getattr(item, "instance", None)),
     }
+
+
+def _untried(suite: object) -> dict[str, str]:
+    return dict(suite.untried_contracts()) if isinstance(suite, WatchedSuite) else {}
 
 
 def _result(report: pytest.TestReport) -> dict[str, str]:

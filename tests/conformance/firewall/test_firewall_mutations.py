@@ -5,8 +5,9 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.reconciler import Reconciler
-from netfw.testing.conformance.common.promises import Promise
+from netfw.testing.conformance.common.promises import Promise, proofs_in
 from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver, emptied
 from netfw.testing.conformance.firewall.property_based import FirewallPropertyConformance
 from netfw.testing.conformance.firewall.suite import CONTRACTS, FirewallDriverConformance
@@ -20,7 +21,11 @@ from tests.conformance.firewall import (
     rule_mutations,
     update_mutations,
 )
-from tests.conformance.firewall.fake_firewall import FakeFirewallDriver, FakeFirewallEnvironment
+from tests.conformance.firewall.fake_firewall import (
+    FakeFirewallBackend,
+    FakeFirewallDriver,
+    FakeFirewallEnvironment,
+)
 
 pytestmark = pytest.mark.fakes
 
@@ -82,3 +87,51 @@ def test_property_based_packets_accept_the_correct_fake():
     refusal = run_suite(FirewallPropertyConformance(), FakeFirewallDriver, {PROPERTY_BASED})
     assert not refusal.refusing
     assert refusal.passed == 1
+
+
+class UnfilteredFirewall(FakeFirewallDriver):
+    """A driver that has every policy and enforces none."""
+
+    CAPABILITIES = FakeFirewallDriver.CAPABILITIES - {FirewallCapability.FILTERING}
+
+    @classmethod
+    def decide(cls, backend, delivery):
+        return True
+
+    def refusals(self, update):
+        return {}
+
+    def enforced(self, group):
+        return group, {}
+
+
+class MisplacedFirewall(UnfilteredFirewall):
+    """One whose policy is not where the environment reads it."""
+
+    elsewhere = FakeFirewallBackend()
+
+    def __init__(self, backend: FakeFirewallBackend) -> None:
+        super().__init__(self.elsewhere)
+
+
+def test_driver_that_filters_nothing_passes_and_proves_no_promise_of_firewalls():
+    suite = FirewallDriverConformance()
+    refusal = run_suite(suite, UnfilteredFirewall, {name for name, _ in proofs_in(type(suite))})
+    assert not refusal.refusing, refusal.reasons
+    assert suite.untried_contracts() == {
+        "FirewallDriver": "the driver does not declare FILTERING: it lets everything pass"
+    }
+    run_suite(suite, FakeFirewallDriver, {"test_repeating_changes_nothing"})
+    assert suite.untried_contracts() == {}
+
+
+@pytest.mark.parametrize(
+    ("test", "reason"),
+    [
+        ("test_a_complete_update_removes_the_rest", "the state of the host is the same"),
+        ("test_what_was_lost_is_noticed_and_made_again", "what was lost is still present"),
+    ],
+)
+def test_policy_of_a_driver_that_filters_nothing_is_looked_at(test: str, reason: str):
+    refusal = run_suite(FirewallDriverConformance(), MisplacedFirewall, {test})
+    assert reason in refusal.reasons[test]

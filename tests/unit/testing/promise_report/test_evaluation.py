@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from netfw.drivers.host_driver import HostDriver
 from netfw.testing.promise_report.evaluation import State, TestResult, evaluate
 from netfw.testing.promise_report.sentences import stated_promises, watched_promises
@@ -36,3 +38,13 @@ def test_failed_test_without_a_promise_is_a_row_of_the_promise_that_it_names() -
     assert broken(failed("test_close", leak)).keys() == {"Driver 3"}
     assert broken(failed("test_close", "promise 3 of DriverLike")).keys() == {"-"}
     assert broken(failed("test_close", "assert 0")) == {"-": "assert 0"}
+
+
+def test_promise_that_passed_tests_did_not_try_is_not_tried() -> None:
+    promises = stated_promises(HostDriver, HostDriver)
+    passed = evolve(
+        failed("test_put", "", "1"), outcome="passed", untried={"HostDriver": "no disk"}
+    )
+    first, *_ = evaluate("HostDriver acme", promises, [passed])
+    assert (first.state, first.reason, first.is_incomplete) == (State.NOT_TRIED, "no disk", False)
+    assert broken(evolve(passed, outcome="failed", reason="assert 0")).keys() == {"HostDriver 1"}
