@@ -19,6 +19,7 @@ from netfw.model.values.address import Mac
 from netfw.model.values.device_names import check_device_name, device_name
 from netfw.model.values.ids import PortId
 from netfw.plan import Update
+from netfw.testing.conformance.common.machine_rules import tells
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.reconciler import ReconcilerConformance
 from netfw.testing.lab.wait import wait_until
@@ -259,6 +260,21 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         wait_until(
             lambda: any(isinstance(e, KeysChanged) and key in e.keys for e in events),
             f"promise 5 of InterfaceDriver: {key} was admitted, and `watch` announced nothing",
+            seconds=self.REMOVAL_TIMEOUT,
+        )
+
+    @proves(HostDriver, 9)
+    def test_a_driver_that_watches_announces_what_vanishes(self, driver: InterfaceDriver) -> None:
+        self.require(driver, HostCapability.WATCH)
+        events: list[Event] = []
+        driver.watch(events.append)
+        ((key, value),) = self.examples(1).items()
+        self.assert_done(driver.converge(Update(put={key: value})))
+        events.clear()
+        self.vanish(key, value)
+        wait_until(
+            lambda: any(tells(event, key) for event in events),
+            f"promise 9 of HostDriver: {key} vanished from the host, and `watch` announced nothing",
             seconds=self.REMOVAL_TIMEOUT,
         )
 

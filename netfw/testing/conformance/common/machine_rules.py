@@ -245,21 +245,6 @@ class HostMachineConformance(HostDriverConformance[K, V]):
             return frozenset()
 
     @proves(HostDriver, 9)
-    def test_a_driver_that_watches_announces_what_vanishes(self, driver: HostDriver[K, V]) -> None:
-        self.require(driver, HostCapability.WATCH)
-        events: list[Event] = []
-        driver.watch(events.append)
-        ((key, value),) = self.examples(1).items()
-        self.assert_done(driver.converge(Update(put={key: value})))
-        events.clear()
-        self.vanish(key, value)
-        wait_until(
-            lambda: any(tells(event, key) for event in events),
-            f"promise 9 of HostDriver: {key} vanished from the host, and `watch` announced nothing",
-            seconds=self.REMOVAL_TIMEOUT,
-        )
-
-    @proves(HostDriver, 9)
     def test_a_driver_that_watches_says_so(self, driver: HostDriver[K, V]) -> None:
         declared = HostCapability.WATCH in driver.describe().capabilities
         overridden = unwrap(type(driver).watch) is not unwrap(HostDriver.watch)
