@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages deb packaging containers packaging-tools recipes soak api-docs
+.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages deb packaging containers packaging-tools scale soak api-docs
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -131,9 +131,9 @@ upgrade: packages $(READY) ## the long form: two hosts, router, leases, PostgreS
 	@$(BIN)/python tools/previous_release.py
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox -o log_cli=true --log-cli-level=INFO tests/system/releases/test_upgrade.py
 
-recipes: packages $(READY) ## the files of samples/scale with PostgreSQL, RabbitMQ, a server of several processes and an agent
-	$(call STEP,the recipe for a large installation)
-	@$(PYTEST) -q --sandbox tests/recipes
+scale: packages $(READY) ## the files of samples/scale with PostgreSQL, RabbitMQ, a server of several processes and an agent
+	$(call STEP,the files for a large installation)
+	@$(PYTEST) -q --sandbox tests/scale
 
 soak: packages $(READY) ## routers and ports come and go under faults, and nothing grows: make soak [MINUTES=10]
 	$(call STEP,soak test)

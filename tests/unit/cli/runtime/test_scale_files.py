@@ -25,7 +25,7 @@ FILES = ROOT / "samples/scale"
         *(("agent.conf", each) for each in (l2_groups, dhcp_groups, l3_groups, metadata_groups)),
     ],
 )
-def test_files_of_the_scale_recipe_have_known_options_and_allowed_values(
+def test_files_of_samples_scale_have_known_options_and_allowed_values(
     file: str, groups: Callable[[Sequence[str]], Groups]
 ) -> None:
     argv = ["--config-file", str(FILES / file)]

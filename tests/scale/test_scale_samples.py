@@ -35,14 +35,14 @@ pytestmark = [
 ]
 
 
-class RecipeBroker(PrivateRabbitmq):
+class ScaleBroker(PrivateRabbitmq):
     """RabbitMQ with the file, and with addresses and directories of its own."""
 
     def _configuration(self) -> str:
         return (FILES / "rabbitmq.conf").read_text() + super()._configuration()
 
 
-class RecipeAgent(PrivateAgent):
+class ScaleAgent(PrivateAgent):
     """An agent with the file, and then with its own."""
 
     def run(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -68,7 +68,7 @@ class Site:
         return done.stdout.splitlines()
 
 
-def recipe_database(directory: Path) -> PrivatePostgres:
+def scale_database(directory: Path) -> PrivatePostgres:
     """PostgreSQL with the file included."""
     database = PrivatePostgres(directory)
     database.start()
@@ -83,9 +83,9 @@ def site() -> Iterator[Site]:
     sandbox.require()
     with ExitStack() as stack:
         directory = stack.enter_context(temporary_directory("netfw-scale."))
-        database = recipe_database(directory / "p")
+        database = scale_database(directory / "p")
         stack.callback(database.stop)
-        broker = RecipeBroker(directory / "rabbitmq").start()
+        broker = ScaleBroker(directory / "rabbitmq").start()
         stack.callback(broker.stop)
         url = database.create("netfw")
         made = Database(url)
@@ -106,7 +106,7 @@ def site() -> Iterator[Site]:
         host.host.call(FaultProxy, ("127.0.0.1", PORT), str(relay))
         options = {**host.agent.options, "oslo": oslo}
         del options["agent"]["state_source"], options["socket"]  # the file has another transport
-        agent = RecipeAgent(host.host, host.agent.directory, "netfw.cli.agents.l2", options)
+        agent = ScaleAgent(host.host, host.agent.directory, "netfw.cli.agents.l2", options)
         stack.callback(agent.stop)
         agent.start()
         yield Site(cloud, agent, database, broker)
