@@ -37,6 +37,11 @@ class PolicyIndex(Generic[C]):
     zones: dict[str, Zone] = field(factory=dict)
     """Zones by bridge."""
 
+    @property
+    def assigned_numbers(self) -> frozenset[int]:
+        """Numbers of zones that rules assign, also beside `zones`."""
+        return frozenset(zone.number for zone in self.zones.values() if zone.number)
+
     def port_with(self, device: str) -> PortId | None:
         """Return the port that is filtered on *device*."""
         return self.devices.get(device)

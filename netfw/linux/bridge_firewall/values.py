@@ -88,6 +88,10 @@ class PortIndex(Protocol):
         """Zones by bridge."""
 
     @property
+    def assigned_numbers(self) -> Set[int]:
+        """Numbers of zones that rules assign, also beside `zones`."""
+
+    @property
     def sources(self) -> Mapping[tuple[PortId, int], Collection[IpNetwork]]:
         """Source prefixes by port and IP version."""
 
@@ -195,7 +199,8 @@ def plan_zones(
     """
     numbers = {zone.network: zone.number for zone in index.zones.values() if zone.number}
     taken = frozenset(filter(None, numbers.values()))
-    fresh = (number for number in count(FIRST_ZONE) if number not in taken)
+    assigned = taken | index.assigned_numbers
+    fresh = (number for number in count(FIRST_ZONE) if number not in assigned)
     zones: dict[str, Zone] = {}
     for id in sorted(wanted):
         port, bridge = wanted[id].port, wanted[id].location.bridge

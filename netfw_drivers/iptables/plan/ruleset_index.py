@@ -47,6 +47,12 @@ class RulesetIndex(PolicyIndex[ChainKey]):
     buckets: dict[str, dict[str, PortId]] = field(factory=dict)
     """Ports by bucket and device."""
     macs: dict[Remote, frozenset[Mac]] = field(factory=dict)
+    numbers6: dict[ChainKey, frozenset[int]] = field(factory=dict)
+    """Zones that rules of IPv6 assign, by chain: in force also where those of IPv4 were lost."""
+
+    @property
+    def assigned_numbers(self) -> frozenset[int]:
+        return super().assigned_numbers.union(*self.numbers6.values())
 
     def update_all(self, chains: Mapping[ChainKey, tuple[str, ...]]) -> None:
         """Index all *chains*."""
@@ -57,7 +63,7 @@ class RulesetIndex(PolicyIndex[ChainKey]):
         """Index a chain; ``None``: the chain was removed."""
         kind = key.name[:1]
         if key.table != TABLE:
-            if key.family is Family.IPV4 and key.name.startswith(f"{ZONES_ROOT}"):
+            if key.name.startswith(f"{ZONES_ROOT}"):
                 self._update_zones(key, lines or ())
         elif (id := id_in(kind, key.name)) is None:
             return
@@ -122,9 +128,13 @@ class RulesetIndex(PolicyIndex[ChainKey]):
         bucket = key.name.removeprefix(f"{ZONES_ROOT}.").removeprefix(f"{ZONES_ROOT}-rest")
         if key.name == ZONES_ROOT:
             return
+        found = dict(filter(None, map(read_zone, lines)))
+        if key.family is Family.IPV6:
+            self.numbers6[key] = frozenset(z.number for z in found.values() if z.number)
+            return
         for bridge in [name for name in self.zones if bucket_of(name) == bucket]:
             del self.zones[bridge]
-        self.zones |= dict(filter(None, map(read_zone, lines)))
+        self.zones |= found
 
 
 def _make_indexed_port(note: Note, lines: tuple[str, ...]) -> IndexedPort:

@@ -8,6 +8,7 @@ from attrs import evolve
 from netfw.drivers.firewall import FirewallKey, FirewallValue, Member
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NotSupported
+from netfw.linux.iptables.rule import Family
 from netfw.model.values.address import Mac
 from netfw.plan import Plan, Update
 from netfw_drivers.iptables.plan.names import short
@@ -122,6 +123,21 @@ def test_networks_have_zones_that_no_other_has() -> None:
     assert kernel.cuts[-2].zones == {4097}
     assert kernel.lines("zones.br1")[0].endswith("--zone 4097")
     assert kernel.lines("zones.br2")[0].endswith("--zone 4098")
+
+
+@pytest.mark.spec("FW-08")
+def test_a_zone_that_rules_of_ipv6_still_assign_is_not_given_to_another_network() -> None:
+    kernel = a_kernel()
+    kernel.converge(Update(put=a_port(1)))
+    for key in [key for key in kernel.mirror.chains if key.family is Family.IPV4]:
+        del kernel.mirror.chains[key]
+    state = whole(a_port(1), a_port(2, network=OTHER, device="tap200"))
+    kernel.converge(Update(put=state, complete=True))
+    assert kernel.cuts[-2].zones == {4098, 4099}
+    for family in (4, 6):
+        assert kernel.lines("zones.br1", family)[0].endswith("--zone 4098")
+        assert kernel.lines("zones.br2", family)[0].endswith("--zone 4099")
+    assert not kernel.plan(Update(put=state, complete=True))
 
 
 def test_a_trusted_port_with_a_bridge_of_its_own_needs_no_zone() -> None:
