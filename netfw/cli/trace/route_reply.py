@@ -1,13 +1,15 @@
-"""Parser of the reply to ``ip route get``.  Pure."""
+"""Parsers of what a router's namespace lists: routes, and rules of address translation.  Pure."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from attrs import frozen
 
 _DEVICE = re.compile(r"\bdev (\S+)")
 _VIA = re.compile(r"\bvia (?:inet6? )?(\S+)")
+_MOST_RULES = 20
 
 
 @frozen(kw_only=True)
@@ -31,3 +33,10 @@ def parse_route(text: str) -> tuple[str, str]:
         return "", ""
     device, via = _DEVICE.search(line), _VIA.search(line)
     return (device[1] if device else "", via[1] if via else "")
+
+
+def parse_translations(text: str, addresses: Iterable[str]) -> tuple[str, ...]:
+    """Return the first rules that name one of *addresses* in a listing of ``iptables-save``."""
+    ends = {f"{each}{length}" for each in addresses for length in ("", "/32", "/128")}
+    found = [line for line in text.splitlines() if ends & set(line.split())]
+    return tuple(found[:_MOST_RULES])

@@ -7,12 +7,10 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from netfw.cli.trace.route_reply import Route, parse_route
+from netfw.cli.trace.route_reply import Route, parse_route, parse_translations
 from netfw.errors import NetfwError, NotFound
 from netfw.linux import netns
 from netfw.linux.process.command import run_command
-
-_MOST_RULES = 20
 
 
 @frozen(kw_only=True)
@@ -69,7 +67,4 @@ def _translations(namespace: str, question: RouteQuestion) -> tuple[str, ...]:
         done = run_command([command, "-t", "nat"], namespace=namespace)
     except NetfwError:
         return ()
-    ends = {f"{end}/32" for end in (question.source, question.target)}
-    ends |= {question.source, question.target}
-    found = [line for line in done.output.splitlines() if ends & set(line.split())]
-    return tuple(found[:_MOST_RULES])
+    return parse_translations(done.output, (question.source, question.target))

@@ -56,6 +56,8 @@ def test_packet_is_followed_through_the_namespace_of_a_router(site: FileSite) ->
     assert "namespace qrouter-" in text
     namespace = found["end"].partition("namespace ")[2].partition(",")[0]
     assert "forwards it by qr-" in found["end"]
+    translation = "; a rule of address translation names it: -A router-float-snat -s 10.0.1.11/32 "
+    assert translation in found["end"]
     host = site.hosts["host2"].host
     with suspended(site.hosts["host2"].serving):
         host.run(["ip", "-n", namespace, "route", "add", "unreachable", f"{address}/32"])

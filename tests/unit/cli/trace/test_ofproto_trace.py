@@ -12,7 +12,7 @@ from netfw.cli.trace.ofproto_trace import (
     parse_trace,
     split_actions,
 )
-from netfw.cli.trace.route_reply import parse_route
+from netfw.cli.trace.route_reply import parse_route, parse_translations
 
 pytestmark = pytest.mark.spec("DRV-41")
 
@@ -190,3 +190,17 @@ def test_ports_are_found_by_number_and_by_the_far_end_of_their_tunnel() -> None:
 )
 def test_routes_name_the_device_and_the_next_router(text: str, route: tuple[str, str]) -> None:
     assert parse_route(text) == route
+
+
+@pytest.mark.parametrize("end", ["10.0.1.1", "fd00::1"])
+def test_rules_of_address_translation_name_an_end_of_the_packet(end: str) -> None:
+    length = 128 if ":" in end else 32
+    lines = [
+        "*nat",
+        f"-A float -s {end}/{length} -j SNAT --to-source 203.0.113.7",
+        f"-A float -d 203.0.113.7/32 -j DNAT --to-destination {end}",
+        f"-A float -s {end}1/{length} -j SNAT --to-source 203.0.113.8",
+    ]
+    assert parse_translations("\n".join(lines), [end, "192.0.2.1"]) == tuple(lines[1:3])
+    many = "\n".join(lines[1:2] * 30)
+    assert len(parse_translations(many, [end])) == 20
