@@ -8,6 +8,7 @@ from pathlib import Path
 
 from attrs import evolve
 
+from netfw.drivers.base import Driver
 from netfw.drivers.server.core_plugin import CorePlugin
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.drivers.server.service_plugin import ServicePlugin
@@ -17,6 +18,8 @@ from netfw.testing.conformance.server.resource_plugin import ADMIN
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
 
 RESOURCE, CORE, SERVICE = Mutations(), Mutations(), Mutations()
+VALIDATION = Mutations()
+"""Mutations of ``validate`` that the watch around the calls sees."""
 
 
 @RESOURCE.override(
@@ -293,3 +296,10 @@ def answer_all_requests(plugin, original, request):
         return original(request)
     except RequestError:
         return None
+
+
+@VALIDATION.override("validate", breaks(Driver, 3))
+def leave_a_thread_in_each_validation(plugin, original, change):
+    """Start a thread that outlives the call."""
+    threading.Thread(target=threading.Event().wait, args=(5,), daemon=True).start()
+    original(change)

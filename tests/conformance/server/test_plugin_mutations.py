@@ -12,16 +12,19 @@ from netfw.server.ml2.plugin import Ml2Plugin
 from netfw.testing.conformance.common.promises import numbered_promises
 from netfw.testing.conformance.server import core_plugin, service_plugin
 from netfw.testing.conformance.server.core_plugin import CorePluginConformance
-from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.conduct_mutations import conduct_mutations
+from tests.conformance.common.mutation_checks import CONTRADICTIONS, MutationChecks
 from tests.conformance.common.mutations import Mutations
 from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
 from tests.conformance.server.fake_service_plugin import (
     FakeServicePlugin,
     FakeServicePluginConformance,
 )
-from tests.conformance.server.plugin_mutations import CORE, RESOURCE, SERVICE
+from tests.conformance.server.plugin_mutations import CORE, RESOURCE, SERVICE, VALIDATION
 
 pytestmark = pytest.mark.fakes
+
+WATCHED = conduct_mutations("create")
 
 
 class Ml2Conformance(CorePluginConformance):
@@ -47,8 +50,10 @@ class TestCorePluginMutations(MutationChecks):
     SUITE = CorePluginConformance
     CONTRACTS = BROKEN_CONTRACTS = core_plugin.CONTRACTS
     FAKE = Ml2Plugin
-    MUTATIONS = Mutations.merge(RESOURCE, CORE)
-    LEAST = 22
+    WATCHED = WATCHED
+    MUTATIONS = Mutations.merge(RESOURCE, CORE, WATCHED)
+    LEAST = 40
+    UNPROVEN = frozenset({CONTRADICTIONS})
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
         suite = Ml2Conformance()
@@ -60,9 +65,10 @@ class TestServicePluginMutations(MutationChecks):
     SUITE = service_plugin.ServicePluginConformance
     CONTRACTS = BROKEN_CONTRACTS = service_plugin.CONTRACTS
     FAKE = FakeServicePlugin
-    MUTATIONS = Mutations.merge(RESOURCE, SERVICE)
-    LEAST = 23
-    UNPROVEN = numbered_promises(ServicePlugin, 5)
+    WATCHED = Mutations.merge(WATCHED, VALIDATION)
+    MUTATIONS = Mutations.merge(RESOURCE, SERVICE, WATCHED)
+    LEAST = 42
+    UNPROVEN = numbered_promises(ServicePlugin, 5) | {CONTRADICTIONS}
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
         suite = FakeServicePluginConformance()

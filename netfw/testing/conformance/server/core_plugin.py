@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 import pytest
 from attrs import frozen
 
+from netfw.drivers.base import Driver
 from netfw.drivers.server.core_plugin import CorePlugin
 from netfw.drivers.server.query import Body, Query
 from netfw.drivers.server.resource_plugin import ResourcePlugin
@@ -217,5 +218,5 @@ class CorePluginConformance(ResourcePluginConformance[CorePlugin]):
             )
 
 
-CONTRACTS = (ResourcePlugin, CorePlugin)
+CONTRACTS = (Driver, ResourcePlugin, CorePlugin)
 """The contracts that the suite tests."""

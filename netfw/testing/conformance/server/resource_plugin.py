@@ -5,8 +5,8 @@ them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from typing import ClassVar, Generic, TypeVar
 from uuid import uuid4
@@ -14,13 +14,15 @@ from uuid import uuid4
 import pytest
 from attrs import frozen
 
-from netfw.drivers.base import HostResources
+from netfw.drivers.base import Driver, HostResources
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import Conflict, NotFound, NotSupported, Outdated, RequestError
+from netfw.testing.conformance.common.driver_rules import DriverConformance
 from netfw.testing.conformance.common.promises import proves, proves_raise
-from netfw.testing.conformance.common.required_hooks import RequiresHooks
 from netfw.testing.conformance.server.server_environment import PluginServer, plugin_server
+from netfw.testing.conformance.watch import held_resources
+from netfw.testing.conformance.watch.held_resources import growth, read_held_resources
 
 P = TypeVar("P", bound=ResourcePlugin)
 OWNER = RequestContext(project_id="owner", roles=frozenset({"member"}))
@@ -46,7 +48,7 @@ class MemberAction:
     body: Body
 
 
-class ResourcePluginConformance(RequiresHooks, Generic[P]):
+class ResourcePluginConformance(DriverConformance, Generic[P]):
     """One test or more per promise of :class:`ResourcePlugin`.
 
     The server is real: its database is an SQLite file, its drivers record their calls.
@@ -94,6 +96,55 @@ class ResourcePluginConformance(RequiresHooks, Generic[P]):
         plugins: list[P] = []
         with plugin_server(lambda server: plugins.append(self.make_plugin(server.host))) as server:
             yield PluginEnvironment(plugin=plugins[0], server=server)
+
+    @contextmanager
+    def maker(self) -> Iterator[Callable[[], P]]:
+        """Yield a factory of plugins, each with a server of its own."""
+        self._environments: list[PluginEnvironment[P]] = []
+        with ExitStack() as stack:
+
+            def make() -> P:
+                self._environments.append(stack.enter_context(self.make_environment()))
+                return self._environments[-1].plugin
+
+            yield make
+
+    def use(self, driver: Driver) -> None:
+        (at,) = [each for each in self._environments if each.plugin is driver]
+        self.exercise(at)
+
+    def exercise(self, at: PluginEnvironment[P]) -> None:
+        """Make the calls by which a plugin may come to hold something."""
+        name, id = self.resource_name(), str(self.create(at)["id"])
+        at.plugin.show(OWNER, name, id)
+        at.plugin.update(OWNER, name, id, {"name": "changed"})
+        self.ids(at)
+        at.plugin.delete(OWNER, name, id)
+
+    @proves(Driver, 3)
+    def test_a_closed_driver_holds_nothing(self) -> None:
+        """Close plugins; the server of each ends with it."""
+        before = None
+        for _ in range(held_resources.ROUNDS + 1):
+            with self.make_environment() as at:
+                self.exercise(at)
+                at.plugin.close()
+                at.plugin.close()
+            before = before or read_held_resources()
+        assert before is not None
+        left = list(growth(before, read_held_resources(), held_resources.ROUNDS))
+        assert not left, f"promise 3 of Driver, after close(): {'; '.join(left)}"
+
+    @proves(Driver, 3)
+    def test_repeated_requests_hold_no_more_than_one(self) -> None:
+        with self.make_environment() as at:
+            before = None
+            for _ in range(held_resources.ROUNDS + 1):
+                self.exercise(at)
+                before = before or read_held_resources()
+            assert before is not None
+            left = list(growth(before, read_held_resources(), held_resources.ROUNDS))
+        assert not left, f"promise 3 of Driver, after repeated requests: {'; '.join(left)}"
 
     def create(self, at: PluginEnvironment[P], requester: RequestContext = OWNER) -> Body:
         """Create one resource of *requester*."""

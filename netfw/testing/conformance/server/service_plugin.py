@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import pytest
 from attrs import frozen
 
+from netfw.drivers.base import Driver
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.drivers.server.service_plugin import ServicePlugin
@@ -86,6 +87,12 @@ class ServicePluginConformance(ResourcePluginConformance[ServicePlugin]):
                 assert answers[0] == answers[1], f"two answers to one change: {answers}"
             assert self.ids(at) == before
             assert at.server.journal_position() == position
+
+    def exercise(self, at: At) -> None:
+        super().exercise(at)
+        for change in self.changes():
+            with suppress(RequestError):
+                at.plugin.validate(change)
 
     def validate(self, at: At, change: Change) -> str:
         """Return the refusal of *change*, or empty text; no I/O and little work are allowed."""
@@ -156,5 +163,5 @@ class ServicePluginConformance(ResourcePluginConformance[ServicePlugin]):
                 at.plugin.handle_request(request)
 
 
-CONTRACTS = (ResourcePlugin, ServicePlugin)
+CONTRACTS = (Driver, ResourcePlugin, ServicePlugin)
 """The contracts that the suite tests."""
