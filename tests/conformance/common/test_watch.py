@@ -15,7 +15,8 @@ from oslo_config import cfg
 
 from netfw.drivers.base import Capability, Driver, DriverInfo, HostResources
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.errors import BackendUnavailable
+from netfw.errors import BackendUnavailable, Conflict
+from netfw.plan import Outcome, Update
 from netfw.testing.conformance.watch.calls import unwatched, watched_calls
 from netfw.testing.conformance.watch.fingerprint import fingerprint
 from netfw.testing.conformance.watch.held_resources import HeldResources, growth
@@ -26,6 +27,7 @@ from netfw.testing.conformance.watch.machine_state import (
     effects,
     machine_changes,
 )
+from netfw.testing.conformance.watch.results import result_errors
 
 pytestmark = pytest.mark.fakes
 
@@ -81,6 +83,11 @@ class PrintsAndRaises(Quiet):
     def close(self) -> None:
         print("closing")  # noqa: T201
         raise ValueError("no")
+
+
+class TextlessRefusal(Quiet):
+    def close(self) -> None:
+        raise Conflict("")
 
 
 def use(kind: type[Quiet], work: Callable[[Quiet], object]) -> None:
@@ -151,6 +158,21 @@ def test_change_of_the_process_beside_a_call_of_another_thread_is_not_attributed
 
     with watched_calls():
         work(Waits())
+
+
+def test_error_without_text_is_reported_at_the_end() -> None:
+    def work(driver: Quiet) -> None:
+        with pytest.raises(Conflict):
+            driver.close()
+
+    with pytest.raises(AssertionError, match=r"TextlessRefusal\.close: its Conflict has no text"):
+        use(TextlessRefusal, work)
+
+
+def test_error_without_text_in_an_outcome_is_wrong() -> None:
+    update, errors = Update(drop=frozenset({"a"})), {"a": Conflict(" ")}
+    found = result_errors("converge", (update,), Outcome(failed=errors), frozenset())
+    assert list(found) == ["its Conflict has no text: say what is wrong and what to do"]
 
 
 def test_suspended_watch_sees_nothing() -> None:

@@ -30,7 +30,7 @@ from netfw.testing.conformance.watch.process_state import (
     process_changes,
     read_process_state,
 )
-from netfw.testing.conformance.watch.results import result_errors
+from netfw.testing.conformance.watch.results import error_texts, result_errors
 from netfw.testing.conformance.watch.rules import (
     SLEEP_LIMIT,
     WAIT_LIMIT,
@@ -143,6 +143,7 @@ class CallWatch:
             with self._measured(call), _unchanged_arguments(call, arguments):
                 result = run()
         except BaseException as error:
+            call.wrong += error_texts(error)
             self._unreported += call.sentences()
             if call.rule.name == "problems" and isinstance(error, Exception):
                 raise AssertionError(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from netfw.drivers.base import DriverInfo
+from netfw.errors import NetfwError
 from netfw.plan import Outcome, Update
 
 
@@ -25,6 +26,12 @@ def result_errors(
             yield "promise 7 of Driver: the value of a secret option is in its result"
 
 
+def error_texts(error: object) -> Iterator[str]:
+    """Yield what is wrong with the text of an *error* that an operator or a user reads."""
+    if isinstance(error, NetfwError) and not str(error).strip():
+        yield f"its {type(error).__name__} has no text: say what is wrong and what to do"
+
+
 def _outcome_errors(update: Update[Any, Any], outcome: object) -> Iterator[str]:
     if not isinstance(outcome, Outcome):
         yield f"it returned {outcome!r}, which is no Outcome"
@@ -35,6 +42,8 @@ def _outcome_errors(update: Update[Any, Any], outcome: object) -> Iterator[str]:
         yield f"promise 4 of HostDriver: a key is in two parts of the outcome: {outcome}"
     if missing := requested.difference(found):
         yield f"promise 4 of HostDriver: the outcome lacks {_names(missing)}"
+    for error in outcome.failed.values():
+        yield from error_texts(error)
     if unasked := (outcome.done | outcome.waiting.keys()) - requested:
         yield f"promise 4 of HostDriver: the outcome names keys not asked for: {_names(unasked)}"
 
