@@ -160,7 +160,16 @@ def test_suite_that_cannot_be_imported_is_reported_in_one_line(site: Site) -> No
     done = site.run("acme-ipam")
     assert done.returncode == 1
     assert "No module named 'no_such_module'" in done.stderr
+    assert "acme_ipam/conformance.py, line 1)" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_suite_with_a_syntax_error_is_reported_with_file_and_line(site: Site) -> None:
+    site.install("AcmeIpam", "import sys\n\ndef (:\n")
+    done = site.run("acme-ipam")
+    assert done.returncode == 1
+    assert "SyntaxError: invalid syntax (in " in done.stderr
+    assert "acme_ipam/conformance.py, line 3)" in done.stderr
 
 
 @pytest.mark.parametrize(

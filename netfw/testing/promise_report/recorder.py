@@ -7,6 +7,7 @@ result.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,8 @@ from netfw.testing.conformance.watch.suite import WatchedSuite
 
 OPTION: Final = "--promises"
 LONGEST_REASON: Final = 300
+_SYNTAX: Final = re.compile(r'^E +File "(.+)", line (\d+)', re.MULTILINE)
+_FRAME: Final = re.compile(r"^(\S+\.py):(\d+): in ", re.MULTILINE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,9 +92,11 @@ def _reason(report: pytest.TestReport) -> str:
 
 
 def _last_line(text: str) -> str:
-    """Return the line of a traceback that has the error."""
+    """Return the line of a traceback that has the error, with the file and line where it is."""
     errors = [line for line in text.splitlines() if line.startswith("E ")]
-    return errors[-1].removeprefix("E ") if errors else text
+    located = _SYNTAX.findall(text) or _FRAME.findall(text)
+    where = " (in {}, line {})".format(*located[-1]) if located else ""
+    return errors[-1].removeprefix("E ") + where if errors else text
 
 
 def _shorten(text: str) -> str:
