@@ -47,7 +47,7 @@ class TestTypeDriverMutations(MutationChecks):
     MUTATIONS = Mutations.merge(MUTATIONS, WATCHED)
     WATCHED = WATCHED
     UNPROVEN = frozenset({CONTRADICTIONS})
-    LEAST = 33
+    LEAST = 35
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
         suite = FakeTypeConformance()

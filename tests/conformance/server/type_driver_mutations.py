@@ -150,6 +150,18 @@ def offer_overlapping_ranges(driver, original):
     return (*original(), Range(Pool(NetworkType.VLAN, "physnet1"), 14, 14))
 
 
+@MUTATIONS.override("ranges")
+def offer_no_ranges(driver, original):
+    """Return no ranges, so that most tests have nothing to allocate from."""
+    return ()
+
+
+@MUTATIONS.override("ranges")
+def offer_ranges_as_a_list(driver, original):
+    """Return what another caller may change."""
+    return list(original())
+
+
 WATCHED = conduct_mutations("problems")
 """Mutations that do their work, and misuse the process or the transaction."""
 

@@ -333,6 +333,11 @@ class TypeDriverConformance(DriverConformance):
         kind = driver.network_type()
         assert kind == self.make_driver().network_type()
         assert driver.ranges() == self.make_driver().ranges()
+        assert isinstance(driver.ranges(), tuple), f"ranges() is no tuple: {driver.ranges()!r}"
+        assert driver.ranges() or not (kind.is_well_known and segmentation_ids(kind)), (
+            f"{kind} has numbers and the driver of `make_driver` offers none: most of the suite is "
+            f"not tried; give it ranges of two to {FEW} numbers"
+        )
         seen: set[tuple[Pool, int]] = set()
         for offered in driver.ranges():
             numbers = {(offered.pool, number) for number in range(offered.first, offered.last + 1)}
