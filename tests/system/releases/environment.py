@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from ipaddress import IPv4Address
+from itertools import count
 from pathlib import Path
 
 from netfw.cli.demo.server import Cloud, make_cloud
@@ -29,6 +30,7 @@ class ReleaseSite(EdgeSite):
 
     def __init__(self, cloud: Cloud, database: PrivatePostgres) -> None:
         super().__init__(cloud, database)
+        self._numbers = count(1)
         self.filtered: list[Guest] = []
         """A machine on each host whose traffic the firewall of the switch filters."""
         for host in self.hosts:
@@ -97,8 +99,7 @@ class ReleaseSite(EdgeSite):
     def come_and_go(self, name: str) -> None:
         """Make a port on each host, wait until they reach each other, and delete them."""
         guests = [
-            self.guest(f"{name}{number}", self.blue, host)
-            for number, host in enumerate(self.hosts, 1)
+            self.guest(f"{name}{next(self._numbers)}", self.blue, host) for host in self.hosts
         ]
         wait_until(lambda: is_reached(guests[0].instance, guests[1].address(4)), name)
         for guest, host in zip(guests, self.hosts, strict=True):
