@@ -11,41 +11,75 @@ from typing import Any, Generic
 from netfw.testing.conformance.watch.rules import is_contract
 
 _CONSTANT = (FunctionType, ModuleType, type, classmethod, staticmethod, property)
-SharedState = dict[str, tuple[int, int]]
+_TESTS = frozenset({"tests", "conformance", "conftest"})
+Variables = dict[str, tuple[int, int]]
+SharedState = dict[str, Variables]
 
 
 def read_shared_state(driver: type) -> SharedState:
-    """Return the variables of the classes and modules of *driver* that are not netfw's contracts.
+    """Return the variables that objects of *driver* share, by class or module.
 
-    Each with its identity and, for a container, its length.
+    Those of its classes, and of all imported modules of its author's package, but not those of
+    netfw's contracts, nor of tests.  Each with its identity and, for a container, its length.
     """
-    return dict(_variables(driver))
+    own = [base for base in driver.__mro__ if not is_contract(base)]
+    own = [base for base in own if base not in {ABC, Generic, object}]
+    found: SharedState = {}
+    for base in own:
+        found.setdefault(base.__name__, {}).update(_described(vars(base), frozenset()))
+    modules = {base.__module__ for base in own} - sys.stdlib_module_names
+    packages = frozenset(module.partition(".")[0] for module in modules)
+    for name in {*modules, *_package_modules(packages)} & sys.modules.keys():
+        found[name] = dict(_described(vars(sys.modules[name]), packages))
+    return found
 
 
 def shared_changes(before: SharedState, after: SharedState) -> Iterator[str]:
-    """Yield the variables that were bound anew or grew, in words.  Pure."""
-    for name, now in after.items():
-        if before.get(name) != now:
-            yield f"{name} changed, which all drivers of the process share"
+    """Yield the variables that were bound anew or grew, in words.  Pure.
+
+    A module that was imported in between is no change.
+    """
+    for owner, variables in before.items():
+        for name, now in after.get(owner, {}).items():
+            if variables.get(name) != now:
+                yield f"{owner}.{name} changed, which all drivers of the process share"
 
 
-def _variables(driver: type) -> Iterator[tuple[str, tuple[int, int]]]:
-    modules = set()
-    for base in driver.__mro__:
-        if is_contract(base) or base in {ABC, Generic, object}:
-            continue
-        if base.__module__ not in sys.stdlib_module_names:  # of a class that was made by a call
-            modules.add(base.__module__)
-        yield from _described(f"{base.__name__}.", vars(base))
-    for module in modules & sys.modules.keys():
-        yield from _described(f"{module}.", vars(sys.modules[module]))
+def _package_modules(packages: frozenset[str]) -> Iterator[str]:
+    """Yield the imported modules of *packages* that are neither tests nor netfw itself."""
+    for name in list(sys.modules):
+        parts = name.split(".")
+        if parts[0] in packages - {"netfw"} and not any(map(_is_test, parts)):
+            yield name
 
 
-def _described(prefix: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, int]]]:
+def _is_test(part: str) -> bool:
+    return part in _TESTS or part.startswith("test_")
+
+
+def _described(
+    variables: Mapping[str, Any], packages: frozenset[str]
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield *variables*, and the attributes of those that are objects of *packages*."""
     for name, value in list(variables.items()):
-        if not name.startswith("__") and not name.startswith("_abc") and not _is_constant(value):
-            length = len(value) if isinstance(value, dict | list | set) else 0
-            yield prefix + name, (id(value), length)
+        if name.startswith(("__", "_abc")) or _is_constant(value):
+            continue
+        length = len(value) if isinstance(value, dict | list | set) else 0
+        yield name, (id(value), length)
+        if type(value).__module__.partition(".")[0] in packages and not _is_frozen(type(value)):
+            for each, (identity, size) in _described(_attributes(value), frozenset()):
+                yield f"{name}.{each}", (identity, size)
+
+
+def _attributes(value: object) -> Mapping[str, Any]:
+    slots = [name for base in type(value).__mro__ for name in getattr(base, "__slots__", ())]
+    found = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return {**getattr(value, "__dict__", {}), **found}
+
+
+def _is_frozen(kind: type) -> bool:
+    """Return whether objects of *kind* are values: what they cache is no state."""
+    return kind.__setattr__.__name__ == "_frozen_setattrs"
 
 
 def _is_constant(value: object) -> bool:
