@@ -11,7 +11,11 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from attrs import frozen
 
 from netfw.drivers.base import Driver
-from netfw.drivers.registry.class_warnings import capability_warnings, class_warnings
+from netfw.drivers.registry.class_warnings import (
+    capability_warnings,
+    class_warnings,
+    description_warnings,
+)
 from netfw.drivers.registry.loader import all_contracts, create, load
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.registry.process_state import GlobalState, ProcessResources
@@ -103,6 +107,7 @@ class DriverTrial:
         stack.callback(self._close, driver)
         with self._defects("describe"):
             self._capabilities += sorted(str(each) for each in driver.describe().capabilities)
+            self._warnings += description_warnings(self._name, driver)
             self._warnings += capability_warnings(driver)
         with self._defects("problems"), self._output_of("problems"):
             problems: object = driver.problems()

@@ -32,6 +32,16 @@ def class_warnings(contract: type[Driver], name: str, driver: type[Driver]) -> I
         )
 
 
+def description_warnings(name: str, driver: Driver) -> Iterator[str]:
+    """Yield a sentence if the driver that is registered as *name* describes itself as another."""
+    described = driver.describe().name
+    if described != name:
+        yield (
+            f"it is registered as {name!r} and describes itself as {described!r}: logs and "
+            "agents show the second, and the configuration needs the first"
+        )
+
+
 def capability_warnings(driver: Driver) -> Iterator[str]:
     """Yield a sentence for each capability that the driver has and does not declare."""
     if not isinstance(driver, HostDriver):

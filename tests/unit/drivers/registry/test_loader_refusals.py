@@ -5,7 +5,11 @@ from itertools import count
 import pytest
 
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.registry.class_warnings import capability_warnings, class_warnings
+from netfw.drivers.registry.class_warnings import (
+    capability_warnings,
+    class_warnings,
+    description_warnings,
+)
 from netfw.drivers.registry.declarations import convert
 from netfw.drivers.registry.entry_point_index import misplaced_points
 from netfw.drivers.registry.loader import all_contracts, create, load
@@ -286,6 +290,14 @@ def test_capability_that_is_not_declared_has_a_warning(site: Site) -> None:
         "it is a Reconciler and does not declare HostCapability.PLAN",
         "it overrides watch and does not declare HostCapability.WATCH",
     ]
+
+
+@pytest.mark.spec("DRV-11")
+def test_driver_that_describes_itself_by_another_name_is_suspicious() -> None:
+    driver = create(InterfaceDriver, "null", {}, LocalHostResources())
+    assert not list(description_warnings("null", driver))
+    (warning,) = description_warnings("acme", driver)
+    assert warning.startswith("it is registered as 'acme' and describes itself as 'null'")
 
 
 @pytest.mark.spec("DRV-11")
