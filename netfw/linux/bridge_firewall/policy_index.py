@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Generic, TypeVar
 
 from attrs import define, field
@@ -38,9 +38,9 @@ class PolicyIndex(Generic[C]):
     """Zones by bridge."""
 
     @property
-    def assigned_numbers(self) -> frozenset[int]:
-        """Numbers of zones that rules assign, also beside `zones`."""
-        return frozenset(zone.number for zone in self.zones.values() if zone.number)
+    def further_zones(self) -> Collection[Zone]:
+        """Zones that rules in force assign, and `zones` may lack."""
+        return ()
 
     def port_with(self, device: str) -> PortId | None:
         """Return the port that is filtered on *device*."""

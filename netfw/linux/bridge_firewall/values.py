@@ -88,8 +88,8 @@ class PortIndex(Protocol):
         """Zones by bridge."""
 
     @property
-    def assigned_numbers(self) -> Set[int]:
-        """Numbers of zones that rules assign, also beside `zones`."""
+    def further_zones(self) -> Collection[Zone]:
+        """Zones that rules in force assign, and `zones` may lack."""
 
     @property
     def sources(self) -> Mapping[tuple[PortId, int], Collection[IpNetwork]]:
@@ -198,8 +198,14 @@ def plan_zones(
     :param thorough: also bridges without any port are left.
     """
     numbers = {zone.network: zone.number for zone in index.zones.values() if zone.number}
-    taken = frozenset(filter(None, numbers.values()))
-    assigned = taken | index.assigned_numbers
+    taken = frozenset(numbers.values())
+    further = {
+        zone.network: zone.number
+        for zone in index.further_zones
+        if zone.number and zone.number not in taken
+    }
+    numbers = further | numbers
+    assigned = taken | set(further.values())
     fresh = (number for number in count(FIRST_ZONE) if number not in assigned)
     zones: dict[str, Zone] = {}
     for id in sorted(wanted):
@@ -219,4 +225,4 @@ def plan_zones(
             zones[bridge] = index.zones[bridge]
     stays = [zone for bridge, zone in index.zones.items() if bridge not in left]
     used = frozenset(zone.number for zone in [*stays, *zones.values()] if zone.number)
-    return ZoneChange(zones, frozenset(left), gone=taken - used, new=used - taken)
+    return ZoneChange(zones, frozenset(left), gone=taken - used, new=used - assigned)

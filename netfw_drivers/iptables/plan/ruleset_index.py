@@ -7,14 +7,14 @@ installed, and what was changed by hand since.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from attrs import define, field
 
 from netfw.drivers.values.keys import GroupKey
 from netfw.linux.bridge_firewall.policy_index import PolicyIndex
 from netfw.linux.bridge_firewall.remote_values import Remote
-from netfw.linux.bridge_firewall.values import IndexedPort
+from netfw.linux.bridge_firewall.values import IndexedPort, Zone
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.values.address import Mac
@@ -47,12 +47,12 @@ class RulesetIndex(PolicyIndex[ChainKey]):
     buckets: dict[str, dict[str, PortId]] = field(factory=dict)
     """Ports by bucket and device."""
     macs: dict[Remote, frozenset[Mac]] = field(factory=dict)
-    numbers6: dict[ChainKey, frozenset[int]] = field(factory=dict)
+    zones6: dict[ChainKey, frozenset[Zone]] = field(factory=dict)
     """Zones that rules of IPv6 assign, by chain: in force also where those of IPv4 were lost."""
 
     @property
-    def assigned_numbers(self) -> frozenset[int]:
-        return super().assigned_numbers.union(*self.numbers6.values())
+    def further_zones(self) -> Collection[Zone]:
+        return frozenset[Zone]().union(*self.zones6.values())
 
     def update_all(self, chains: Mapping[ChainKey, tuple[str, ...]]) -> None:
         """Index all *chains*."""
@@ -130,7 +130,7 @@ class RulesetIndex(PolicyIndex[ChainKey]):
             return
         found = dict(filter(None, map(read_zone, lines)))
         if key.family is Family.IPV6:
-            self.numbers6[key] = frozenset(z.number for z in found.values() if z.number)
+            self.zones6[key] = frozenset(found.values())
             return
         for bridge in [name for name in self.zones if bucket_of(name) == bucket]:
             del self.zones[bridge]
