@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Network
 from typing import Any, cast
 
+import pytest
 from attrs import frozen
 
 from netfw.drivers.firewall import (
@@ -25,7 +26,7 @@ from netfw.model.security_group import SecurityGroupRule
 from netfw.model.values.ids import SecurityGroupId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.firewall.case import FirewallSuite
+from netfw.testing.conformance.firewall.case import UNFILTERED, FirewallSuite
 from netfw.testing.conformance.firewall.environment import FirewallTestPort
 from netfw.testing.conformance.firewall.factories import (
     IN,
@@ -243,7 +244,7 @@ class FirewallInjectionConformance(InjectionSuite):
         self.wire({**state, **more})
         outcome = driver.converge(Update(put=update))
         if not self.filtering:
-            return
+            pytest.skip(UNFILTERED)
         assert outcome.failed.keys() == {GroupKey(id), GroupKey(wrong)}, str(outcome)
         assert outcome.done == more.keys()
         assert driver.present() == {*state, *more}
