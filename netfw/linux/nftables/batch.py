@@ -93,6 +93,8 @@ def _creation_order(operation: NftOperation) -> int:
 
 def _make_step(operation: NftOperation, present: Ruleset) -> Iterator[str]:
     if isinstance(operation, MakeTable):
+        if operation.table in present.dormant:
+            yield render_json({"delete": {"table": _named(operation.table)}})
         yield render_json({"add": {"table": _named(operation.table)}})
     elif isinstance(operation, MakeSet):
         if operation.key in present.sets:
@@ -192,7 +194,7 @@ def parse_listing(text: str, ruleset: Ruleset) -> None:
     for entry in json.loads(text)["nftables"]:
         for kind, body in entry.items():
             if kind == "table":
-                _parse_table(body, ruleset)
+                ruleset.tables.add(Table(body["family"], body["name"]))
                 continue
             if "table" not in body:
                 continue
@@ -206,14 +208,6 @@ def parse_listing(text: str, ruleset: Ruleset) -> None:
                 ruleset.sets[ObjectKey(table, body["name"])] = _parse_set(body)
     for key, found in rules.items():
         ruleset.chains[key] = Chain(tuple(found), ruleset.chains[key].hook)
-
-
-def _parse_table(body: Mapping[str, Any], ruleset: Ruleset) -> None:
-    """Add a table; one with a flag is dormant: libnftables 1.0.6 garbles the word."""
-    table = Table(body["family"], body["name"])
-    ruleset.tables.add(table)
-    if "flags" in body:
-        ruleset.dormant.add(table)
 
 
 def _hook(body: Mapping[str, Any]) -> Hook | None:

@@ -19,7 +19,7 @@ from netfw.linux.nftables.values import (
 
 @frozen
 class MakeTable:
-    """Create a table, or wake a dormant one."""
+    """Create a table, in the place of a dormant one."""
 
     table: Table
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from netfw.errors import BackendBroken, BackendError, OperationRefused
-from netfw.linux.netns import Namespace
+from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.netlink.nftables import is_dormant
+from netfw.linux.netns import Namespace, run_in
 from netfw.linux.nftables.batch import parse_listing, render_batch, render_check, render_list
 from netfw.linux.nftables.library import Answer, NftContext
 from netfw.linux.nftables.operations import (
@@ -49,6 +51,9 @@ class Nftables:
         """
         ruleset = Ruleset()
         for table in self.tables:
+            if self._is_dormant(table):
+                ruleset.dormant.add(table)
+                continue
             answer = self._run(render_list(table))
             if answer.ok:
                 parse_listing(answer.output, ruleset)
@@ -87,6 +92,15 @@ class Nftables:
         if self._context is not None:
             self._context.close()
             self._context = None
+
+    def _is_dormant(self, table: Table) -> bool:
+        """Return whether a table is switched off; libnftables 1.0.6 crashes when it lists one."""
+        try:
+            return run_in(self.namespace, is_dormant, table.family, table.name)
+        except OSError as error:
+            raise error_from_errno(
+                error.errno or 0, "reading a table of nftables", str(error)
+            ) from error
 
     def _run(self, commands: str, *, dry: bool = False) -> Answer:
         if self._context is None:

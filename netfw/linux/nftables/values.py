@@ -92,7 +92,7 @@ class Ruleset:
     chains: dict[ObjectKey, Chain] = field(factory=dict)
     sets: dict[ObjectKey, KernelSet] = field(factory=dict)
     dormant: set[Table] = field(factory=set)
-    """Tables whose chains see no packet, until they are made again."""
+    """Tables whose chains see no packet; what they contain is not read."""
 
 
 def make_rule(*statements: Mapping[str, Any], comment: str = "") -> Rule:

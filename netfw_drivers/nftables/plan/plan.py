@@ -103,10 +103,10 @@ def _operations(
 ) -> Iterator[NftOperation]:
     for table in (tables.bridge, tables.inet):
         if not _has_any(table, desired, present):
-            if table in present.tables:
+            if table in present.tables | present.dormant:
                 yield DropTable(table)
             continue
-        if table not in present.tables or table in present.dormant:
+        if table not in present.tables:
             yield MakeTable(table)
         yield from _set_operations(desired, present, table.family)
         yield from _chain_operations(desired, present, table.family)
