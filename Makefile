@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages deb packaging containers packaging-tools scale soak api-docs
+.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages deb packaging containers packaging-tools scale soak record api-docs
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -138,6 +138,10 @@ scale: packages $(READY) ## the files of samples/scale with PostgreSQL, RabbitMQ
 soak: packages $(READY) ## routers and ports come and go under faults, and nothing grows: make soak [MINUTES=10]
 	$(call STEP,soak test)
 	@NETFW_SOAK_MINUTES=$(or $(MINUTES),10) $(PYTEST) -q --sandbox -o log_cli=true --log-cli-level=INFO tests/soak
+
+record: demo-packages $(READY) ## record the demo: docs/pictures/demo.svg and docs/demo.md
+	$(call STEP,recording of the demo)
+	@$(BIN)/python tools/record_demo.py
 
 tempest: packages $(READY) ## the network API tests of Tempest and neutron-tempest-plugin with real agents, about five minutes
 	$(call STEP,Tempest)

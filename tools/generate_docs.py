@@ -2,6 +2,7 @@
 
 docs/contracts/*.md        a page per contract, from its docstrings
 docs/contracts/index.md    the list of them
+docs/contracts/contracts.svg  a picture of them, with the drivers of entry_points.txt
 docs/contracts/reconciler.md  the contract that drivers of hosts may implement beside their own
 docs/contracts/values.md   the values that contracts share
 docs/pipeline.md           the way of a packet through the bridges of the Open vSwitch driver
@@ -33,6 +34,7 @@ from pathlib import Path
 from typing import Any, Generic, get_args, get_origin
 
 import api_pages
+import contract_diagram
 import contract_values
 import layer_diagram
 import port_diagram
@@ -217,6 +219,8 @@ def index_page(kinds: list[type[Driver]]) -> str:
             "What netfw promises to a driver, and a driver to netfw. Made from the docstrings of",
             "`netfw.drivers`; `tools/generate_docs.py` writes these pages.",
             "",
+            "![Contracts of the server, of hosts, and between them](contracts.svg)",
+            "",
             "| contract | entry-point group | what it does |",
             "| --- | --- | --- |",
             *rows,
@@ -310,6 +314,7 @@ def wanted() -> dict[Path, str]:
     policy = rules.render_sample(rules.declared_rules(RESOURCES))
     pages |= {API: api_page(), ERRORS: errors_page(), port_diagram.DIAGRAM: port_diagram.draw()}
     pages |= {layer_diagram.DIAGRAM: layer_diagram.draw()}
+    pages |= {contract_diagram.DIAGRAM: contract_diagram.draw()}
     schemas = {TOPOLOGY_SCHEMA: topology_schema(), STATUS_SCHEMA: status_schema()}
     pages |= {path: json.dumps(each, indent=1) + "\n" for path, each in schemas.items()}
     return {**pages, **api_pages.api_pages(), **samples, POLICY: policy}
