@@ -34,6 +34,14 @@ class Trouble:
             raise self.errors.pop(0)
 
 
+def join_lanes() -> None:
+    """Wait for threads that outlive their delivery: they write to the database of the test."""
+    for thread in threading.enumerate():
+        if thread.name == "outbox":
+            thread.join(30)
+            assert not thread.is_alive()
+
+
 @pytest.mark.spec("ML2-03")
 def test_a_driver_receives_only_the_newest_state_in_order(context: ServerContext) -> None:
     driver = Recorder()
@@ -275,6 +283,7 @@ def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(context: ServerCo
         assert env.waiting() == 12, "what was not told is still there"
     finally:
         released.set()
+        join_lanes()
 
 
 @pytest.mark.spec("ML2-03")
@@ -300,6 +309,7 @@ def test_a_driver_that_hangs_delays_neither_others_nor_the_end_of_the_server(
         assert not hanging.changes
     finally:
         waiting.set()
+        join_lanes()
 
 
 @pytest.mark.spec("ML2-03")
