@@ -293,11 +293,12 @@ def test_capability_that_is_not_declared_has_a_warning(site: Site) -> None:
 
 
 @pytest.mark.spec("DRV-11")
-def test_driver_that_describes_itself_by_another_name_is_suspicious() -> None:
-    driver = create(InterfaceDriver, "null", {}, LocalHostResources())
-    assert not list(description_warnings("null", driver))
-    (warning,) = description_warnings("acme", driver)
-    assert warning.startswith("it is registered as 'acme' and describes itself as 'null'")
+def test_driver_that_describes_itself_by_another_name_is_suspicious(site: Site) -> None:
+    install(site, GOOD)
+    driver = create(InterfaceDriver, "acme", {"switch": "s"}, LocalHostResources())
+    assert not list(description_warnings("acme", driver))
+    (warning,) = description_warnings("other", driver)
+    assert warning.startswith("it is registered as 'other' and describes itself as 'acme'")
 
 
 @pytest.mark.spec("DRV-11")
