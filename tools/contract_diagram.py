@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from configparser import ConfigParser
 from pathlib import Path
 
-from layer_diagram import box
 from port_diagram import COLOURS
+from svg import LINE, box, document, heading
 
 from netfw.drivers.base import Driver
 from netfw.drivers.registry.loader import all_contracts
 
 DIAGRAM = Path("docs/contracts/contracts.svg")
-WIDTH, LEFT, GAP, LINE = 330, 20, 10, 15
+WIDTH, LEFT, GAP = 330, 20, 10
 COLUMNS = 52
 """Characters of a line in a box."""
 PLACES = {
@@ -75,11 +75,5 @@ def draw() -> str:
         lines += [f'<text x="{left}" y="54" font-size="13">{name}</text>', *drawn]
         bottom = max(bottom, end)
     width, height = 2 * LEFT + 3 * WIDTH + 4 * GAP, bottom + GAP
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" font-family="sans-serif" font-size="12">'
-    )
     title = "The contracts of netfw, and its own drivers of each"
-    heading = f'<text x="{LEFT}" y="28" font-size="15" font-weight="bold">{title}</text>'
-    background = f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
-    return "\n".join([head, background, heading, *lines, "</svg>"]) + "\n"
+    return document(width, height, [heading(LEFT, title), *lines])

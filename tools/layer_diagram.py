@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import textwrap
 from configparser import ConfigParser
-from html import escape
 from pathlib import Path
 
 from port_diagram import COLOURS, colour
+from svg import LINE, box, document, heading
 
 DIAGRAM = Path("docs/layers.svg")
-WIDTH, LEFT, GAP, LINE, SIDE = 760, 20, 8, 15, 230
+WIDTH, LEFT, GAP, SIDE = 760, 20, 8, 230
 SHORT = 26
 """Columns of text in a box of the narrowest width, a quarter of a row."""
 
@@ -39,18 +39,6 @@ def purpose(path: Path) -> str:
         return ", ".join(sorted(each.parent.name for each in path.glob("*/__init__.py")))
     sentence = " ".join(text.split("\n\n")[0].split()).split(". ")[0]
     return sentence.split(":  ")[0].rstrip(".").replace("`", "")
-
-
-def box(area: tuple[int, int, int, int], fill: str, texts: list[str]) -> list[str]:
-    """Draw a box with its name and, below it, its purpose."""
-    left, top, width, height = area
-    shape = f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="6"'
-    lines = [f'{shape} fill="{fill}" stroke="#607d8b"/>']
-    for number, text in enumerate(texts, 1):
-        style = 'font-weight="bold"' if number == 1 else 'fill="#37474f" font-size="11"'
-        y = top + 4 + LINE * number
-        lines.append(f'<text x="{left + 8}" y="{y}" {style}>{escape(text)}</text>')
-    return lines
 
 
 def row(folders: list[str], top: int) -> tuple[list[str], int]:
@@ -89,11 +77,5 @@ def draw() -> str:
     wrapped = [line for text in texts for line in (*textwrap.wrap(text, 36), "")]
     side = (right, 40, SIDE, bottom - 40)
     lines += box(side, COLOURS["netfw_drivers"], ["netfw_drivers", *wrapped])
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" font-family="sans-serif" font-size="12">'
-    )
     title = "netfw: a folder imports those below it, and none beside it"
-    heading = f'<text x="{LEFT}" y="26" font-size="15" font-weight="bold">{title}</text>'
-    background = f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
-    return "\n".join([head, background, heading, *lines, "</svg>"]) + "\n"
+    return document(width, height, [heading(LEFT, title), *lines])

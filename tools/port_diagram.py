@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
+from svg import LINE, document, heading
+
 PATH = Path("docs/port-path.json")
 DIAGRAM = Path("docs/port-path.svg")
 SHARED = ("netfw/model", "netfw/drivers", "netfw/plan", "netfw/flows", "netfw/conf", "netfw")
 """Folders of values and contracts, which every other folder uses."""
-WIDTH, LEFT, GAP, LINE = 470, 20, 60, 15
+WIDTH, LEFT, GAP = 470, 20, 60
 COLOURS = {
     "netfw/cli": "#eceff1",
     "netfw/http": "#e3f2fd",
@@ -82,7 +84,7 @@ def box(left: int, top: int, folder: str, modules: list[str]) -> tuple[list[str]
 def column(left: int, title: str, folders: dict[str, list[str]]) -> Iterator[tuple[str, int]]:
     """Yield the lines of one process, each with the lowest y so far."""
     top = 40
-    yield f'<text x="{left}" y="26" font-size="15" font-weight="bold">{escape(title)}</text>', top
+    yield heading(left, title), top
     for index, (folder, modules) in enumerate(folders.items()):
         if index:
             middle = left + WIDTH // 2
@@ -107,10 +109,6 @@ def draw() -> str:
     ]
     height = max(bottom for _, bottom in columns) + 10
     width = right + WIDTH + LEFT
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" font-family="sans-serif" font-size="12">'
-    )
     marker = (
         '<defs><marker id="arrow" markerWidth="8" markerHeight="8" refX="6" refY="3" orient="auto">'
         '<path d="M0,0 L6,3 L0,6 z" fill="#607d8b"/></marker></defs>'
@@ -120,6 +118,4 @@ def draw() -> str:
         'stroke-dasharray="4" marker-end="url(#arrow)"/>'
         f'<text x="{LEFT + WIDTH + 6}" y="54" font-size="10">RPC</text>'
     )
-    background = f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
-    lines = [head, marker, background, *(line for line, _ in columns), across, "</svg>"]
-    return "\n".join(lines) + "\n"
+    return document(width, height, [marker, *(line for line, _ in columns), across])

@@ -93,7 +93,7 @@ def shown_at(recording: Recording) -> list[float]:
     return times
 
 
-def render_picture(recording: Recording) -> str:
+def render_svg(recording: Recording) -> str:
     """Return the recording as an SVG that scrolls by itself.
 
     A reader who prefers no motion sees the end.
@@ -165,7 +165,7 @@ than {LONGEST_WAIT} s are shortened in the picture; the times in the text are as
 def main() -> None:
     """Record the demo and write both files."""
     recording = record([str(Path(sys.executable).with_name("netfw")), "demo"])
-    PICTURE.write_text(render_picture(recording))
+    PICTURE.write_text(render_svg(recording))
     PAGE.write_text(render_page(recording))
 
 

@@ -22,8 +22,8 @@ def test_waits_are_shortened_and_order_is_kept() -> None:
     assert record_demo.shown_at(RECORDING) == [0.5, 0.5, 2.0, 2.5]
 
 
-def test_the_picture_has_each_line_cut_to_its_width() -> None:
-    root = ElementTree.fromstring(record_demo.render_picture(RECORDING))
+def test_the_svg_has_each_line_cut_to_its_width() -> None:
+    root = ElementTree.fromstring(record_demo.render_svg(RECORDING))
     texts = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
     assert texts == ["1. A step", "   ok     a <check> & more", "x" * record_demo.COLUMNS]
     classes = [span.get("class") for span in root.iter(f"{SVG}tspan")]
@@ -31,7 +31,7 @@ def test_the_picture_has_each_line_cut_to_its_width() -> None:
 
 
 def test_frames_end_with_the_last_line_at_the_bottom() -> None:
-    picture = record_demo.render_picture(RECORDING)
+    picture = record_demo.render_svg(RECORDING)
     frames = re.findall(r"([\d.]+)% { transform: translateY\((-?\d+)px\)", picture)
     shares = [float(share) for share, _ in frames]
     assert shares == sorted(shares)
