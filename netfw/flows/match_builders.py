@@ -147,6 +147,7 @@ ct_nw_proto, ct_tp_src, ct_tp_dst = map(_number, ("ct_nw_proto", "ct_tp_src", "c
 conj_id = _number("conj_id")
 
 
+@lru_cache(1024)
 def register(number: int, value: int, mask: int | None = None) -> Match:
     """Match a whole register, or the bits of *mask*; see also ``RegisterField.is_``."""
     return matching(REGISTERS[number], value, mask)
