@@ -50,8 +50,7 @@ def run_loop(
         return _become_ready(loop, within, unblock)
     file = StatusFile(status)
     with ExitStack() as stack:
-        made = _make_monitors(metrics, work, lambda: stuck_reason(loop))
-        monitors = stack.enter_context(made)
+        monitors = stack.enter_context(_make_monitors(metrics, work, lambda: stuck_reason(loop)))
         targets: list[Publish] = [file, *monitors.targets]
 
         def publish(published: AgentStatus) -> None:

@@ -197,25 +197,10 @@ def plan_zones(
 
     :param thorough: also bridges without any port are left.
     """
-    numbers = {zone.network: zone.number for zone in index.zones.values() if zone.number}
-    taken = frozenset(numbers.values())
-    further = {
-        zone.network: zone.number
-        for zone in index.further_zones
-        if zone.number and zone.number not in taken
-    }
-    numbers = further | numbers
-    assigned = taken | set(further.values())
-    fresh = (number for number in count(FIRST_ZONE) if number not in assigned)
-    zones: dict[str, Zone] = {}
-    for id in sorted(wanted):
-        port, bridge = wanted[id].port, wanted[id].location.bridge
-        if private and port.trusted:
-            zones[bridge] = Zone(None, port.network)
-            continue
-        if port.network not in numbers:
-            numbers[port.network] = next(fresh)
-        zones[bridge] = Zone(numbers[port.network], port.network)
+    taken = frozenset(zone.number for zone in index.zones.values() if zone.number)
+    numbers = _numbers_of_networks(index, taken)
+    assigned = frozenset(numbers.values()) | taken
+    zones = _zones_of(wanted, numbers, assigned, private=private)
     moved: Sequence[PortId] = [*wanted.keys(), *gone]
     left = {index.ports[id].location.bridge for id in moved if id in index.ports}
     if thorough:
@@ -226,3 +211,36 @@ def plan_zones(
     stays = [zone for bridge, zone in index.zones.items() if bridge not in left]
     used = frozenset(zone.number for zone in [*stays, *zones.values()] if zone.number)
     return ZoneChange(zones, frozenset(left), gone=taken - used, new=used - assigned)
+
+
+def _numbers_of_networks(index: PortIndex, taken: Collection[int]) -> dict[NetworkId, int]:
+    """Return the numbers that networks have, by the zones of bridges first."""
+    numbers = {zone.network: zone.number for zone in index.zones.values() if zone.number}
+    further = {
+        zone.network: zone.number
+        for zone in index.further_zones
+        if zone.number and zone.number not in taken
+    }
+    return further | numbers
+
+
+def _zones_of(
+    wanted: Mapping[PortId, LocatedPort],
+    numbers: Mapping[NetworkId, int],
+    assigned: Collection[int],
+    *,
+    private: bool,
+) -> dict[str, Zone]:
+    """Return the zones of the bridges of *wanted*; networks without a number get a free one."""
+    fresh = (number for number in count(FIRST_ZONE) if number not in assigned)
+    chosen = dict(numbers)
+    zones: dict[str, Zone] = {}
+    for id in sorted(wanted):
+        port, bridge = wanted[id].port, wanted[id].location.bridge
+        if private and port.trusted:
+            zones[bridge] = Zone(None, port.network)
+            continue
+        if port.network not in chosen:
+            chosen[port.network] = next(fresh)
+        zones[bridge] = Zone(chosen[port.network], port.network)
+    return zones

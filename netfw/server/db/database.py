@@ -41,7 +41,8 @@ from netfw.server.db.engine.errors import (
     translate_error,
 )
 from netfw.server.db.journal.commit_notices import CommitNotices
-from netfw.server.db.journal.journal import Journal, JournalHeadPoller, JournalReader
+from netfw.server.db.journal.head_poller import JournalHeadPoller
+from netfw.server.db.journal.journal import Journal, JournalReader
 from netfw.server.db.outbox import Outbox
 from netfw.server.db.resources.default_security_groups import DefaultSecurityGroups
 from netfw.server.db.resources.rows import Resources, Rows

@@ -16,7 +16,8 @@ from typing import Any, Final
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from netfw.server.db.journal.journal import CHANNEL, autocommit_connection
+from netfw.server.db.journal.head_poller import autocommit_connection
+from netfw.server.db.journal.journal import CHANNEL
 
 LOG = logging.getLogger(__name__)
 GATHER: Final = 0.01
