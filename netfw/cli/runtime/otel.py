@@ -13,7 +13,7 @@ from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -46,9 +46,10 @@ class OtelTracer:
             resource=Resource.create(attributes),
             shutdown_on_exit=False,
         )
+        self._exporter: SpanExporter = OTLPSpanExporter(endpoint=endpoint, timeout=TIMEOUT)
         self._provider.add_span_processor(
             BatchSpanProcessor(
-                OTLPSpanExporter(endpoint=endpoint, timeout=TIMEOUT),
+                self._exporter,
                 max_queue_size=QUEUE,
                 schedule_delay_millis=EXPORT_EVERY * 1000,
             )
@@ -83,6 +84,8 @@ class OtelTracer:
         closing.join(CLOSE_TIMEOUT)
         if closing.is_alive():
             LOG.warning("tracing: the last spans were not received within %g s", CLOSE_TIMEOUT)
+            self._exporter.shutdown()  # ends its retries
+            closing.join(CLOSE_TIMEOUT)
 
 
 class _OtelSpan:

@@ -1,4 +1,4 @@
-"""Agents serve ports, metadata and routers with no more privileges than their systemd units give."""
+"""Agents serve metadata and routers with no more privileges than their systemd units give."""
 
 from __future__ import annotations
 

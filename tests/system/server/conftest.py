@@ -14,9 +14,9 @@ from tests.system.server.environment import RunningServer, running_server
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server on SQLite, without authentication on loopback."""
+    """A server on SQLite, without authentication on loopback; not on the port of a cloud."""
     sandbox.require()
-    with running_server(tmp_path_factory.mktemp("server"), 9696) as found:
+    with running_server(tmp_path_factory.mktemp("server"), 9690) as found:
         yield found
         assert "Traceback" not in found.log, found.log
 

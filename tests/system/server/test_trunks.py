@@ -30,7 +30,7 @@ NAMES = itertools.count()
 def served() -> Iterator[Cloud]:
     """Two hosts whose agents ask one server."""
     sandbox.require()
-    with make_cloud(port=9698) as cloud:  # the session may have a server on the usual port
+    with make_cloud() as cloud:
         cloud.server.start()
         for host in cloud.hosts:
             host.start()

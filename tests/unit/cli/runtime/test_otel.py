@@ -72,6 +72,7 @@ def test_a_trace_that_is_not_sampled_has_no_spans_in_any_process(receiver: OtlpR
 
 
 def test_a_receiver_that_is_away_delays_nothing() -> None:
+    threads = set(threading.enumerate())
     tracer = OtelTracer("http://127.0.0.1:1/v1/traces", 1.0, program="x", host="x")
     began = time.monotonic()
     with tracing.tracing(tracer):
@@ -82,6 +83,7 @@ def test_a_receiver_that_is_away_delays_nothing() -> None:
     tracer.close()
     assert time.monotonic() - began < CLOSE_TIMEOUT + 10
     assert spent < 30
+    assert set(threading.enumerate()) <= threads, "no thread goes on to try"
 
 
 def test_origins_are_followed_once_by_their_own_thread(tracer: OtelTracer) -> None:
