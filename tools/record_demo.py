@@ -131,8 +131,11 @@ def render_svg(recording: Recording) -> str:
 
 
 def _moved(lines: int) -> str:
-    """Return the property that moves the text to where so many lines are visible."""
-    return f"transform: translateY({(ROWS - lines) * LINE}px);"
+    """Return the property that moves the text up so far that *lines* is the last line visible.
+
+    The animation starts with a full screen.
+    """
+    return f"transform: translateY({-max(0, lines - ROWS) * LINE}px);"
 
 
 def _texts(recording: Recording) -> Iterator[str]:

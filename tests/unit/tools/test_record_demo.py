@@ -30,14 +30,16 @@ def test_the_svg_has_each_line_cut_to_its_width() -> None:
     assert classes == ["b", "g"]
 
 
-def test_frames_end_with_the_last_line_at_the_bottom() -> None:
-    picture = record_demo.render_svg(RECORDING)
+def test_the_text_scrolls_when_the_screen_is_full() -> None:
+    lines = record_demo.ROWS + 2
+    picture = record_demo.render_svg([(number // 2, "line") for number in range(lines)])
     frames = re.findall(r"([\d.]+)% { transform: translateY\((-?\d+)px\)", picture)
     shares = [float(share) for share, _ in frames]
     assert shares == sorted(shares)
     assert shares[-1] == 100
-    assert int(frames[-1][1]) == (record_demo.ROWS - len(RECORDING)) * record_demo.LINE
-    assert len(frames) == 5, "lines of one moment appear together"
+    assert len(frames) == lines // 2 + 2, "lines of one moment appear together"
+    moves = [int(move) for _, move in frames]
+    assert moves == [0] * (len(frames) - 2) + [-2 * record_demo.LINE] * 2
 
 
 def test_the_page_has_the_text_without_attributes() -> None:
