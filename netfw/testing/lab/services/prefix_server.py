@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from netfw.errors import BackendBroken
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 
@@ -19,6 +20,7 @@ class PrefixServer:
 
     def __init__(self, instance: Instance, subnet: str, directory: Path) -> None:
         self._instance, self._subnet, self._directory = instance, subnet, directory
+        self._log = directory / "kea.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, pool: str, *, valid: int = 3600, renew: int = 2) -> None:
@@ -27,7 +29,7 @@ class PrefixServer:
         wait_until(self._has_link_local_address, "the address of the link is tentative")
         file = self._directory / "kea.json"
         file.write_text(json.dumps({"Dhcp6": self._config(pool, valid, renew)}))
-        log = self._directory / "kea.log"
+        log = self._log
         places = {"KEA_PIDFILE_DIR": str(self._directory), "KEA_LOCKFILE_DIR": "none"}
         with log.open("wb") as output:
             self._process = self._instance.call(
@@ -37,7 +39,14 @@ class PrefixServer:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **places},
             )
-        wait_until(lambda: "DHCP6_STARTED" in log.read_text(), log.read_text, seconds=60)
+        wait_until(lambda: "DHCP6_STARTED" in self.log, log.read_text, seconds=60)
+        if "OPEN_SOCKET_FAIL" in self.log:
+            raise BackendBroken(f"kea cannot receive requests: {self.log}")
+
+    @property
+    def log(self) -> str:
+        """What it has logged since its last start."""
+        return self._log.read_text() if self._log.exists() else ""
 
     def stop(self) -> None:
         """Stop it; it releases nothing."""

@@ -100,7 +100,14 @@ class DelegatedSpread:
         return [int(pid) for pid in host.host.attempt(["pgrep", "-f", pattern]).output.split()]
 
     def log(self) -> str:
-        return self.site.central.l3.log.read_text()[-4000:]
+        """Return what agent, clients and provider say, and the addresses of the clients."""
+        central = self.site.central
+        namespaces = central.host.run(["ip", "netns", "list"]).split()
+        (namespace,) = (each for each in namespaces if each == f"snat-{self.router.id}")
+        clients = [each.read_text() for each in central.l3.directory.rglob("dhclient/*.log")]
+        addresses = central.host.run(["ip", "-n", namespace, "-6", "address"])
+        agent = central.l3.log.read_text()[-3000:]
+        return "\n".join([agent, *clients, str(self.clients(central)), addresses, self.server.log])
 
     def remove(self) -> None:
         """Remove all of it, by the API."""
