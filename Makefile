@@ -202,6 +202,7 @@ packaging: deb ## the Debian package on a machine with systemd: units, privilege
 
 containers: deb ## the images and the compose file: a server, PostgreSQL, RabbitMQ and two hosts, in a network of their own
 	$(call STEP,containers)
+	@for base in machine services; do tools/make-base .netfw/packaging $$base; done
 	@tools/in-own-network $(PYTEST) -q tests/containers
 
 api-docs: $(READY) ## the documentation with the whole Python API reference, a minute and a half more: docs/_build/api

@@ -16,7 +16,6 @@ from netfw.testing.lab.wait import wait_until
 from tests import ROOT
 
 CACHE: Final = ROOT / ".netfw" / "packaging"
-PACKAGES: Final = ROOT / "packaging" / "containers" / "host-packages"
 SERVICES: Final = ("haproxy", "keepalived", "conntrackd", "radvd")
 """Services of these packages that do not run: agents start the programs themselves."""
 _NAMESPACES: Final = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
@@ -24,15 +23,8 @@ _NAMESPACES: Final = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
 
 def file_system() -> Path:
     """Return the archive of a file system with the packages of hosts; mmdebstrap makes it once."""
-    archive = CACHE / "machine.tar"
-    if not archive.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        made = archive.with_suffix(".new.tar")
-        included = f"--include={','.join(PACKAGES.read_text().split())}"
-        command = ["mmdebstrap", "--quiet", "--variant=minbase", included, "bookworm", str(made)]
-        subprocess.run(command, check=True)
-        made.rename(archive)
-    return archive
+    subprocess.run([ROOT / "tools" / "make-base", CACHE, "machine"], check=True, cwd=ROOT)
+    return CACHE / "machine.tar"
 
 
 class Machine:
