@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import argparse
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+
+class _Parser(argparse.ArgumentParser):
+    """Prints its help itself: argparse ignores errors of the output since Python 3.12."""
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        print(self.format_help(), end="", file=file)
+
+
+class _PrintVersion(argparse.Action):
+    """Prints the version of a program and ends it; errors of the output are raised."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"{parser.prog} {version('netfw')}")
+        parser.exit()
 
 
 def make_parser(program: str, description: str, **options: Any) -> argparse.ArgumentParser:
     """Make the parser of a console script, with ``--version``."""
-    parser = argparse.ArgumentParser(prog=program, description=description, **options)
-    text = f"{program} {version('netfw')}"
-    parser.add_argument("--version", action="version", version=text, help="print the version")
+    parser = _Parser(prog=program, description=description, **options)
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version")
     return parser
 
 
