@@ -27,8 +27,10 @@ _DEVICE = re.compile(r"^# device (\S{1,15}) mac ([0-9a-f:]{17})$", re.MULTILINE)
 _NUMBER = re.compile(r"^# prefix ([0-9]{1,3}) for subnet ([0-9a-f-]{36})$", re.MULTILINE)
 _LEASE = re.compile(r"^lease6 \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _ASSOCIATION = re.compile(
-    r"^  ia-pd ((?:[0-9a-f]{2}:){3}[0-9a-f]{2}) \{\n(.*?)^  \}", re.MULTILINE | re.DOTALL
+    r'^  ia-pd (?:((?:[0-9a-f]{2}:){3}[0-9a-f]{2})|"([ -~]{4})") \{\n(.*?)^  \}',
+    re.MULTILINE | re.DOTALL,
 )
+"""An identifier whose octets are all printable is written as text, and nothing in it is escaped."""
 _PREFIX = re.compile(
     r"^    iaprefix (\S{1,64}) \{\n\s+starts ([0-9]{1,12});\n"
     r"\s+preferred-life ([0-9]{1,10});\n\s+max-life ([0-9]{1,10});",
@@ -97,9 +99,14 @@ def parse_leases(text: str) -> dict[int, tuple[Delegation, ...]]:
     if not leases or _RELEASED.search(leases[-1]):
         return {}
     return {
-        int(iaid.replace(":", ""), 16): tuple(_delegations(content))
-        for iaid, content in _ASSOCIATION.findall(leases[-1])
+        _parse_iaid(octets, text): tuple(_delegations(content))
+        for octets, text, content in _ASSOCIATION.findall(leases[-1])
     }
+
+
+def _parse_iaid(octets: str, text: str) -> int:
+    """Return the identifier that is written as *octets* or as *text*; the other one is empty."""
+    return int.from_bytes(text.encode("ascii") or bytes.fromhex(octets.replace(":", "")))
 
 
 def _delegations(content: str) -> Iterator[Delegation]:

@@ -19,9 +19,15 @@ from netfw.drivers.values.events import Event
 from netfw.drivers.values.router_values import PrefixDelegated
 from netfw.linux import netns
 from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.model.values.address import Mac
 from netfw.model.values.ids import SubnetId
 from netfw.plan import Update
-from netfw.testing.conformance.router.factories import Site, make_net, make_site
+from netfw.testing.conformance.router.factories import (
+    Site,
+    make_net,
+    make_site,
+    next_mac,
+)
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.lab.services.prefix_server import PrefixServer
 from netfw.testing.lab.wait import wait_until
@@ -37,6 +43,8 @@ pytestmark = [pytest.mark.services, pytest.mark.spec("L3-27")]
 FIRST, SECOND = "2001:db8:1000::/48", "2001:db8:2000::/48"
 AWAY_SECONDS = 600.0 if os.environ.get("NETFW_LONG") else 8.0
 """Longer than the four seconds after which a client asks all servers."""
+PRINTABLE = (Mac("fa:16:3e:41:42:43"), Mac("fa:16:3e:22:5c:7d"))
+"""The second one has a quotation mark and a backslash."""
 MODES = {"ipv6_ra_mode": Ipv6Mode.SLAAC, "ipv6_address_mode": Ipv6Mode.SLAAC}
 
 
@@ -115,12 +123,20 @@ def _netns(pid: int) -> object:
 
 
 @pytest.fixture
-def delegation(environment: LinuxRouterEnvironment, make_driver: MakeDriver) -> Delegation:
+def gateway_mac() -> Mac:
+    return next_mac()
+
+
+@pytest.fixture
+def delegation(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, gateway_mac: Mac
+) -> Delegation:
     plain = make_site(make_net(1))
     (port,) = plain.full.interfaces
     ipv4 = tuple(each for each in port.addresses if each.version == 4)
     subnets = tuple(each for each in port.subnets if each.ip_version == 4)
     site = plain.with_full(interfaces=(evolve(port, addresses=ipv4, subnets=subnets),))
+    site = site.with_gateway(port=evolve(site.gateway.port, mac=gateway_mac))
     environment.admit(site.ports)
     return Delegation(environment, make_driver, site)
 
@@ -195,6 +211,22 @@ def test_a_prefix_survives_kills_of_driver_and_client(
     delegation.restart()
     delegation.bring(first)
     assert delegation.take() == first
+
+
+@pytest.mark.parametrize("gateway_mac", PRINTABLE, ids=str)
+def test_the_client_writes_a_mac_address_of_printable_octets_as_text(
+    delegation: Delegation, server: PrefixServer
+) -> None:
+    server.start(FIRST)
+    delegation.bring()
+    first = delegation.take()
+    assert is_from(first, FIRST)
+    delegation.bring(first)
+    (client,) = delegation.clients()
+    os.kill(client, signal.SIGKILL)
+    wait_until(lambda: delegation.clients() not in ([], [client]), seconds=60)
+    server.start(SECOND)
+    assert is_from(delegation.take(), SECOND)
 
 
 def test_a_prefix_stays_while_its_server_is_away(

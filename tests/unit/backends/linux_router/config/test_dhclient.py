@@ -95,6 +95,14 @@ def test_the_newest_complete_lease_counts() -> None:
     assert parse_leases("") == {}
 
 
+@pytest.mark.parametrize("low", ["41:42:43", "22:5c:7d", "20:7e:22"])
+def test_an_identifier_of_printable_octets_is_written_as_text(low: str) -> None:
+    client = evolve(CLIENT, mac=Mac(f"fa:16:3e:{low}"))
+    text = bytes.fromhex(f"3e:{low}".replace(":", "")).decode()
+    leases = parse_leases((LEASE % "").replace("3e:ff:ff:fe", f'"{text}"'))
+    assert find_prefixes(client, leases, 0) == {SUBNETS[0]: IPv6Network("2001:db8:1::/64")}
+
+
 def test_the_prefix_that_is_preferred_longest_is_chosen_until_all_have_expired() -> None:
     leases = parse_leases(LEASE % OTHER)
     for now, prefix in ((1000, "2001:db8:2::/64"), (1031, "2001:db8:1::/64"), (1040, None)):
