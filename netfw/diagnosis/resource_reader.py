@@ -52,10 +52,10 @@ class ResourceReader:
     """Reads resources and what their status depends on."""
 
     api: ApiReader
-    host: str
-    """The name of this host."""
-    records: Sequence[StatusRecord]
-    agents: Sequence[AgentHealth]
+    host: str = ""
+    """The name of this host; empty: nothing of a host is read."""
+    records: Sequence[StatusRecord] = ()
+    agents: Sequence[AgentHealth] = ()
 
     def explain(self, kind: str, name: str) -> ResourceExplanation:
         """Explain the resource of *kind* with that id or name.

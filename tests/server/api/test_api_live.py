@@ -10,11 +10,13 @@ from urllib.parse import urlencode
 import pytest
 
 from netfw.drivers.state_source import Cursor
+from netfw.errors import BackendUnavailable
 from netfw.http.event_streams import EventStreams, StreamSettings
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
-from netfw.server.api.live import topology
+from netfw.server.api.live import topology, visible_rules
 from netfw.server.api.live.page import ChangeSource, LivePage
+from netfw.server.api.request_body import RequestLimits
 from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l3.routers import RouterPlugin
@@ -53,10 +55,14 @@ def streams() -> EventStreams:
 
 
 @pytest.fixture
-def client(plugins: list[HandlerPlugin], commits: Commits, streams: EventStreams) -> Client:
+def client(
+    plugins: list[HandlerPlugin], commits: Commits, streams: EventStreams, request: Any
+) -> Client:
+    """A client; the parameter is the largest page."""
     changes = ChangeSource(cursor=lambda: commits.cursor, listen=commits.listen)
     routers = RouterPlugin(plugins[0].context)
-    return api([*plugins, routers], live=LivePage(changes, streams))
+    limits = RequestLimits(page=getattr(request, "param", None))
+    return api([*plugins, routers], limits=limits, live=LivePage(changes, streams))
 
 
 @pytest.fixture
@@ -240,6 +246,50 @@ def test_a_trace_is_decided_by_the_rules_of_both_ports(client: Client) -> None:
     )
 
 
+@pytest.mark.parametrize("client", [3], indirect=True)
+def test_a_trace_says_that_not_all_rules_and_members_were_read(client: Client) -> None:
+    a, b = two_ports(client)
+    own, remote = (client.make("security-groups", name=name)["id"] for name in ("own", "remote"))
+    assert client.put(f"ports/{b}", {"port": {"security_groups": [own]}}).status == 200
+    rule = {"security_group_id": own, "direction": "ingress", "remote_group_id": remote}
+    client.make("security-group-rules", **rule)
+    question = {"from": a, "to": b}
+    step = shown(client, "trace", **question)["steps"][3]
+    assert (step["state"], step["lines"][-1]) == ("unknown", lacks("rules", own)), "three of three"
+    (network,) = (each["id"] for each in client.list("networks"))
+    egress = client.list("security-group-rules", security_group_id=own, direction="egress")
+    for each in egress:
+        assert client.delete(f"security-group-rules/{each['id']}").status == 204
+    assert shown(client, "trace", **question)["steps"][3]["state"] == "denied"
+    for _ in range(4):
+        client.make("ports", network_id=network, security_groups=[remote])
+    step = shown(client, "trace", **question)["steps"][3]
+    assert (step["state"], step["lines"][-1]) == ("unknown", lacks("ports", remote))
+    joined = {"port": {"security_groups": [remote, own]}}
+    assert client.put(f"ports/{a}", joined).status == 200
+    assert shown(client, "trace", **question)["steps"][3]["state"] == "allowed"
+
+
+def lacks(what: str, group: str) -> str:
+    return f"{what} of security group {group} beyond the first 3 are not read"
+
+
+def test_a_trace_reads_the_ports_of_a_few_groups(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visible_rules, "MOST_REMOTE_GROUPS", 1)
+    a, b = two_ports(client)
+    own = client.make("security-groups", name="own")["id"]
+    assert client.put(f"ports/{b}", {"port": {"security_groups": [own]}}).status == 200
+    rule = {"security_group_id": own, "direction": "ingress"}
+    for name in ("x", "y"):
+        group = client.make("security-groups", name=name)["id"]
+        client.make("security-group-rules", remote_group_id=group, **rule)
+    step = shown(client, "trace", **{"from": a, "to": b})["steps"][3]
+    assert step["state"] == "unknown"
+    assert "the rules name more than 1 groups" in step["lines"][-1]
+
+
 def test_a_trace_crosses_a_router_that_connects_both_networks(client: Client) -> None:
     a, _ = two_ports(client)
     blue = client.network(name="blue")["id"]
@@ -322,11 +372,34 @@ def test_statuses_that_agents_report_are_events(client: Client, streams: EventSt
     assert page is not None
     page.note_reports()
     assert streams.newest == ""  # nobody looks
-    client.raw("GET", "/live/events", **{"netfw.hand_over": lambda stream: None})
+    handed: list[Any] = []
+    client.raw("GET", "/live/events", **{"netfw.hand_over": handed.append})
     first = streams.newest
     page.note_reports()
-    assert streams.newest != first
+    second = streams.newest
+    assert second != first
+    handed[0].release()
+    page.note_reports()
+    client.raw("GET", "/live/events", **{"netfw.hand_over": handed.append})
+    assert streams.newest != second, "a client that was away is told"
     streams.close()
+
+
+def test_a_stream_listens_after_a_failure_of_the_one_before(
+    client: Client, commits: Commits, streams: EventStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed = {"netfw.hand_over": lambda stream: None}
+    with monkeypatch.context() as broken:
+        changes = ChangeSource(cursor=lambda: commits.cursor, listen=refuse_to_listen)
+        broken.setattr(client.app._live, "_changes", changes)
+        assert client.raw("GET", "/live/events", **handed).status == 503
+    assert client.raw("GET", "/live/events", **handed).status == 200
+    assert len(commits.listeners) == 1
+    streams.close()
+
+
+def refuse_to_listen(listener: Any) -> Callable[[], None]:
+    raise BackendUnavailable("the database does not answer")
 
 
 def test_another_http_server_has_no_streams(client: Client) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import asdict, field, frozen
 
-from netfw.diagnosis.connection_trace import Decision, TracedPort, address_of
+from netfw.diagnosis.connection_trace import TracedPort, address_of
 from netfw.diagnosis.resource_reader import ResourceReader
 from netfw.diagnosis.rule_explanation import NewConnection, explain_connection, with_group_names
 from netfw.errors import InvalidInput
@@ -62,6 +62,8 @@ class _Connection:
     target: TracedPort
     bodies: Mapping[str, Body] = field(factory=dict)
     """The two ports as the API shows them, by id."""
+    networks: Mapping[str, Body] = field(factory=dict)
+    """Their networks, by id; a network that is not visible is empty."""
 
 
 def parse_question(query: Mapping[str, str]) -> ConnectionQuestion:
@@ -100,9 +102,8 @@ def trace_connection(api: OwnApi, question: ConnectionQuestion) -> dict[str, Any
 
     :raises NotFound: a port does not exist, or has no address of that version.
     """
-    bodies = {id: api.find("ports", id) for id in (question.source, question.target)}
-    source, target = (_traced(api, bodies[id]) for id in (question.source, question.target))
-    connection = _Connection(question=question, source=source, target=target, bodies=bodies)
+    connection = _read_connection(api, question)
+    source, target = connection.source, connection.target
     start, end = (address_of(port, question.version) for port in (source, target))
     steps = [
         _port_step(api, source),
@@ -134,8 +135,20 @@ def _command(question: ConnectionQuestion, protocol: str) -> str:
     return " ".join(["netfw trace", question.source, question.target, *more])
 
 
-def _traced(api: OwnApi, body: Body) -> TracedPort:
-    network = api.show("networks", str(body["network_id"])) or {}
+def _read_connection(api: OwnApi, question: ConnectionQuestion) -> _Connection:
+    bodies = {id: api.find("ports", id) for id in (question.source, question.target)}
+    ids = {str(body["network_id"]) for body in bodies.values()}
+    networks = {id: api.show("networks", id) or {} for id in ids}
+    source, target = (
+        _traced(bodies[id], networks[str(bodies[id]["network_id"])])
+        for id in (question.source, question.target)
+    )
+    return _Connection(
+        question=question, source=source, target=target, bodies=bodies, networks=networks
+    )
+
+
+def _traced(body: Body, network: Body) -> TracedPort:
     return TracedPort(
         id=str(body["id"]),
         name=str(body.get("name") or ""),
@@ -151,8 +164,7 @@ def _traced(api: OwnApi, body: Body) -> TracedPort:
 
 
 def _port_step(api: OwnApi, port: TracedPort) -> TraceStep:
-    reader = ResourceReader(api=api, host="", records=(), agents=())
-    found = reader.explain("port", port.id)
+    found = ResourceReader(api=api).explain("port", port.id)
     works = found.status == "ACTIVE"
     lines = [reason.text for reason in found.reasons if works or reason.blocks]
     state = DENIED if not port.admin_state_up else ALLOWED if works else DOWN
@@ -167,8 +179,8 @@ def _rules_step(api: OwnApi, connection: _Connection, direction: Direction) -> T
     own, other = connection.source, connection.target
     if direction is Direction.INGRESS:
         own, other = other, own
-    port = parse_port(connection.bodies[own.id])
-    rules = VisibleRules.read(api, port, connection.bodies[other.id])
+    port, remote = (parse_port(connection.bodies[each.id]) for each in (own, other))
+    rules = VisibleRules.read(api, port, remote, direction)
     packet = NewConnection(
         direction=direction,
         remote=as_address(address_of(other, question.version)),
@@ -177,21 +189,16 @@ def _rules_step(api: OwnApi, connection: _Connection, direction: Direction) -> T
         code=0 if question.protocol in (ICMP, ICMPV6) else None,
     )
     found = explain_connection(port, packet, rules)
-    decision = Decision(
-        what=f"{direction} of {own.title}",
-        allowed=found.allowed,
-        lines=with_group_names(found.lines, rules.names)[:MOST_LINES],
-    )
-    state = ALLOWED if decision.allowed else UNKNOWN if rules.gaps else DENIED
-    lines = (*decision.lines, *(() if decision.allowed else rules.gaps))
-    title = f"{decision.what}: security groups"
+    state = ALLOWED if found.allowed else UNKNOWN if rules.gaps else DENIED
+    named = with_group_names(found.lines, rules.names)[:MOST_LINES]
+    lines = (*named, *(() if found.allowed else rules.gaps[:MOST_LINES]))
+    title = f"{direction} of {own.title}: security groups"
     return TraceStep(title=title, state=state, lines=lines, kind="port", id=own.id)
 
 
 def _path_steps(api: OwnApi, connection: _Connection, start: str, end: str) -> Iterator[TraceStep]:
     source, target = connection.source, connection.target
-    network = api.show("networks", source.network) or {"id": source.network, "status": ""}
-    yield _network_step(network, source)
+    yield _network_step(connection.networks[source.network], source)
     if source.network == target.network:
         return
     router = _router_of(api, connection, start)
@@ -199,7 +206,7 @@ def _path_steps(api: OwnApi, connection: _Connection, start: str, end: str) -> I
         yield router
         return
     yield _router_step(api, router, connection, end)
-    yield _network_step(api.show("networks", target.network) or {}, target)
+    yield _network_step(connection.networks[target.network], target)
 
 
 def _network_step(network: Body, port: TracedPort) -> TraceStep:
@@ -244,7 +251,7 @@ def _router_step(api: OwnApi, router: Body, connection: _Connection, end: str) -
     state, line = _route(api, router, connection, end)
     lines = [line]
     if state == ALLOWED and router["status"] != "ACTIVE":
-        found = ResourceReader(api=api, host="", records=(), agents=()).explain("router", id)
+        found = ResourceReader(api=api).explain("router", id)
         lines += [reason.text for reason in found.reasons if reason.blocks]
         state = DOWN
     return TraceStep(title=title, state=state, lines=tuple(lines), kind="router", id=id)

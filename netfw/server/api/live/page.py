@@ -87,9 +87,10 @@ class LivePage:
 
     def note_reports(self) -> None:
         """Tell the pages that agents reported statuses, which are no commits of the journal."""
-        if len(self._streams):
+        with self._lock:
             self._reports += 1
-            self._streams.publish(self._state_id())
+            if len(self._streams):
+                self._streams.publish(self._state_id())
 
     def close(self) -> None:
         """End the streams."""
@@ -119,9 +120,12 @@ class LivePage:
             if self._stop is not None:
                 return
             self._stop = lambda: None
-        stop = self._changes.listen(self._on_commit)
-        with self._lock:
-            self._stop = stop
+        stop: Callable[[], None] | None = None  # if it fails, the next stream tries again
+        try:
+            stop = self._changes.listen(self._on_commit)
+        finally:
+            with self._lock:
+                self._stop = stop
 
     def _on_commit(self, cursor: Cursor, concerned: frozenset[str] | None) -> None:
         """Publish a commit; in the thread that detects commits, so it does not wait for a lock."""
@@ -156,7 +160,7 @@ def _explain(api: OwnApi, query: Mapping[str, str]) -> Mapping[str, Any]:
     kind, id = query.get("kind", ""), query.get("id", "")
     if kind not in EXPLAINED:
         raise InvalidInput({"kind": f"not one of {', '.join(EXPLAINED)}"})
-    return ResourceReader(api=api, host="", records=(), agents=()).explain(kind, id).to_dict()
+    return ResourceReader(api=api).explain(kind, id).to_dict()
 
 
 def _require_get(environ: Mapping[str, Any]) -> None:

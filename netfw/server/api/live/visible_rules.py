@@ -10,7 +10,7 @@ from attrs import field, frozen
 from netfw.errors import Forbidden
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Resource
-from netfw.model.security_group import SecurityGroupRule
+from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.model.values.ids import SecurityGroupId
 from netfw.model.wire import CODECS, parse
 from netfw.server.api.live.own_api import MOST, Body, OwnApi
@@ -29,6 +29,8 @@ _OF_PORT: Final = (
     "admin_state_up",
 )
 _OF_ADDRESS_GROUP: Final = ("id", "name", "addresses")
+MOST_REMOTE_GROUPS: Final = 20
+"""Limit of the groups whose ports are read."""
 
 
 def parse_port(body: Body) -> Port:
@@ -56,7 +58,7 @@ class VisibleRules:
         return self.members
 
     @classmethod
-    def read(cls, api: OwnApi, port: Port, other: Body) -> VisibleRules:
+    def read(cls, api: OwnApi, port: Port, other: Port, direction: Direction) -> VisibleRules:
         """Read the rules of *port*, with the members that decide about the port *other*."""
         gaps: list[str] = []
         by_group, names = {}, {}
@@ -66,25 +68,38 @@ class VisibleRules:
                 gaps.append(f"security group {id} is not shown to you, and may have a rule for it")
                 continue
             names[str(id)] = str(group.get("name") or "")
-            found = api.list("security-group-rules", security_group_id=str(id))
-            if len(found) >= MOST:
-                gaps.append(f"security group {id} has more than {MOST} rules; others are not read")
-            by_group[id] = tuple(map(_parse_rule, found))
+            found = api.page("security-group-rules", MOST, security_group_id=str(id))
+            if found.has_more:
+                gaps.append(_cut_off(id, "rules", len(found.rows)))
+            by_group[id] = tuple(map(_parse_rule, found.rows))
         rules = [rule for each in by_group.values() for rule in each]
+        deciding = [rule for rule in rules if rule.direction is direction]
         members = (
-            parse_port(other),
-            *_ports(api, rules, gaps),
-            *_address_groups(api, rules, gaps),
+            other,
+            *_ports(api, _remote_groups(deciding) - other.security_groups, gaps),
+            *_address_groups(api, deciding, gaps),
         )
         return cls(by_group=by_group, members=members, names=names, gaps=tuple(gaps))
 
 
-def _ports(api: OwnApi, rules: Iterable[SecurityGroupRule], gaps: list[str]) -> Iterator[Resource]:
-    for id in sorted({str(rule.remote_group_id) for rule in rules if rule.remote_group_id}):
-        found = api.list("ports", security_groups=id)
-        if len(found) >= MOST:
-            gaps.append(f"security group {id} has more than {MOST} ports; others are not read")
-        yield from map(parse_port, found)
+def _cut_off(group: SecurityGroupId, what: str, count: int) -> str:
+    return f"{what} of security group {group} beyond the first {count} are not read"
+
+
+def _remote_groups(rules: Iterable[SecurityGroupRule]) -> frozenset[SecurityGroupId]:
+    return frozenset(rule.remote_group_id for rule in rules if rule.remote_group_id is not None)
+
+
+def _ports(api: OwnApi, groups: frozenset[SecurityGroupId], gaps: list[str]) -> Iterator[Resource]:
+    """Return the ports of *groups*, one of which may have an address of the other port."""
+    ordered = sorted(groups)
+    for id in ordered[:MOST_REMOTE_GROUPS]:
+        found = api.page("ports", MOST, security_groups=str(id))
+        if found.has_more:
+            gaps.append(_cut_off(id, "ports", len(found.rows)))
+        yield from map(parse_port, found.rows)
+    too_many = f"are not read: the rules name more than {MOST_REMOTE_GROUPS} groups"
+    gaps.extend(f"ports of security group {id} {too_many}" for id in ordered[MOST_REMOTE_GROUPS:])
 
 
 def _address_groups(
