@@ -213,9 +213,8 @@ class Database:
                         transaction = Transaction.on(connection)
                         result = work(transaction)
                         announced = self._commit(connection, transaction)
-                    span.set("netfw.commit", announced)
-                    if context := tracing.current():
-                        self.traces.note(announced, (context, *tracing.take_followed()))
+                    if announced:
+                        self._trace(span, announced)
                     break
                 except RETRIED as exc:
                     _close_idle_connections(self._writing, exc)
@@ -223,6 +222,12 @@ class Database:
         for callback in self._on_commit if announced else ():
             callback()
         return result
+
+    def _trace(self, span: tracing.Span, announced: int) -> None:
+        """Note which traces led to the commit *announced*."""
+        span.set("netfw.commit", announced)
+        if context := tracing.current():
+            self.traces.note(announced, (context, *tracing.take_followed()))
 
     @contextmanager
     def admission(self) -> Iterator[None]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from attrs import define, evolve, field
@@ -45,8 +44,8 @@ from netfw.testing.conformance.firewall.environment import (
 )
 from netfw.testing.conformance.firewall.packets import ECHO_REPLY, Flags, Packet, Sent
 from netfw.testing.conformance.firewall.reference_model import passes
+from tests.conformance.common.fake_backend import FakeFailures
 
-T = TypeVar("T")
 Policy = Mapping[FirewallKey, FirewallValue]
 Connection = tuple[object, ...]
 SENSELESS = {Flags.SYN | Flags.ACK, Flags.SYN | Flags.FIN, Flags.SYN | Flags.RST, Flags(0)}
@@ -279,7 +278,7 @@ def staged(*stages: Iterable[Operation]) -> tuple[Stage, ...]:
     return tuple(Stage(tuple(stage)) for stage in map(tuple, stages) if stage)
 
 
-class FakeFirewallEnvironment(FirewallEnvironment):
+class FakeFirewallEnvironment(FakeFailures, FirewallEnvironment):
     """Carries packets as the class of the driver decides."""
 
     event_timeout = 0.0
@@ -323,18 +322,3 @@ class FakeFirewallEnvironment(FirewallEnvironment):
     def foreign_is_intact(self) -> bool:
         found, self.backend.foreign = self.backend.foreign, False
         return found
-
-    @contextmanager
-    def outage(self) -> Iterator[None]:
-        self.backend.online = False
-        try:
-            yield
-        finally:
-            self.backend.online = True
-
-    def refused(self, call: Callable[[], T]) -> T:
-        self.backend.refuses = True
-        try:
-            return call()
-        finally:
-            self.backend.refuses = False

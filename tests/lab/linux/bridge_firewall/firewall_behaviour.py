@@ -16,6 +16,7 @@ from tests.lab.linux.bridge_firewall.environment import (
     IN,
     OUT,
     FirewallHost,
+    Guest,
     State,
     a_group_id,
     connect,
@@ -29,6 +30,18 @@ from tests.lab.linux.bridge_firewall.environment import (
 from tests.server.security_groups.rule_combinations import accepted_rules
 
 SYSCTL = "net.bridge.bridge-nf-call-iptables"
+
+
+def connected_guests(firewall: FirewallHost) -> tuple[list[Guest], SecurityGroupId, State]:
+    """Return two guests, the first of which has sent a datagram to the second one, and two with
+    the same addresses on another network; the group of those that may send, and its rules."""
+    guests = [firewall.guest(1), firewall.guest(2)]
+    guests += [firewall.guest(51, "br2"), firewall.guest(52, "br2")]
+    asks = a_group_id()
+    rules = group(asks, rule(asks, OUT, protocol=17))
+    firewall.put(guests[0].value(asks), guests[1].value(trusted=True), rules)
+    assert guests[0].sends(guests[1], 1000, 2000)
+    return guests, asks, rules
 
 
 class BridgeFirewallBehaviour:
@@ -87,12 +100,7 @@ class BridgeFirewallBehaviour:
     def test_no_network_inherits_connections_of_another_after_the_rules_were_lost(
         self, firewall: FirewallHost
     ) -> None:
-        one, two = firewall.guest(1), firewall.guest(2)
-        twin, peer = firewall.guest(51, "br2"), firewall.guest(52, "br2")
-        asks = a_group_id()
-        rules = group(asks, rule(asks, OUT, protocol=17))
-        firewall.put(one.value(asks), two.value(trusted=True), rules)
-        assert one.sends(two, 1000, 2000)
+        (one, two, twin, peer), asks, rules = connected_guests(firewall)
         assert two.sends(one, 2000, 1000)
         assert {connection.zone for connection in firewall.connections(protocol=17)} == {4097}
         firewall.lose_rules()
@@ -106,12 +114,7 @@ class BridgeFirewallBehaviour:
     def test_no_network_inherits_connections_that_a_killed_driver_left(
         self, firewall: FirewallHost
     ) -> None:
-        one, two = firewall.guest(1), firewall.guest(2)
-        twin, peer = firewall.guest(51, "br2"), firewall.guest(52, "br2")
-        asks = a_group_id()
-        rules = group(asks, rule(asks, OUT, protocol=17))
-        firewall.put(one.value(asks), two.value(trusted=True), rules)
-        assert one.sends(two, 1000, 2000)
+        (one, two, twin, peer), asks, _ = connected_guests(firewall)
         update = Update(drop=frozenset({**one.value(), **two.value()}))
         plan = firewall.driver.plan(update, firewall.driver.observe(update))
         assert plan.stages[-1].backend == "conntrack"
