@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from netfw.drivers.firewall import FilteredPort
 from netfw.linux.bridge_firewall.values import IndexedPort, PortLocation, Zone, plan_zones
-from netfw.model.values.address import IpNetwork
+from netfw.model.values.address import IpNetwork, Mac
 from netfw.model.values.ids import NetworkId, PortId
 
 pytestmark = pytest.mark.spec("FW-08")
@@ -39,7 +39,7 @@ class Host:
 
 def test_both_numbers_of_a_network_on_two_bridges_are_taken() -> None:
     host = Host(zones={"br1": Zone(4097, BLUE), "br2": Zone(4098, BLUE)})
-    port = FilteredPort(GREEN, "tap3", "fa:16:3e:00:00:03")
+    port = FilteredPort(network=GREEN, device="tap3", mac=Mac("fa:16:3e:00:00:03"))
     wanted = {PortId(uuid4()): WantedPort(port, PortLocation("tap3", "br3"))}
     change = plan_zones(wanted, (), host, private=False, thorough=False)
     assert change.zones == {"br3": Zone(4099, GREEN)}
