@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import locale
 import logging
 import os
@@ -22,6 +23,35 @@ SIGNALS = tuple(
     getattr(signal, f"SIG{name}")
     for name in ("HUP", "INT", "QUIT", "TERM", "CHLD", "PIPE", "ALRM", "USR1", "USR2", "WINCH")
 )
+
+
+_GET_HANDLER = inspect.unwrap(signal.getsignal)
+"""Returns a handler as it is: the wrapper looks each up as a member of an enum, and raises."""
+
+
+class _Environment:
+    """The environment variables: read again after a change alone, as that takes long."""
+
+    def __init__(self) -> None:
+        self._is_watched, self._is_stale = False, True
+        self._variables: dict[Any, Any] = {}
+
+    def read(self) -> dict[Any, Any]:
+        if not self._is_watched:
+            sys.addaudithook(self._audit)
+            self._is_watched = True
+        if self._is_stale:
+            self._is_stale = False
+            self._variables = dict(os.environ)
+        return self._variables
+
+    def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
+        del arguments
+        if event in ("os.putenv", "os.unsetenv"):
+            self._is_stale = True
+
+
+_environment = _Environment()
 
 
 @frozen
@@ -45,9 +75,9 @@ def read_process_state() -> ProcessState:
     """Return the state of this process now."""
     root = logging.getLogger()
     return ProcessState(
-        signal_handlers=tuple(map(signal.getsignal, SIGNALS)),
+        signal_handlers=tuple(map(_GET_HANDLER, SIGNALS)),
         umask=_read_umask(),
-        environment=dict(os.environ),
+        environment=_environment.read(),
         working_directory=os.getcwd(),
         locale=locale.setlocale(locale.LC_ALL),
         root_logger=(root.level, root.disabled, tuple(root.handlers), logging.root.manager.disable),

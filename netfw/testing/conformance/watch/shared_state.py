@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from abc import ABC
 from collections.abc import Iterator, Mapping
+from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any, Generic
 
@@ -29,7 +30,8 @@ def read_shared_state(driver: type) -> SharedState:
         found.setdefault(base.__name__, {}).update(_described(vars(base), frozenset()))
     modules = {base.__module__ for base in own} - sys.stdlib_module_names
     packages = frozenset(module.partition(".")[0] for module in modules)
-    for name in {*modules, *_package_modules(packages)} & sys.modules.keys():
+    modules |= {name for name in list(sys.modules) if _is_own(name, packages)}
+    for name in modules & sys.modules.keys():
         found[name] = dict(_described(vars(sys.modules[name]), packages))
     return found
 
@@ -45,12 +47,11 @@ def shared_changes(before: SharedState, after: SharedState) -> Iterator[str]:
                 yield f"{owner}.{name} changed, which all drivers of the process share"
 
 
-def _package_modules(packages: frozenset[str]) -> Iterator[str]:
-    """Yield the imported modules of *packages* that are neither tests nor netfw itself."""
-    for name in list(sys.modules):
-        parts = name.split(".")
-        if parts[0] in packages - {"netfw"} and not any(map(_is_test, parts)):
-            yield name
+@cache
+def _is_own(module: str, packages: frozenset[str]) -> bool:
+    """Return whether a module is one of *packages*, and neither of tests nor of netfw itself."""
+    parts = module.split(".")
+    return parts[0] in packages - {"netfw"} and not any(map(_is_test, parts))
 
 
 def _is_test(part: str) -> bool:
