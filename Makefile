@@ -29,11 +29,11 @@ test: packages $(READY) ## everything: lint, types, imports, unit, properties, s
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
-	@$(PYTEST) -q -n $(WORKERS) --dist worksteal -m "not hypothesis" tests/unit
+	@$(PYTEST) -q -n $(WORKERS) --dist worksteal -m "not hypothesis and not slow" tests/unit
 
-properties: $(READY) ## property-based tests of values: no root, half a minute
-	$(call STEP,property-based tests of values)
-	@$(PYTEST) -q -n $(WORKERS) --dist worksteal -m hypothesis tests/unit
+properties: $(READY) ## property-based and slow tests of values: no root, a minute
+	$(call STEP,property-based and slow tests of values)
+	@$(PYTEST) -q -n $(WORKERS) --dist worksteal -m "hypothesis or slow" tests/unit
 
 server: $(READY) ## the server's parts on SQLite: no root, a minute
 	$(call STEP,the server on SQLite)

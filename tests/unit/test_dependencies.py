@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 OURS = {"netfw", "netfw_drivers"}
 OPTIONAL = {"dev", "bench", "docs"}

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 HEAVY = ("ovs", "ovsdbapp", "os_ken", "pyroute2", "sqlalchemy", "eventlet", "oslo_config", "falcon")
 

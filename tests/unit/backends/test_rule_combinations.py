@@ -22,6 +22,8 @@ from tests.unit.backends.iptables.samples import Kernel
 from tests.unit.backends.nftables.samples import MirroredHost
 from tests.unit.backends.ovs.firewall.samples import Bench
 
+pytestmark = pytest.mark.slow
+
 Groups = Mapping[GroupKey, Rules]
 AcceptedRules = tuple[SecurityGroupRule, ...]
 

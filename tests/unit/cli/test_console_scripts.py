@@ -20,6 +20,8 @@ from netfw.server.db.database import Database
 from tests import ROOT
 from tools.man_pages import ConsoleScript, command_page, console_scripts
 
+pytestmark = pytest.mark.slow
+
 SCRIPTS = {script.name: script for script in console_scripts()}
 WITHOUT_DATA = {
     "netfw completion": "the script of a shell",

@@ -10,6 +10,8 @@ import pytest
 
 from tests import ROOT
 
+pytestmark = pytest.mark.slow
+
 CACHE = ROOT / ".mypy_cache/snippets"
 """Kept: without it mypy reads the standard library and the contracts again, two seconds."""
 PRELUDE = """

@@ -181,6 +181,7 @@ def test_a_tag_that_was_pushed_can_be_set_and_popped() -> None:
     assert flow(of.ANYTHING, *actions).actions == actions
 
 
+@pytest.mark.slow
 def test_flows_need_neither_the_switch_nor_its_libraries() -> None:
     code = "import sys, netfw.flows, netfw.ovs.openflow; print('os_ken' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

@@ -129,6 +129,7 @@ def test_there_are_no_cycles():
         visit(source, frozenset())
 
 
+@pytest.mark.slow
 def test_the_graph_reaches_what_the_rules_say_whatever_comes_and_goes():
     chance, graph, state = random.Random(3), ReachabilityIndex(), {}
     interest = Subscription("a", set(Service))

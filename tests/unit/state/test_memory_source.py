@@ -428,6 +428,7 @@ def calls_of(function):
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.spec("RPC-02")
 def test_the_cost_of_changes_is_the_change_and_not_the_total():
     costs = []

@@ -9,6 +9,8 @@ import pytest
 
 from tools.previous_release import InstallationError, print_step, unpack
 
+pytestmark = pytest.mark.slow
+
 
 def git(directory: Path, *words: str) -> str:
     identity = ("-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "gc.auto=0")

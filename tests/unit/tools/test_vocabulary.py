@@ -10,6 +10,8 @@ import pytest
 
 from tests import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def checkout(directory: Path, **files: str) -> Path:
     """Make a repository with these Python files under netfw/."""

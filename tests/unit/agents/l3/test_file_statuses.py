@@ -125,6 +125,7 @@ def test_router_that_is_no_longer_highly_available_has_no_role(found):
     found.until_written("router", "ACTIVE", "active")
 
 
+@pytest.mark.slow
 @pytest.mark.spec("L3-41", "DRV-21")
 def test_router_that_is_refused_is_an_error_and_in_fault(found):
     found.change(WEB, "".join(map(ha_port, range(MAX_HA_PEERS))) + WEB)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 WITHOUT_CHEROOT = """
 import sys
 sys.modules["cheroot"] = None
@@ -13,6 +15,7 @@ sys.exit(main([]))
 """
 
 
+@pytest.mark.slow
 def test_without_its_http_library_it_says_what_to_install() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_CHEROOT], capture_output=True, text=True, check=False

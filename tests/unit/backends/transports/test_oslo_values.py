@@ -61,6 +61,7 @@ def test_a_broker_must_be_named():
         create(Transport, "oslo", {}, LocalHostResources())
 
 
+@pytest.mark.slow
 def test_neither_the_driver_nor_its_use_loads_eventlet():
     check = (
         "import sys, warnings; warnings.simplefilter('ignore');"

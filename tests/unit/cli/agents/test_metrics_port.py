@@ -109,6 +109,7 @@ def test_readiness_names_the_reasons_and_liveness_what_is_stuck(served: Served) 
     assert (status, "this is netfw-ovs-agent" in body) == (404, True)
 
 
+@pytest.mark.slow
 @pytest.mark.spec("DRV-43")
 def test_clients_that_hang_neither_block_the_agent_nor_take_more_than_their_share(
     served: Served,

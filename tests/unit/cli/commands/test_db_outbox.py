@@ -14,6 +14,8 @@ from netfw.model.values.ids import NetworkId
 from netfw.server.db import Database
 from netfw.server.db.outbox import Lane
 
+pytestmark = pytest.mark.slow
+
 NETWORK = Network(id=NetworkId(UUID(int=1)), revision=3)
 LANE = Lane(driver="mechanism/switch", name=str(NETWORK.id))
 

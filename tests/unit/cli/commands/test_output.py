@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, "-m", "netfw.cli.commands.main"]
 
 

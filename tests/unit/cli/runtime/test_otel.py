@@ -16,6 +16,8 @@ from netfw.cli.runtime.otel import CLOSE_TIMEOUT, OtelTracer
 from netfw.tracing import RecentTraces
 from tests.unit.cli.runtime.otlp_receiver import OtlpReceiver, otlp_receiver
 
+pytestmark = pytest.mark.slow
+
 OTHER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 THIRD = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -24,6 +24,7 @@ def entries(directory: Path) -> list[str]:
     return sorted(os.listdir(directory))
 
 
+@pytest.mark.slow
 @pytest.mark.spec("DRV-31")
 def test_every_contract_has_a_kind_and_each_kind_a_driver_and_a_suite() -> None:
     kinds = all_kinds()
@@ -42,6 +43,7 @@ def test_every_contract_has_a_kind_and_each_kind_a_driver_and_a_suite() -> None:
         assert not [text for text in rendered.values() if re.search(r"\$[a-z]", text)]
 
 
+@pytest.mark.slow
 def test_templates_share_no_file_and_every_placeholder_is_known() -> None:
     for kind in all_kinds().values():
         paths = [path for folder in kind.folders for path, _ in writer._templates(folder)]
@@ -52,6 +54,7 @@ def test_templates_share_no_file_and_every_placeholder_is_known() -> None:
                 assert set(Template(text).get_identifiers()) <= known, path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["zz", "a" * LONGEST])
 def test_style_is_clean_whatever_the_name(tmp_path: Path, name: str) -> None:
     for kind in all_kinds().values():

@@ -12,6 +12,8 @@ from netfw.cli.commands.main import main
 from netfw.cli.trace.hosts import HostsByCommand, check_via
 from netfw.errors import BackendUnavailable, ConfigError, NotFound, NotSupported
 
+pytestmark = pytest.mark.slow
+
 
 def hosts(reply: object) -> HostsByCommand:
     """Return a host on which a program answers each request with *reply*."""

@@ -122,6 +122,7 @@ def test_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     assert not target.exists()
 
 
+@pytest.mark.slow
 def test_many_processes_hold_it_one_at_a_time(tmp_path: Path) -> None:
     program = """
 import os, sys

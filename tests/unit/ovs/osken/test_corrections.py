@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 PROGRAM = """
 import json

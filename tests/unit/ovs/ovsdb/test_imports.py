@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.spec("DRV-20")
 def test_a_driver_can_be_made_without_loading_the_library_of_the_switch():

@@ -80,6 +80,7 @@ def check(topology: Topology) -> None:
         str(error).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_any_document_is_a_topology_or_errors(seed: int) -> None:
     chance = random.Random(seed)

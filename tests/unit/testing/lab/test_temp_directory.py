@@ -74,6 +74,7 @@ def test_what_is_not_such_a_directory_is_left_alone(parent: Path) -> None:
     assert {path.name for path in parent.iterdir()} == {"kept", "mine-link", "mine-file"}
 
 
+@pytest.mark.slow
 def test_many_at_once_leave_each_other_alone(parent: Path) -> None:
     begin = threading.Barrier(8)
 

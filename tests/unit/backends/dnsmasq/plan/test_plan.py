@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from attrs import evolve
 
 from netfw.drivers.values.keys import NetworkKey, PortKey
@@ -315,6 +316,7 @@ def test_a_port_moves_from_network_to_network() -> None:
     assert steps == {f"files/{net.id}": DropPort, f"files/{other.id}": PutPort}
 
 
+@pytest.mark.slow
 def test_very_many_changes_are_read_at_a_start_and_not_before() -> None:
     """dnsmasq answers nobody while it reads file by file, and its queue of them is bounded."""
     net = make_network(a_subnet(cidr="10.0.0.0/16", gateway=None))

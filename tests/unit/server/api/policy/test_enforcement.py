@@ -241,6 +241,7 @@ def test_the_operators_file_replaces_rules_and_is_read_again_when_it_changes(tmp
     assert may(policy, RED, NETWORK, Verb.CREATE, network) == "yes"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["owner: 'rule:member'\n", "create_network: 'role:a or b'\n"])
 def test_faulty_change_is_logged_in_one_line_without_a_request(tmp_path, caplog, text):
     path, policy = overridden(tmp_path, "{}\n")

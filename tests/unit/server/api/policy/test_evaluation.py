@@ -67,6 +67,7 @@ def credentials(requester):
     return words
 
 
+@pytest.mark.slow
 @pytest.mark.spec("API-09")
 def test_every_rule_decides_as_in_oslo_policy():
     texts = {name: rule.check for name, rule in DECLARED.items() if "field:" not in rule.check}
