@@ -26,11 +26,12 @@ DESELECTED_MARKS = {
 }
 """By the expression that a step of `make test` gives, the marks of folders without its tests."""
 _HERE = Path(__file__).parent
-_REINSTALL = "pip install --no-deps --no-build-isolation -e ."
+_REINSTALL = "rm -rf netfw.egg-info; pip install --no-deps --no-build-isolation -e ."
 
 
 def pytest_sessionstart() -> None:
-    """Stop if the installed entry points are stale: an editable installation keeps the old ones."""
+    """Stop if the installed entry points are stale: an editable installation keeps the old ones,
+    and so does the folder that a build leaves in the checkout."""
     stated = _entry_points((_HERE.parent / "entry_points.txt").read_text())
     if stated != _entry_points(distribution("netfw").read_text("entry_points.txt") or ""):
         pytest.exit(f"entry_points.txt has changed since netfw was installed: {_REINSTALL}", 4)

@@ -34,7 +34,7 @@ from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.inside_ports import get_inside_port
+from netfw.server.l3.floating_ips.inside_ports import get_inside_port
 from netfw.server.l3.router_ports import quote_ids, read_router_ports, router_of
 from netfw.server.scheduling.router_extensions import check_extension
 

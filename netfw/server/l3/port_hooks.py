@@ -32,7 +32,7 @@ from netfw.model.values.common_fields import Status
 from netfw.model.values.device_owner import DeviceOwner, is_router_attachment, is_trusted
 from netfw.model.values.ids import FloatingIpId, SubnetId
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.forwarded_ports import (
+from netfw.server.l3.floating_ips.forwarded_ports import (
     find_port_forwardings,
     forwards,
     lock_floating_ips,

@@ -29,7 +29,7 @@ from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.vrids import VridStore
-from netfw.server.l3.ha_networks import acquire_vrid, update_ha_ports
+from netfw.server.l3.ha.ha_networks import acquire_vrid, update_ha_ports
 from netfw.server.l3.router_ports import change_port, kind_of, read_router_ports, router_of
 from netfw.server.scheduling.rescheduler import run_each_as_server
 

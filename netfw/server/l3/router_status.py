@@ -38,7 +38,8 @@ from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_serv
 from netfw.server.scheduling.routers import find_routers_with_ports
 
 KINDS: Final = (Kind.ROUTER, Kind.FLOATING_IP)
-"""In the order in which all transactions lock them: :mod:`netfw.server.l3.inside_ports`."""
+"""In the order in which all transactions lock them, as
+:mod:`netfw.server.l3.floating_ips.inside_ports` says."""
 AT_ONCE: Final = 100
 """Resources in one transaction."""
 Hosts = Mapping[UUID, frozenset[str]]

@@ -26,13 +26,17 @@ from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandle
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.flavors.flavors import FlavorHandler
 from netfw.server.flavors.providers import RouterKind
-from netfw.server.l3 import central_ports, floating_ip_hosts, prefix_delegation, router_roles
+from netfw.server.l3 import central_ports, prefix_delegation
 from netfw.server.l3.conntrack_helpers import show_helpers
-from netfw.server.l3.floating_ip_pools import FloatingIpPoolHandler
-from netfw.server.l3.floating_ips import FloatingIpHandler
-from netfw.server.l3.ha_network_checks import check_ha_network_change
-from netfw.server.l3.ha_networks import acquire_vrid, release_vrid
-from netfw.server.l3.ha_prefix_checks import check_ha_prefixes
+from netfw.server.l3.floating_ips import floating_ip_hosts
+from netfw.server.l3.floating_ips.floating_ip_pools import FloatingIpPoolHandler
+from netfw.server.l3.floating_ips.floating_ips import FloatingIpHandler
+from netfw.server.l3.ha import router_roles
+from netfw.server.l3.ha.ha_network_checks import check_ha_network_change
+from netfw.server.l3.ha.ha_networks import acquire_vrid, release_vrid
+from netfw.server.l3.ha.ha_prefix_checks import check_ha_prefixes
+from netfw.server.l3.ha.router_roles import RouterRoles
+from netfw.server.l3.ha.split_detection import SplitDetector
 from netfw.server.l3.interface_limit import check_interface_count
 from netfw.server.l3.ndp_proxy_state import ATTRIBUTE as NDP_PROXY
 from netfw.server.l3.ndp_proxy_state import decide_ndp_proxy
@@ -58,9 +62,7 @@ from netfw.server.l3.router_ports import (
     quote_ids,
     read_router_ports,
 )
-from netfw.server.l3.router_roles import RouterRoles
 from netfw.server.l3.router_status import L3Statuses, add_status_reasons
-from netfw.server.l3.split_detection import SplitDetector
 from netfw.server.scheduling.assignments import add_zones
 
 ACTION_ATTRIBUTES = frozenset({GATEWAY_INFO, "routes", NDP_PROXY})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from netfw.server.core.handler_plugin import HandlerPlugin
-from netfw.server.l3.port_forwardings import PortForwardingPlugin
+from netfw.server.l3.floating_ips.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.environment import Client, api
 from tests.server.api.test_api_port_forwardings import Site

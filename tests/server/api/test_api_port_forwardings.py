@@ -9,7 +9,7 @@ import pytest
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
-from netfw.server.l3.port_forwardings import PortForwardingPlugin
+from netfw.server.l3.floating_ips.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.environment import Client, api
 from tests.server.core.agent_samples import beat

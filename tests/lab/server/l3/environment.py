@@ -12,7 +12,7 @@ from netfw.drivers.server.type_driver import TypeDriver
 from netfw.model.segment import NetworkType
 from netfw.server.core.settings import Settings
 from netfw.server.db import Database
-from netfw.server.l3.port_forwardings import PortForwardingPlugin
+from netfw.server.l3.floating_ips.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.routers import RouterPlugin
 from netfw.server.ml2.builder import Drivers, build_core
 from netfw.server.ml2.plugin import Ml2Plugin

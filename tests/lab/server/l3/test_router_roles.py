@@ -21,8 +21,8 @@ from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import SERVER
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
-from netfw.server.l3.router_roles import RouterRoles
-from netfw.server.l3.split_detection import SplitDetector
+from netfw.server.l3.ha.router_roles import RouterRoles
+from netfw.server.l3.ha.split_detection import SplitDetector
 from netfw.server.scheduling.assignments import AgentAssignments
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.lab.server.l3.environment import ADMIN, Layer3

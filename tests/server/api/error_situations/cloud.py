@@ -16,8 +16,8 @@ from netfw.server.core.quotas import QuotaHandler
 from netfw.server.core.settings import Settings
 from netfw.server.db import Database
 from netfw.server.l3.conntrack_helpers import ConntrackHelperPlugin
+from netfw.server.l3.floating_ips.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.ndp_proxies import NdpProxyPlugin
-from netfw.server.l3.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.routers import RouterPlugin
 from netfw.server.ml2.builder import Drivers, build_core
 from netfw.server.ml2.plugin import Ml2Plugin

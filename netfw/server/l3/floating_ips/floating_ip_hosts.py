@@ -34,7 +34,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.locked_agents import agents_for_share
 from netfw.server.db.resources.address_pairs import pairs_containing
 from netfw.server.db.resources.rows import AT_ONCE
-from netfw.server.l3.forwarded_ports import lock_floating_ips
+from netfw.server.l3.floating_ips.forwarded_ports import lock_floating_ips
 from netfw.server.l3.router_ports import router_of
 from netfw.server.scheduling.choice import serves_floating_ips
 

@@ -13,7 +13,7 @@ from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import ServerContext
 from netfw.server.db.agents.router_roles import RouterRoleRows
 from netfw.server.db.database import ReadSnapshot
-from netfw.server.l3.role_decision import find_active_hosts
+from netfw.server.l3.ha.role_decision import find_active_hosts
 from netfw.server.scheduling.assignments import AgentAssignments
 
 LOG = logging.getLogger(__name__)

@@ -35,9 +35,9 @@ from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.forwarded_port_index import ForwardedPortIndex
-from netfw.server.l3.forwarded_ports import find_port_forwardings, release_router
-from netfw.server.l3.inside_ports import (
+from netfw.server.l3.floating_ips.forwarded_port_index import ForwardedPortIndex
+from netfw.server.l3.floating_ips.forwarded_ports import find_port_forwardings, release_router
+from netfw.server.l3.floating_ips.inside_ports import (
     choose_fixed_ip,
     find_router,
     get_inside_port,

@@ -13,7 +13,7 @@ from netfw.model.floating_ip import ForwardedProtocol, PortForwarding
 from netfw.model.values.address import as_address
 from netfw.model.values.ids import FloatingIpId, PortForwardingId, PortId
 from netfw.model.values.port_range import PortRange
-from netfw.server.l3.forwarded_port_index import ForwardedPortIndex
+from netfw.server.l3.floating_ips.forwarded_port_index import ForwardedPortIndex
 
 pytestmark = pytest.mark.spec("API-07")
 

@@ -30,10 +30,10 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.router_roles import HostRole, RoleKey, RouterRoleRows
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.resources.row import Row
-from netfw.server.l3.role_decision import decide_active_host, find_active_hosts
+from netfw.server.l3.ha.role_decision import decide_active_host, find_active_hosts
+from netfw.server.l3.ha.split_detection import SplitDetector
 from netfw.server.l3.router_ports import BOUND_WITH_ROUTER, bind_ports, router_of
 from netfw.server.l3.router_status import hosts_of_routers
-from netfw.server.l3.split_detection import SplitDetector
 from netfw.server.scheduling.assignments import AgentAssignments
 
 NOBODY: Final[Mapping[UUID, str]] = MappingProxyType({})

@@ -24,7 +24,7 @@ from netfw.model.values.common_fields import Status
 from netfw.model.values.device_owner import DeviceOwner
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.vrids import VridStore
-from netfw.server.l3.ha_networks import find_ha_ports
+from netfw.server.l3.ha.ha_networks import find_ha_ports
 from netfw.server.l3.router_ports import router_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netfw.model.router import HaRole
-from netfw.server.l3.role_decision import decide_active_host
+from netfw.server.l3.ha.role_decision import decide_active_host
 from netfw.server.scheduling.ha_states import ha_state
 
 A, S, F = HaRole.ACTIVE, HaRole.STANDBY, HaRole.FAULT

@@ -33,9 +33,13 @@ from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.sharing import is_external_for
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.floating_ip_hosts import find_host
-from netfw.server.l3.forwarded_ports import find_port_forwardings, forwards, render_forwarded
-from netfw.server.l3.inside_ports import (
+from netfw.server.l3.floating_ips.floating_ip_hosts import find_host
+from netfw.server.l3.floating_ips.forwarded_ports import (
+    find_port_forwardings,
+    forwards,
+    render_forwarded,
+)
+from netfw.server.l3.floating_ips.inside_ports import (
     choose_fixed_ip,
     find_router,
     get_inside_port,

@@ -1,0 +1,1 @@
+"""Highly available routers: HA networks, roles of hosts."""
