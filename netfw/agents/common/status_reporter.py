@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from attrs import frozen
 
-from netfw.agents.common.job_tracker import JobResults
+from netfw.agents.common.jobs.job_tracker import JobResults
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.errors import NetfwError

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from netfw.agents.common.dry_run import DriverUpdate
-from netfw.agents.common.job_agent import JobAgent
-from netfw.agents.common.job_executor import SweepResult
+from netfw.agents.common.jobs.job_agent import JobAgent
+from netfw.agents.common.jobs.job_executor import SweepResult
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter
 from netfw.agents.dhcp.desired import Desired, DhcpHostContext
 from netfw.agents.dhcp.executor import DhcpJobExecutor

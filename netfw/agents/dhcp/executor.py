@@ -11,7 +11,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from netfw.agents.common.dry_run import DriverUpdate
-from netfw.agents.common.job_executor import JobExecutor, SweepResult, sweep_driver, with_failed
+from netfw.agents.common.jobs.job_executor import (
+    JobExecutor,
+    SweepResult,
+    sweep_driver,
+    with_failed,
+)
 from netfw.agents.dhcp.jobs import DhcpJob, NetworkSpec
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
 from netfw.drivers.dhcp import (

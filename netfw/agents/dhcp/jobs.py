@@ -7,7 +7,7 @@ from ipaddress import ip_interface
 
 from attrs import frozen
 
-from netfw.agents.common.jobs import Job
+from netfw.agents.common.jobs.jobs import Job
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort, ServerPort
 from netfw.drivers.values.agent_requests import EnsureDhcpPort

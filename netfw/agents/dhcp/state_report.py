@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import field, frozen
 
 from netfw.agents.common.heartbeat import make_heartbeat
-from netfw.agents.common.job_agent import JobAgentConfig
+from netfw.agents.common.jobs.job_agent import JobAgentConfig
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.values.reports import Heartbeat

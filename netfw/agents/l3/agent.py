@@ -17,8 +17,8 @@ from netfw.agents.common.agent import ConvergeRequest, ConvergeResult
 from netfw.agents.common.clock import Clock, SystemClock
 from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.extension_calls import ExtensionCallKey, ExtensionChanged
-from netfw.agents.common.job_agent import JobAgent, JobFinished
-from netfw.agents.common.job_executor import SweepResult
+from netfw.agents.common.jobs.job_agent import JobAgent, JobFinished
+from netfw.agents.common.jobs.job_executor import SweepResult
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter
 from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from attrs import evolve
 
-from netfw.agents.common.job_executor import with_failed
-from netfw.agents.common.jobs import Job
+from netfw.agents.common.jobs.job_executor import with_failed
+from netfw.agents.common.jobs.jobs import Job
 from netfw.agents.l3.agent_gateway import AgentGatewaySpec, UnusedAgentGateway
 from netfw.agents.l3.agent_gateway_users import AgentGatewayUsers
 from netfw.agents.l3.desired import L3Group, L3Key, L3Value

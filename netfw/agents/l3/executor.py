@@ -13,14 +13,14 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from netfw.agents.common.dry_run import DriverUpdate
-from netfw.agents.common.job_executor import (
+from netfw.agents.common.jobs.job_executor import (
     JobExecutor,
     SweepResult,
     sweep_driver,
     with_failed,
     with_waiting,
 )
-from netfw.agents.common.jobs import Job
+from netfw.agents.common.jobs.jobs import Job
 from netfw.agents.l3.agent_gateway import AgentGatewaySpec
 from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
 from netfw.agents.l3.contributed_rules import ContributedRules

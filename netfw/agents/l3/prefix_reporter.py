@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from attrs import frozen
 
 from netfw.agents.common.agent import UNDER_WAY
-from netfw.agents.common.worker_pool import KeyedWorkerPool
+from netfw.agents.common.jobs.worker_pool import KeyedWorkerPool
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.drivers.values.router_values import PrefixDelegated, RouterPort, RouterState

@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from netfw.agents.common.heartbeat import make_heartbeat
-from netfw.agents.common.job_agent import JobAgentConfig
+from netfw.agents.common.jobs.job_agent import JobAgentConfig
 from netfw.agents.l3.agent_mode import AgentMode
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.router import RouterCapability

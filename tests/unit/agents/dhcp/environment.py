@@ -15,7 +15,7 @@ from netfw.model.values.ids import NetworkId, PortId, SubnetId
 from netfw.state.memory_source import Assignment
 from netfw.testing.fakes.dhcp import FakeDhcp
 from netfw.testing.fakes.metadata import FakeMetadata
-from tests.unit.agents.common.job_environment import JobAgentEnvironment
+from tests.unit.agents.common.jobs.job_environment import JobAgentEnvironment
 
 HERE, THERE = "here", "there"
 

@@ -18,7 +18,7 @@ from netfw.model.port import FixedIp, Port
 from netfw.model.resource import ref
 from netfw.model.values.device_owner import DeviceOwner
 from netfw.model.values.ids import PortId
-from tests.unit.agents.common.job_environment import RecordingSource
+from tests.unit.agents.common.jobs.job_environment import RecordingSource
 from tests.unit.agents.l2.environment import learn
 from tests.unit.agents.l3.environment import (
     BLUE,

@@ -21,7 +21,7 @@ from netfw.state.memory_source import Assignment
 from netfw.testing.fakes.interface import FakeInterface
 from netfw.testing.fakes.metadata import FakeMetadata
 from netfw.testing.fakes.router import FakeRouter
-from tests.unit.agents.common.job_environment import JobAgentEnvironment
+from tests.unit.agents.common.jobs.job_environment import JobAgentEnvironment
 
 HERE, THERE = "here", "there"
 

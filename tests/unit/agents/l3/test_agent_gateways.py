@@ -3,7 +3,7 @@
 import pytest
 from attrs import evolve
 
-from netfw.agents.common.jobs import Job
+from netfw.agents.common.jobs.jobs import Job
 from netfw.agents.l3.agent_gateway import UnusedAgentGateway
 from netfw.agents.l3.agent_gateway_executor import IN_USE, AgentGatewayExecutor
 from netfw.agents.l3.agent_gateway_users import AgentGatewayUsers

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from netfw.agents.common.jobs import Job
+from netfw.agents.common.jobs.jobs import Job
 from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
 from netfw.agents.l3.executor import L3JobExecutor
 from netfw.agents.l3.router_state import ContributedFloatingIp

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from netfw.agents.common.jobs import JobPriority
-from netfw.agents.common.worker_pool import KeyedWorkerPool
+from netfw.agents.common.jobs.jobs import JobPriority
+from netfw.agents.common.jobs.worker_pool import KeyedWorkerPool
 from tests.thread_limit import no_threads
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from netfw.agents.common.grouped_state import GroupedState
-from netfw.agents.common.job_tracker import JobTracker
-from netfw.agents.common.jobs import Job, JobPriority
+from netfw.agents.common.jobs.job_tracker import JobTracker
+from netfw.agents.common.jobs.jobs import Job, JobPriority
 from netfw.errors import BackendUnavailable
 from netfw.plan import Outcome
 

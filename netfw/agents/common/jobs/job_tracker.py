@@ -10,7 +10,7 @@ from attrs import define, field
 
 from netfw.agents.common.agent import Counts
 from netfw.agents.common.grouped_state import GroupedState
-from netfw.agents.common.jobs import Job, JobPriority
+from netfw.agents.common.jobs.jobs import Job, JobPriority
 from netfw.errors import NetfwError
 from netfw.plan import Outcome
 

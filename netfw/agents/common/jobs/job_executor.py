@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from attrs import evolve, field, frozen
 
 from netfw.agents.common.agent import refresh
-from netfw.agents.common.jobs import Job
+from netfw.agents.common.jobs.jobs import Job
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.drivers.values.events import Sink

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from attrs import frozen
 
-from netfw.agents.common.jobs import JobPriority
+from netfw.agents.common.jobs.jobs import JobPriority
 from netfw.errors import BackendUnavailable
 
 G = TypeVar("G", bound=Hashable)

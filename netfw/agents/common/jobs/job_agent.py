@@ -16,12 +16,12 @@ from attrs import frozen
 
 from netfw.agents.common.agent import UNDER_WAY, ConvergeRequest, ConvergeResult, HostAgent
 from netfw.agents.common.grouped_state import GroupedState
-from netfw.agents.common.job_executor import JobExecutor, SweepResult
-from netfw.agents.common.job_tracker import JobTracker
-from netfw.agents.common.jobs import Job
+from netfw.agents.common.jobs.job_executor import JobExecutor, SweepResult
+from netfw.agents.common.jobs.job_tracker import JobTracker
+from netfw.agents.common.jobs.jobs import Job
+from netfw.agents.common.jobs.worker_pool import KeyedWorkerPool
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.status_reporter import StatusReporter
-from netfw.agents.common.worker_pool import KeyedWorkerPool
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.values.reports import Report
 from netfw.errors import (

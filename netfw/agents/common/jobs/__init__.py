@@ -1,0 +1,1 @@
+"""Groups of keys that are converged in parallel: jobs for a worker pool."""
