@@ -198,7 +198,7 @@ packaging: deb ## the Debian package on a machine with systemd: units, privilege
 	@NETFW_DEB=dist $(PYTEST) -q tests/packaging
 	$(call STEP,agents with the privileges of their units)
 	@NETFW_UNIT_PRIVILEGES=1 $(PYTEST) -q --sandbox tests/system/dhcp/test_dhcp_without_server.py \
-	    tests/system/l3/test_l3_without_server.py tests/system/l3/test_l3_ha_without_server.py
+	    tests/system/l3/test_l3_without_server.py tests/system/l3/ha/test_l3_ha_without_server.py
 
 containers: deb ## the images and the compose file: a server, PostgreSQL, RabbitMQ and two hosts, in a network of their own
 	$(call STEP,containers)

@@ -11,7 +11,7 @@ from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l3.floating_ips.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.environment import Client, api
-from tests.server.api.test_api_port_forwardings import Site
+from tests.server.api.resources.test_api_port_forwardings import Site
 
 pytestmark = pytest.mark.spec("API-07")
 

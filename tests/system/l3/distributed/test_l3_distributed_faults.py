@@ -22,7 +22,7 @@ from netfw.testing.lab.wait import wait_until
 from tests.system.l3.distributed.pair import DistributedPair, distributed_pair
 from tests.system.l3.distributed.site import DistributedSite, Targets
 from tests.system.l3.environment import crash, is_reached, prefer_switch, revive
-from tests.system.l3.ha_site import AWAY, TAKEOVER
+from tests.system.l3.ha.ha_site import AWAY, TAKEOVER
 from tests.system.l3.kill_points import Churn, churning
 from tests.system.l3.routed_networks import WORLD4, WORLD6
 from tests.system.pings import pinging_all

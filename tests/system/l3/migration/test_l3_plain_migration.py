@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from netfw.testing.lab import sandbox
-from tests.system.l3.ha_site import HaSite, ha_site
+from tests.system.l3.ha.ha_site import HaSite, ha_site
 from tests.system.l3.migration.migrant import (
     LONGEST_SILENCE,
     make_migrant,

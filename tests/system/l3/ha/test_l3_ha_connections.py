@@ -12,7 +12,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.tcp_stream import connected, passes
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
-from tests.system.l3.ha_site import HaSite, ha_site
+from tests.system.l3.ha.ha_site import HaSite, ha_site
 from tests.system.l3.routed_networks import WORLD4
 
 SNAT_PORT, FLOATING_PORT = 4242, 4243

@@ -13,8 +13,8 @@ from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Kind
 from netfw.model.values.common_fields import Status
 from netfw.testing.lab import sandbox
-from tests.system.server.browser import Browser, open_browser
-from tests.system.server.live_site import LiveSite, live_site
+from tests.system.server.live.browser import Browser, open_browser
+from tests.system.server.live.live_site import LiveSite, live_site
 
 pytestmark = pytest.mark.spec("DRV-50")
 SCRIPT = "<img src=x onerror=alert(1)><script>document.title='taken'</script>"

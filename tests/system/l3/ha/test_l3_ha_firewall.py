@@ -10,7 +10,7 @@ import pytest
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
 from tests.system.l3.environment import is_answered, is_reached, listening
-from tests.system.l3.ha_site import HaSite, ha_site
+from tests.system.l3.ha.ha_site import HaSite, ha_site
 
 pytestmark = [
     pytest.mark.timeout(300),

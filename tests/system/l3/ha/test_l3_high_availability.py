@@ -15,7 +15,7 @@ from netfw.testing.lab.dhcp_client import solicit
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
 from tests.system.l3.environment import crash, fetch, is_reached, prefer_switch, revive
-from tests.system.l3.ha_site import ADVERT, AWAY, TAKEOVER, UNITED, HaSite, ha_site
+from tests.system.l3.ha.ha_site import ADVERT, AWAY, TAKEOVER, UNITED, HaSite, ha_site
 from tests.system.pings import pinging_all
 
 pytestmark = [
