@@ -13,7 +13,6 @@ from netfw.errors import Conflict, InvalidInput, PartlyInvalid
 from netfw.model.values.ids import AddressGroupId, PortId
 from netfw.ovs.openflow.decode import conjunctions
 from netfw_drivers.ovs.firewall.plan.changes import Owner
-from netfw_drivers.ovs.firewall.plan.ct_zones import Zones
 from netfw_drivers.ovs.firewall.plan.flows import PortFlows, port_flows, static_flows
 from netfw_drivers.ovs.firewall.plan.state import PolicyOwner
 from netfw_drivers.ovs.pipeline.tables import INTEGRATION
@@ -312,55 +311,6 @@ def test_whatever_came_before_the_end_is_as_if_made_at_once(steps, data):
 def _shape(bench: Bench) -> list[tuple[int, int]]:
     """Tables, and how many clauses, whatever the numbers are."""
     return [(key[0], len(conjunctions(state))) for key, state in bench.flows.items()]
-
-
-def test_a_zone_is_emptied_for_its_first_port_and_never_while_one_may_be_in_it():
-    one, two, three = (PortKey(PortId(UUID(int=number))) for number in (1, 2, 3))
-    zones = Zones()
-    assert zones.first_used({one: 7, two: 8}, ()) == {7, 8}
-    zones.note({one: 7, two: 8}, ())
-    assert zones.first_used({three: 7}, (one, two)) == frozenset()
-    assert zones.first_used({three: 9}, (one, two)) == {9}
-    zones.note({}, (one,))
-    assert zones.first_used({three: 7}, (two,)) == {7}
-    inherited = Zones()
-    inherited.recover([one])
-    assert inherited.first_used({three: 7}, (one,)) == frozenset()
-    assert inherited.first_used({three: 7, one: None}, (one,)) == frozenset()
-    assert inherited.first_used({three: 7, one: 8}, (one,)) == {7}
-    assert inherited.first_used({one: 7}, (one,)) == frozenset()
-    inherited.note({}, [one])
-    assert inherited.first_used({three: 7}, ()) == {7}
-
-
-def test_a_port_of_an_unknown_zone_keeps_all_zones_from_being_flushed():
-    one, two = (PortKey(PortId(UUID(int=number))) for number in (1, 2))
-    zones = Zones()
-    zones.note({one: None}, ())
-    assert zones.first_used({two: 8}, {one}) == frozenset()
-    zones.note({one: 7}, ())
-    assert zones.first_used({two: 8}, {one}) == {8}
-    zones.recover([one])
-    assert zones.first_used({two: 8}, {one}) == {8}, "its zone is known from before"
-
-
-class _Counted:
-    """Ports with flows that can be looked up one by one only."""
-
-    def __init__(self):
-        self.lookups = 0
-
-    def __contains__(self, port):
-        self.lookups += 1
-        return True
-
-
-def test_the_zones_of_one_port_more_cost_one_lookup_whatever_the_number_of_ports():
-    keys = [PortKey(PortId(UUID(int=number))) for number in range(1000)]
-    zones, present = Zones(), _Counted()
-    zones.note(dict.fromkeys(keys[1:], 7), ())
-    assert zones.first_used({keys[0]: 7}, present) == frozenset()
-    assert present.lookups == 1
 
 
 def _all(*parts):
