@@ -18,7 +18,7 @@ from attrs import field, frozen
 from netfw.errors import ConfigError
 from netfw.linux import netns
 from netfw.testing.lab import lab_syscalls
-from netfw.testing.lab.namespaces import NamespaceContext, NamespaceOwner
+from netfw.testing.lab.namespaces import CommandFailed, NamespaceContext, NamespaceOwner
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.ping import BackgroundPing, Ping, Pinger
 from netfw.testing.lab.wait import wait_until
@@ -113,11 +113,17 @@ class Instance(NamespaceOwner):
 
     def configure(self, addresses: Sequence[str | Interface], gateways: Sequence[str] = ()) -> None:
         """Set the device up with *addresses*, and default routes by *gateways*."""
-        self.namespaces.ip(
+        lines = [
             f"link set {self.device} up",
             *(f"addr replace {address} dev {self.device}" for address in addresses),
             *(f"route replace default via {gateway}" for gateway in gateways),
-        )
+        ]
+        try:
+            self.namespaces.ip(*lines)
+        except CommandFailed as error:
+            if "File exists" not in str(error):
+                raise
+            self.namespaces.ip(*lines)  # the kernel has made the address from an advertisement
 
     def ping(
         self, address: str, count: int = 3, interval: float = 0.05, timeout: float = 2
