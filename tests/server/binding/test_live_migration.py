@@ -25,7 +25,7 @@ from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.port_status import PortStatuses
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
-from tests.server.binding.test_port_bindings import Answering
+from tests.server.binding.answering_drivers import Answering
 from tests.server.l2.environment import ADMIN, PortsEnvironment, provider
 
 pytestmark = pytest.mark.spec("ML2-08")

@@ -16,7 +16,7 @@ from netfw.model.values.json_document import JsonDocument
 from netfw.testing.conformance.server import mechanism_samples as samples
 from tests.unit.backends.neutron_adapter.conftest import Load
 
-pytestmark = pytest.mark.spec("ML2-12")
+pytestmark = [pytest.mark.spec("ML2-12"), pytest.mark.slow]
 
 VXLAN, VLAN = samples.SEGMENTS
 BIND = """

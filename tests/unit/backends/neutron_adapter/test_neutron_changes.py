@@ -24,7 +24,7 @@ from netfw.model.values.ids import RouterId
 from netfw.testing.conformance.server import mechanism_samples as samples
 from tests.unit.backends.neutron_adapter.conftest import HEAD, Load
 
-pytestmark = pytest.mark.spec("ML2-12")
+pytestmark = [pytest.mark.spec("ML2-12"), pytest.mark.slow]
 
 VLAN = samples.SEGMENTS[1]
 RECORDER = """

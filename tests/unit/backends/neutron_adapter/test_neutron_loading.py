@@ -14,7 +14,7 @@ from netfw.errors import ConfigError, DriverInvalid
 from netfw_drivers.neutron_adapter.driver import adapt
 from tests.unit.backends.neutron_adapter.conftest import HEAD, Load
 
-pytestmark = pytest.mark.spec("ML2-12")
+pytestmark = [pytest.mark.spec("ML2-12"), pytest.mark.slow]
 
 OPTIONS = """
 from oslo_config import cfg

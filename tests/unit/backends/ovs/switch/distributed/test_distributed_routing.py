@@ -25,7 +25,7 @@ from tests.unit.backends.ovs.switch.distributed.samples import (
     flows_of,
     router,
 )
-from tests.unit.backends.ovs.switch.test_flows import texts
+from tests.unit.backends.ovs.switch.flow_samples import texts
 
 pytestmark = pytest.mark.spec("L2-60")
 
