@@ -7,6 +7,7 @@ from attrs import evolve
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.events import ProcessDied
 from netfw.drivers.values.router_values import PrefixDelegated
+from netfw.testing.conformance.router.prefix_delegation import PRINTABLE
 from tests.conformance.common.mutations import Mutations, breaks
 from tests.conformance.router.fake_parts import CentralPart, LocalState
 from tests.conformance.router.fake_prefixes import PrefixRequests
@@ -26,6 +27,15 @@ def request_nothing(driver, original, state):
 def request_one_prefix(driver, original, state):
     """Request the prefix of one subnet alone."""
     return frozenset(sorted(original(state))[:1])
+
+
+@MUTATIONS.override("requested", DELEGATION)
+def overlook_prefixes_of_a_client_with_a_printable_identity(driver, original, state):
+    """Misread what a client writes whose identity, of the MAC address, is printable."""
+    gateway = state.full.gateway
+    if gateway is not None and gateway.port.mac == PRINTABLE:
+        return frozenset()
+    return original(state)
 
 
 @MUTATIONS.override("identity", DELEGATION)

@@ -13,7 +13,7 @@ from netfw.drivers.router import RouterCapability, RouterDriver
 from netfw.drivers.values.events import Event
 from netfw.drivers.values.router_values import PrefixDelegated, RouterPort
 from netfw.model.subnet import Ipv6Mode, Subnet
-from netfw.model.values.address import IpNetwork
+from netfw.model.values.address import IpNetwork, Mac
 from netfw.model.values.ids import SubnetId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
@@ -37,6 +37,8 @@ from netfw.testing.lab.wait import wait_until
 
 FIRST: Final = IPv6Network("2001:db8:1000::/48")
 SECOND: Final = IPv6Network("2001:db8:2000::/48")
+PRINTABLE: Final = Mac("fa:16:3e:41:42:43")
+"""A MAC address whose last octets are printable characters."""
 SOON: Final = 12
 """Seconds for which a prefix is valid that is to expire."""
 
@@ -128,9 +130,11 @@ class RouterDelegationConformance(RouterHaConformance):
 
     @proves(RouterDriver, 17)
     def test_a_prefix_is_requested_for_each_subnet(self, driver: RouterDriver) -> None:
+        """Two subnets, of a client whose identity a tool may print as text."""
         events = self.watch(driver)
         one, two = next_subnet(), next_subnet()
         site = delegating(make_site(), one, two)
+        site = site.with_gateway(port=evolve(site.gateway.port, mac=PRINTABLE))
         self.provide(site.external)
         self.bring(driver, site)
         prefixes = {events.take_prefix(site, subnet, FIRST) for subnet in (one, two)}
