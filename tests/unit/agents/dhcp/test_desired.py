@@ -232,7 +232,8 @@ subnets = st.sampled_from([
 ports = st.builds(
     lambda kind, number, of, revision: evolve(kind(number, of), revision=revision),
     st.sampled_from([
-        port, router_interface, server_port, lambda *args: server_port(*args, HERE),
+        port, router_interface, server_port,
+        lambda number, of: server_port(number, of, HERE),
         lambda number, of: port(number, of, fixed_ips=()),
     ]),
     st.integers(11, 14), st.sampled_from([NET, OTHER]), st.integers(1, 2),

@@ -1,6 +1,7 @@
 """The L2 agent: its heartbeat, the settings that it refuses, the statuses that it reports."""
 
 import sys
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -199,6 +200,8 @@ def _calls_of_one_more(number):
 
 class _Slow(FakeSwitch):
     """A switch that records what was reported when each of its passes began."""
+
+    reports: list[Any]
 
     def converge(self, update):
         self.seen = [report.status for report in self.reports if hasattr(report, "ref")]

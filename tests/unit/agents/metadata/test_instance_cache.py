@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -124,7 +125,8 @@ def test_concurrent_requests_for_one_address_are_one_query() -> None:
 
     def waiting() -> int:
         """Return the number of threads that wait for the query of another one."""
-        return sum(len(flight._condition._waiters) for flight in cache._in_flight.values())
+        conditions: list[Any] = [flight._condition for flight in cache._in_flight.values()]
+        return sum(len(condition._waiters) for condition in conditions)
 
     with ThreadPoolExecutor(threads) as pool:
         results = [pool.submit(boot, number) for number in range(threads)]

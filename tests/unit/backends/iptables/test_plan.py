@@ -1,6 +1,7 @@
 """What is changed, in which steps, and for whom."""
 
 from ipaddress import ip_network
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -10,7 +11,7 @@ from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NotSupported
 from netfw.linux.iptables.rule import Family
 from netfw.model.values.address import Mac
-from netfw.plan import Plan, Update
+from netfw.plan import Plan, Stage, Update
 from netfw_drivers.iptables.plan.names import short
 from tests.unit.backends.iptables.samples import (
     FRIENDS,
@@ -54,6 +55,10 @@ def a_host(ports: int = 3, members: int = 5) -> tuple[Kernel, State]:
     state = whole(REMOTE, *some, *crowd)
     kernel.converge(Update(put=state))
     return kernel, state
+
+
+def payloads(stage: Stage) -> list[Any]:
+    return [operation.payload for operation in stage.operations]
 
 
 @pytest.mark.parametrize("fresh", [False, True])
@@ -176,9 +181,10 @@ def test_rules_and_members_that_change_against_each_other_go_round() -> None:
     assert backends(plan) == ["ipset", *["iptables/IPv4/mangle"], "ipset",
                               "iptables/IPv4/mangle", "ipset", "conntrack"]  # fmt: skip
     first, _, _, back, last, _ = plan.stages
-    assert [o.payload.name for o in first.operations] == [f"t{SET}"]
-    assert [o.payload.name for o in last.operations] == [f"t{SET}"]
-    assert all(f"--match-set nfw-{SET} " in str(o.payload.lines) for o in back.operations)
+    created, changed, removed = (payloads(stage) for stage in (first, back, last))
+    assert [payload.name for payload in created] == [f"t{SET}"]
+    assert [payload.name for payload in removed] == [f"t{SET}"]
+    assert all(f"--match-set nfw-{SET} " in str(payload.lines) for payload in changed)
     kernel.carry_out(plan)
     assert not kernel.plan(Update(put=fewer), fresh=True)
     assert f"t{SET}" not in kernel.sets

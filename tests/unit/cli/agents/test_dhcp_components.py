@@ -3,6 +3,7 @@
 import threading
 from contextlib import suppress
 from ipaddress import ip_interface
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -157,7 +158,8 @@ def test_in_a_fabric_that_routes_the_gateways_addresses_are_served_from(tmp_path
         dhcp, *_ = parts.agent.everything()
         wanted = dhcp.update.put[NetworkKey(network.id)]
         assert wanted.server.addresses == (ip_interface("10.0.0.1/24"),)
-        plan = "\n".join(dhcp.driver.plan(dhcp.update, dhcp.driver.observe(dhcp.update)).lines())
+        driver: Any = dhcp.driver
+        plan = "\n".join(driver.plan(dhcp.update, driver.observe(dhcp.update)).lines())
         assert "--bind-dynamic" in plan
         assert "--bridge-interface=tap" in plan
 
@@ -172,7 +174,8 @@ def test_as_many_networks_are_worked_on_at_once_as_the_operator_says(tmp_path, i
             address = FixedIp(subnet_id=SubnetId(UUID(int=number)), address="10.0.0.2")
             resources += a_network(number, fixed_ips=(address,))
         gate = threading.Event()
-        parts.dhcp.gates = {NetworkId(UUID(int=number)): gate for number in range(1, 6)}
+        driver: Any = parts.dhcp
+        driver.gates = {NetworkId(UUID(int=number)): gate for number in range(1, 6)}
         keys = apply_all(parts.agent, *resources)
         others = set(threading.enumerate())
         parts.agent.converge(ConvergeRequest(keys=keys))

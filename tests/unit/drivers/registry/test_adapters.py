@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from netfw.drivers.interface import InterfaceDriver
@@ -33,7 +35,7 @@ def install_foreign(site: Site, name: str = "foreign", distribution: str = "acme
 def test_a_foreign_driver_is_loaded_through_the_adapter_of_its_group(site: Site) -> None:
     install_adapter(site)
     install_foreign(site)
-    driver = load(InterfaceDriver, "foreign")
+    driver: Any = load(InterfaceDriver, "foreign")
     assert driver.NAME == "foreign"
     assert "foreign" in installed(InterfaceDriver)
 

@@ -146,9 +146,9 @@ def test_wrong_option_is_refused(site: Site, option: str, reason: str) -> None:
 
 
 def test_values_of_an_option_that_may_be_repeated_are_converted_one_by_one() -> None:
-    from oslo_config import cfg
+    from oslo_config import cfg, types
 
-    assert convert(cfg.MultiOpt("x", item_type=cfg.types.Integer()), ["1", "2"]) == [1, 2]
+    assert convert(cfg.MultiOpt("x", item_type=types.Integer()), ["1", "2"]) == [1, 2]
 
 
 @pytest.mark.spec("DRV-11")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_network
+from typing import TypeVar
 
 import pytest
 from attrs import evolve
@@ -15,6 +16,8 @@ from netfw.testing.conformance.dhcp.factories import Net, Tenant, a_subnet, make
 from netfw_drivers.dnsmasq.plan.observed import Observed
 from netfw_drivers.dnsmasq.plan.steps import PutNetwork, PutPort, RunServer
 from tests.unit.backends.dnsmasq.plan.samples import found_network, planned, stages
+
+T = TypeVar("T")
 
 GOOD = DhcpOption(name="bootfile-name", value="kernel")
 BAD = DhcpOption(name="mtu", value="-5")
@@ -31,7 +34,7 @@ def fields(plan: Plan, thing: Net | Tenant) -> list[str]:
     return list(error.problems)
 
 
-def payload(plan: Plan, kind: type) -> object:
+def payload(plan: Plan, kind: type[T]) -> T:
     (found,) = (o.payload for o in plan if isinstance(o.payload, kind))
     return found
 

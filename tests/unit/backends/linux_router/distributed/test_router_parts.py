@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -171,7 +172,8 @@ def test_nothing_answers_for_a_floating_ip_before_its_route_leads_to_the_router(
     )
     (answered,) = (n for n, text in enumerate(texts) if "add 203.0.113.9/32" in text)
     assert restore < rule < ended < answered
-    assert operations[ended].payload.address == nat().fixed_address  # they left by another way
+    removal: Any = operations[ended].payload
+    assert removal.address == nat().fixed_address  # they left by another way
     assert operations[answered].owners == {fip()}
 
 

@@ -1,5 +1,7 @@
 """Plans of the switch driver: bridges, VLANs, duplicates, refusals, sweeps."""
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -36,7 +38,7 @@ def test_bridges_and_links_come_first_and_are_joined_last(env: PlanEnvironment):
             if operation.text.startswith("add port")
         ),
     ]
-    added = [o.payload for o in found.draft.prepare if o.text.startswith("add port")]
+    added: list[Any] = [o.payload for o in found.draft.prepare if o.text.startswith("add port")]
     patches = [port for port in added if port.type == "patch"]
     assert {(patch.name, patch.options["peer"]) for patch in patches} == {
         (name, "not-joined-yet") for name in ("patch-tun", "patch-int", "int-br-ex", "phy-br-ex")

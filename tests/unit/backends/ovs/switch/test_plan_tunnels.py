@@ -1,6 +1,7 @@
 """Plans of tunnels, flood groups and forwarding entries."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -36,15 +37,16 @@ from tests.unit.backends.ovs.switch.samples import (
 def test_tunnels_are_named_by_type_and_peer_and_request_a_number(populated: PlanEnvironment):
     found = populated.outline(Update(put=tunnel(2, mesh=True)))
     (operation,) = found.draft.prepare
-    assert operation.payload.name == "vxlan-c0000202"
-    assert operation.payload.options == {
+    port: Any = operation.payload
+    assert port.name == "vxlan-c0000202"
+    assert port.options == {
         "remote_ip": "192.0.2.2",
         "local_ip": "192.0.2.1",
         "in_key": "flow",
         "out_key": "flow",
         "df_default": "true",
     }
-    assert found.draft.requested == {"vxlan-c0000202": operation.payload.ofport_request}
+    assert found.draft.requested == {"vxlan-c0000202": port.ofport_request}
     assert found.draft.waiting == {}
 
 

@@ -1,5 +1,7 @@
 """Records of local VLANs, and what only looks like one."""
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -33,7 +35,7 @@ def test_a_text_that_is_no_record_is_removed(name, value):
     assert (found.numbers, found.segments, found.garbage) == ({}, {}, {name: value})
     update = Update(put=network(1, "vxlan", segmentation_id=77), complete=True)
     change = outline(update, observed(**{name: value, "other": "thing"}), SETTINGS)
-    removed = [operation.payload for operation in change.draft.release]
+    removed: list[Any] = [operation.payload for operation in change.draft.release]
     assert [(row.keys, row.expect) for row in removed] == [
         ({"external_ids": {name: None}}, {name: value})
     ]
