@@ -69,8 +69,9 @@ class Browser:
             return ""
 
     def texts(self, selector: str) -> list[str]:
-        """Return the texts of all elements that match."""
-        return [self.text_of(each) for each in self.all(selector)]
+        """Return the texts of all elements that match, at one moment."""
+        script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
+        return [str(text) for text in self.run(script, selector)]
 
     def run(self, script: str, *arguments: Any) -> Any:
         """Run a script in the page."""

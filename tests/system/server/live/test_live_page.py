@@ -99,6 +99,7 @@ def test_two_clicks_trace_a_packet(browser: Browser, site: LiveSite) -> None:
     assert "router edge is ACTIVE" in titles
     assert f"netfw trace {site.ports['web1']} {site.ports['db3']}" in browser.texts("#panel code")
     browser.take_screenshot("live-page-trace.png")
+    _check_unchanged_trace_stays(browser, site)
     _, found = site.shop.ask("GET", "security-group-rules?direction=ingress")
     for rule in found["security_group_rules"]:
         assert site.shop.ask("DELETE", f"security-group-rules/{rule['id']}")[0] == 204
@@ -107,6 +108,21 @@ def test_two_clicks_trace_a_packet(browser: Browser, site: LiveSite) -> None:
     browser.all("body")[0].send_keys(Keys.ESCAPE)
     browser.wait_for("#panel", "Choose a port")
     assert browser.errors() == []
+
+
+def _check_unchanged_trace_stays(browser: Browser, site: LiveSite) -> None:
+    """Check that an event does not replace a trace that is as before: its text may be selected."""
+    asked = (
+        "return performance.getEntriesByType('resource').filter((e) => /trace/.test(e.name)).length"
+    )
+    before = browser.run(asked)
+    browser.run("document.querySelector('#panel code').isFormer = true")
+    network = site.shop.make("networks", name="elsewhere")["id"]
+    browser.wait_for(".network b", "elsewhere")
+    browser.wait(lambda: browser.run(asked) > before)
+    assert browser.run("return document.querySelector('#panel code').isFormer === true")
+    assert site.shop.ask("DELETE", f"networks/{network}")[0] == 204
+    browser.wait(lambda: "elsewhere" not in browser.texts(".network b"))
 
 
 def test_names_of_tenants_are_text(browser: Browser, site: LiveSite) -> None:

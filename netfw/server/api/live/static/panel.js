@@ -37,7 +37,8 @@ export function renderResource(panel, view, kind, id, explanation, onClear) {
     panel.replaceChildren(heading(`This ${kind} is gone`, onClear));
     return;
   }
-  panel.replaceChildren(
+  update(
+    panel,
     heading(kind === "port" ? portLabel(each) : title(each), onClear),
     make("p", { className: "status", data: { state: stateOf(each) }, textContent: `${kind} is ${each.status}` }),
     facts(view, kind, each),
@@ -86,7 +87,14 @@ export function renderTrace(panel, trace, question, onQuestion, onClear) {
   const head = panel.querySelector("form.trace")
     ? [...panel.children].slice(0, 2)
     : [heading("Trace", onClear), questionForm(question, onQuestion)];
-  panel.replaceChildren(...head, ...parts);
+  update(panel, ...head, ...parts);
+}
+
+// Replaces the children of the panel unless they are as before: what the reader has selected stays.
+function update(panel, ...children) {
+  const former = [...panel.children];
+  const same = former.length === children.length && children.every((node, at) => node.isEqualNode(former[at]));
+  if (!same) panel.replaceChildren(...children);
 }
 
 function questionForm(question, onQuestion) {
