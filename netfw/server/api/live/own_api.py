@@ -68,18 +68,26 @@ class OwnApi:
         return self.page(path, MOST, **filters).rows
 
     def page(self, path: str, limit: int, **filters: str) -> Page:
-        """Return the first *limit* resources.
+        """Return the first *limit* resources, in as many requests as the API needs for them.
+
+        If the last row of a request is deleted before the next one, ``has_more`` is true.
 
         :raises Forbidden: they are not shown to this requester.
         """
-        try:
-            body = self._get(tuple(path.split("/")), (*filters.items(), ("limit", str(limit + 1))))
-        except NotFound:
-            return Page()
-        rows = tuple(_content(body))
-        links = next((each for name, each in body.items() if name.endswith("_links")), ())
-        follows = any(link["rel"] == "next" for link in links)
-        return Page(rows[:limit], len(rows) > limit or follows)
+        parts, rows = tuple(path.split("/")), list[Body]()
+        marker: Parameters = ()
+        while len(rows) <= limit:
+            wanted = ("limit", str(limit + 1 - len(rows)))
+            try:
+                body = self._get(parts, (*filters.items(), wanted, *marker))
+            except NotFound:
+                return Page(tuple(rows), bool(rows))
+            found: list[Body] = _content(body)
+            rows += found
+            if not (found and _is_followed(body)):
+                break
+            marker = (("marker", str(found[-1]["id"])),)
+        return Page(tuple(rows[:limit]), len(rows) > limit)
 
     def _route(self, parts: tuple[str, ...]) -> Route:
         try:
@@ -106,3 +114,9 @@ class OwnApi:
 def _content(body: dict[str, Any]) -> Any:
     """Return the resource or the list in the envelope of an answer."""
     return next(value for name, value in body.items() if not name.endswith("_links"))
+
+
+def _is_followed(body: dict[str, Any]) -> bool:
+    """Return whether a list has a link to its next page."""
+    links = next((each for name, each in body.items() if name.endswith("_links")), ())
+    return any(link["rel"] == "next" for link in links)

@@ -12,6 +12,7 @@ from netfw.http.event_streams import EventStreams
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.api.live import topology
+from netfw.server.api.live.own_api import OwnApi
 from netfw.server.api.live.page import ChangeSource
 from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
@@ -89,6 +90,36 @@ def test_a_topology_is_cut_off_and_says_so(client: Client, monkeypatch: pytest.M
     found = shown(client)
     assert len(found["ports"]) == 1
     assert found["more"] == {"ports": 1}
+
+
+@pytest.mark.parametrize("client", [2], indirect=True)
+def test_a_topology_has_more_than_one_page(client: Client) -> None:
+    network = client.network()["id"]
+    made = {client.make("ports", network_id=network)["id"] for _ in range(5)}
+    found = shown(client)
+    assert {port["id"] for port in found["ports"]} == made
+    assert found["more"] == {}
+
+
+@pytest.mark.parametrize("client", [2], indirect=True)
+def test_a_row_deleted_between_two_pages_leaves_the_rest_unread(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = client.network()["id"]
+    for _ in range(5):
+        client.make("ports", network_id=network)
+    get = OwnApi._get
+
+    def delete_last(api: OwnApi, parts: tuple[str, ...], parameters: Any) -> dict[str, Any]:
+        body = get(api, parts, parameters)
+        if parts == ("ports",):
+            assert client.delete(f"ports/{body['ports'][-1]['id']}").status == 204
+        return body
+
+    monkeypatch.setattr(OwnApi, "_get", delete_last)
+    found = shown(client)
+    assert len(found["ports"]) == 2
+    assert found["more"] == {"ports": topology.LIMITS["ports"]}
 
 
 def test_the_ports_of_one_network_are_chosen(client: Client) -> None:
