@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit properties server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages deb packaging containers packaging-tools scale soak record api-docs
+.PHONY: help demo test unit unit-slow server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages deb packaging containers packaging-tools scale soak record api-docs
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -22,17 +22,17 @@ help: ## this text
 demo: demo-packages $(READY) ## see netfw at work: hosts, agents, a server, leases, metadata, routers; touches nothing of this machine
 	@$(BIN)/netfw demo
 
-test: packages $(READY) ## everything: lint, types, imports, unit, properties, server, conformance, lab, system, samples, docs
+test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
 	@WORKERS=0 $(BIN)/python tools/steps.py lint imports conformance-values:0 conformance-real lab lab-services conformance-services \
 	    lab-server system system-dhcp system-l2 samples tutorials-short system-server system-l3 \
-	    system-l2-faults:last system-l3-faults:last $$($(BIN)/python tools/previous_release.py --step) types:low unit:low properties:low server:low lowest:low docs:low
+	    system-l2-faults:last system-l3-faults:last $$($(BIN)/python tools/previous_release.py --step) types:low unit:low unit-slow:low server:low lowest:low docs:low
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
 	@$(PYTEST) -q -n $(WORKERS) --dist worksteal -m "not hypothesis and not slow" tests/unit
 
-properties: $(READY) ## property-based and slow tests of values: no root, a minute
-	$(call STEP,property-based and slow tests of values)
+unit-slow: $(READY) ## the tests of values that take long, property-based ones among them: no root, a minute
+	$(call STEP,slow unit tests)
 	@$(PYTEST) -q -n $(WORKERS) --dist worksteal -m "hypothesis or slow" tests/unit
 
 server: $(READY) ## the server's parts on SQLite: no root, a minute

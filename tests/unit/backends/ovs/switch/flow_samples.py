@@ -21,9 +21,7 @@ from netfw_drivers.ovs.pipeline.tables import (
 )
 
 MAC, MAC_7 = Mac("fa:16:3e:00:00:01"), Mac("fa:16:3e:00:00:07")
-
 PLAIN = ExtensionLayout()
-
 WATCHED = ExtensionLayout().granted(
     GrantRequest(
         owner="ears",
@@ -35,11 +33,8 @@ WATCHED = ExtensionLayout().granted(
         ),
     )
 )
-
 VLAN = Provider(network_type=NetworkType.VLAN, physical_network="p", segmentation_id=200)
-
 FLAT = Provider(network_type=NetworkType.FLAT, physical_network="p")
-
 SOURCES = frozenset(
     {
         AllowedSource(MAC, ip_network("10.0.0.1/32")),
@@ -47,15 +42,10 @@ SOURCES = frozenset(
         AllowedSource("fa:16:3e:00:00:02", ip_network("0.0.0.0/0")),
     }
 )
-
 DOMAIN = Domain(NetworkId(UUID(int=1)), SegmentId(UUID(int=2)))
-
 PORT = PlannedPort(domain=DOMAIN, number=5, vlan=7, mac=MAC)
-
 GUARDED = evolve(PORT, guard=SOURCES)
-
 FILTERED = evolve(PORT, number=9, mac=Mac("fa:16:3e:00:00:09"), filtered=True)
-
 SHARED = evolve(PORT, number=11, mac=Mac("fa:16:3e:00:00:0b"), shared_mac=True)
 
 
