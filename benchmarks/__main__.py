@@ -17,50 +17,24 @@ from benchmarks.plot import plot_sizes
 from netfw.testing.lab import sandbox
 
 SUITES = {
-    "core": (
-        "core_import",
-        "core_flows",
-        "core_ovsdb",
-        "core_netlink",
-        "core_filter",
-    ),
-    "l2": (
-        "l2_plug",
-        "l2_unplug",
-        "l2_restart",
-        "l2_switch_killed",
-        "l2_steady",
-    ),
-    "firewall": (
-        "firewall_openflow",
-        "firewall_iptables",
-        "firewall_nftables",
-    ),
-    "server": (
-        "server_api",
-        "server_agents",
-        "server_scale",
-    ),
-    "dhcp": (
-        "dhcp_driver",
-        "dhcp_agent",
-        "dhcp_restart",
-    ),
+    "core": ("import_time", "flows", "ovsdb", "netlink", "filter"),
+    "l2": ("plug", "unplug", "restart", "switch_killed", "steady"),
+    "firewall": ("openflow", "iptables", "nftables"),
+    "server": ("api", "agents", "scale"),
+    "dhcp": ("driver", "agent", "restart"),
     "l3": (
-        "l3_routers",
-        "l3_restart",
-        "l3_floating_ip",
-        "l3_ha",
-        "l3_ha_routers",
-        "l3_distributed",
-        "l3_distributed_changes",
+        "routers",
+        "restart",
+        "floating_ip",
+        "ha",
+        "ha_routers",
+        "distributed",
+        "distributed_changes",
     ),
-    "metadata": ("metadata_relay",),
-    "qos": (
-        "qos_ports",
-        "qos_addresses",
-    ),
+    "metadata": ("relay",),
+    "qos": ("ports", "addresses"),
 }
+"""The modules of each suite, a package of this one, in the order in which they run."""
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -82,7 +56,7 @@ def main(only: list[str]) -> int:
 def _measure(suite: str) -> list[Figure]:
     figures: list[Figure] = []
     for module in SUITES[suite]:
-        for figure in importlib.import_module(f"benchmarks.{module}").figures():
+        for figure in importlib.import_module(f"benchmarks.{suite}.{module}").figures():
             print(figure.line(), flush=True)
             figures.append(figure)
     return figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.l2_rig import environment
+from benchmarks.l2.rig import environment
 from netfw.testing.lab.host import Host
 
 _LIST = """

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from benchmarks.l2_rig import environment
+from benchmarks.l2.rig import environment
 from benchmarks.load import Client
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host

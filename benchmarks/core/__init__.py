@@ -1,0 +1,1 @@
+"""Imports, flows, OVSDB, netlink and filters."""

@@ -1,0 +1,1 @@
+"""The DHCP driver and agent."""

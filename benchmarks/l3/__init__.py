@@ -1,0 +1,1 @@
+"""The L3 agent: routers, floating IPs, HA, distributed routers."""
