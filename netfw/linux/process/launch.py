@@ -20,12 +20,24 @@ from netfw.errors import (
 )
 from netfw.linux import netns
 from netfw.linux.process.command import not_runnable
-from netfw.linux.process.identity import MARK, Handle, Identity, boot, hold, observe, runs, stat
+from netfw.linux.process.identity import (
+    MARK,
+    Handle,
+    Identity,
+    boot,
+    hold,
+    mark_of,
+    observe,
+    runs,
+    stat,
+)
 from netfw.linux.process.program import ProcessKey, Program, Timeouts
 
 _TAIL = 2000
 _POLL_INTERVAL = 0.01
 """Interval of the readiness check of a program, in seconds."""
+_LOAD_INTERVAL = 0.001
+"""Interval of the check whether a program is loaded, in seconds."""
 _DEFAULTS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
@@ -64,6 +76,7 @@ class Launch:
     def _await_start(self, child: Handle, offset: int) -> Handle:
         """Return the foreground child, if it ends neither at once nor before it is ready."""
         ready = self.program.ready
+        self._await_program(child)
         if child.wait(self.timeouts.settle if ready is None else 0):
             raise self._failed(child, offset)
         deadline = time.monotonic() + self.timeouts.launch
@@ -76,6 +89,13 @@ class Launch:
                     child, offset, f"was not ready in {self.timeouts.launch:g} s and "
                 )
         return Handle(_named(child.identity, self.program.argv, self.mark), child.descriptor)
+
+    def _await_program(self, child: Handle) -> None:
+        """Wait until the kernel has loaded the program: before, the process has no mark."""
+        deadline = time.monotonic() + self.timeouts.launch
+        while mark_of(child.pid) is None and time.monotonic() < deadline:
+            if child.wait(_LOAD_INTERVAL):
+                return
 
     def _is_ready(self, ready: Callable[[int], bool], child: Handle) -> bool:
         try:

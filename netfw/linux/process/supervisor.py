@@ -308,9 +308,9 @@ class Supervisor:
             steady = time.monotonic() - state.since >= self._backoff.steady
             state.deaths = 1 if steady else state.deaths + 1
             last = tail(program.log or self._records.log_path(key))
+            self._notify(ProcessDied(f"{key} {ended}", key, program.on_death, last))
             if program.on_death is OnDeath.RESPAWN:
                 self._respawn_later(key, state)
-            self._notify(ProcessDied(f"{key} {ended}", key, program.on_death, last))
 
     def _check_later(self) -> None:
         self._watcher.call_later(self._timeouts.stopped, lambda: self._submit(self._kill_stopped))

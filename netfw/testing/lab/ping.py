@@ -179,8 +179,15 @@ def _are_all_answered(pingers: Sequence[Pinger]) -> bool:
 
 
 def _collect(pingers: Sequence[Pinger], until: float, done: Callable[[], bool]) -> None:
-    while not done() and (left := until - time.monotonic()) > 0:
-        for each in select.select(pingers, [], [], left)[0]:
+    """Read answers until *done*, or until none is left to read at the time *until*.
+
+    After a stall, those that arrived meanwhile are read, however late it is.
+    """
+    while not done():
+        ready = select.select(pingers, [], [], max(until - time.monotonic(), 0))[0]
+        if not ready:
+            return
+        for each in ready:
             each.receive()
 
 

@@ -48,7 +48,8 @@ class FaultProxy:
 
     def cut(self) -> None:
         """Refuse connections, and close the open ones."""
-        listening, self._listening = self._listening, None
+        with self._lock:
+            listening, self._listening = self._listening, None
         if listening is not None:
             with suppress(OSError):
                 listening.shutdown(socket.SHUT_RDWR)
@@ -102,7 +103,13 @@ class FaultProxy:
                 far.close()
                 continue
             with self._lock:
-                self._pairs.append((near, far))
+                is_cut = self._listening is not listening
+                if not is_cut:
+                    self._pairs.append((near, far))
+            if is_cut:  # while it was accepted
+                near.close()
+                far.close()
+                return
             ends = threading.Semaphore(0)
             for one, other in ((near, far), (far, near)):
                 threading.Thread(

@@ -21,6 +21,7 @@ from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityG
 from netfw.plan import Outcome, Update
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 
 IN, OUT = Direction.INGRESS, Direction.EGRESS
 State = dict[FirewallKey, FirewallValue]
@@ -44,6 +45,9 @@ class Guest:
         )
         self.instance.device = "eth0"
         self.instance.configure([f"{self.address}/24", f"{self.address6}/64"])
+        # Until the kernel has handled the carrier, the bridge drops what it is to send there.
+        link = ["ip", "-o", "link", "show", "dev", self.device]
+        wait_until(lambda: "state UP" in host.run(link), f"{self.device} is up")
 
     def value(self, *groups: SecurityGroupId, trusted: bool = False) -> State:
         octets = bytes.fromhex(self.mac.replace(":", ""))
@@ -187,13 +191,12 @@ def _echo(connection: socket.socket) -> None:
 
 
 def connect(guest: Guest, other: Guest, port: int) -> socket.socket:
-    made = guest.instance.call(socket.create_connection, (other.address, port), 2)
-    made.settimeout(0.7)
-    return made
+    return guest.instance.call(socket.create_connection, (other.address, port), TIMEOUT)
 
 
-def talks(connection: socket.socket) -> bool:
+def talks(connection: socket.socket, timeout: float = TIMEOUT) -> bool:
     """Whether the other end of *connection* gives back what it gets."""
+    connection.settimeout(timeout)
     try:
         connection.sendall(b"hello")
         return bool(connection.recv(100))

@@ -73,7 +73,7 @@ class BridgeFirewallBehaviour:
             assert len(firewall.connections(destination_port=80)) == 1
             firewall.put(group(id, rules[1]))
             assert not firewall.connections(destination_port=80)
-            assert not talks(revoked)
+            assert not talks(revoked, timeout=0.7)
             assert talks(kept)
             (living,) = firewall.connections(destination_port=81)
             assert living.zone == 4097

@@ -19,6 +19,7 @@ from netfw.plan import Update
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device, Instance, Plug
 from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.wait import TIMEOUT
 from netfw.testing.plugin import MakeLab
 from netfw_drivers.iptables.driver import IptablesHybridFirewallDriver
 
@@ -50,8 +51,9 @@ def a_guest(host: Host, number: int) -> Instance:
     return host.instance(f"guest{number}", plug)
 
 
-def answered(instance: Instance, address: str) -> bool:
-    return any(time is not None for time in instance.ping(address, count=2, timeout=1).times)
+def answered(instance: Instance, address: str, timeout: float = TIMEOUT) -> bool:
+    times = instance.ping(address, count=2, timeout=timeout).times
+    return any(time is not None for time in times)
 
 
 def test_the_plug_is_called_as_compute_services_call_it() -> None:
@@ -101,7 +103,7 @@ def test_instances_behind_a_hybrid_plug_are_filtered(host: Host) -> None:
     }
     driver = IptablesHybridFirewallDriver(namespace=Path(host.namespaces.space("net")))
     assert driver.converge(Update(put=ports)).ok
-    assert not answered(one, "10.0.0.2")
+    assert not answered(one, "10.0.0.2", timeout=1)
     rules = frozenset(
         SecurityGroupRule(
             id=SecurityGroupRuleId(uuid4()), security_group_id=id, direction=direction, protocol=1
@@ -112,7 +114,7 @@ def test_instances_behind_a_hybrid_plug_are_filtered(host: Host) -> None:
     assert answered(one, "10.0.0.2")
     assert answered(two, "10.0.0.1")
     two.namespaces.ip("addr add 10.0.0.3/24 dev eth0")
-    assert not answered(one, "10.0.0.3")
+    assert not answered(one, "10.0.0.3", timeout=1)
 
 
 def test_a_port_without_a_hybrid_plug_is_refused_by_name(host: Host) -> None:

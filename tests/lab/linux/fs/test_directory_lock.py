@@ -53,8 +53,8 @@ def test_second_driver_is_refused_with_the_holder_s_pid_and_receives_an_event_wh
         first.lock.acquire()  # the second holds it since the event
     second.lock.acquire()
     assert second.acquired == 1
+    first.lock.release()  # while the second holds it, the first cannot acquire it
     second.lock.release()
-    first.lock.release()
     assert first.events.empty()
 
 

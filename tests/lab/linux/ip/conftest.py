@@ -13,6 +13,7 @@ from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import AddVeth, SetUp
 from netfw.testing.lab import sandbox
+from netfw.testing.lab.wait import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -44,4 +45,6 @@ def blue() -> Iterator[NetlinkClient]:
     with NetlinkClient("blue") as network, NetlinkClient("outside") as outside:
         network.apply([AddVeth(name="e0", peer="o0", peer_namespace="outside"), SetUp("e0")])
         outside.apply([SetUp("o0")])
+        # The kernel adds the link-local address when it has handled the carrier.
+        wait_until(lambda: any(entry.automatic for entry in network.addresses("e0")))
         yield network

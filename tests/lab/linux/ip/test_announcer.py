@@ -91,7 +91,7 @@ def test_addresses_of_several_namespaces_are_announced_in_rounds(namespaces):
 
 def test_cancelled_addresses_are_not_repeated(namespaces):
     gone, kept = ip_address("10.0.0.3"), V4
-    with listen("blue", ARP) as wire, Announcer(rounds=2, interval=0.5) as announcer:
+    with listen("blue", ARP) as wire, Announcer(rounds=2, interval=3) as announcer:
         announcer.announce("blue", "e0", [gone, kept])
         first = [*announcement(MACS["blue"], gone), *announcement(MACS["blue"], kept)]
         assert received(wire, 4) == first

@@ -29,6 +29,7 @@ from netfw.linux.ip.operations import (
     SetUp,
 )
 from netfw.linux.ip.values import Rule, addresses, route
+from netfw.testing.lab.wait import wait_until
 
 Reports = queue.Queue[frozenset[str]]
 ADDRESS = addresses("br0", ["10.0.0.2/24"])[0]
@@ -197,13 +198,8 @@ def test_no_namespace_is_kept_alive(monitor: MultiNetnsMonitor):
     subprocess.run("ip link add far type veth peer name near netns blue", shell=True, check=True)
     monitor.watch("blue")
     netns.delete("blue")
-    waiting = threading.Event()
-    for _ in range(100):
-        if "far" not in os.listdir("/sys/class/net"):
-            break
-        waiting.wait(0.1)
     with NetlinkClient(None) as own:
-        assert "far" not in own.links(), "it went with its other end"
+        wait_until(lambda: "far" not in own.links(), "it goes with its other end")
 
 
 def test_where_announcements_were_lost_all_are_named(reports: Reports):

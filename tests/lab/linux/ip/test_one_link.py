@@ -31,11 +31,11 @@ def test_a_veth_knows_its_other_end_in_the_same_namespace_alone(blue):
 def test_looking_for_one_device_costs_the_same_among_few_and_many():
     with NetlinkClient() as network:
         network.apply([AddVeth(name=f"a{n}", peer=f"b{n}") for n in range(150)])
-        started = time.perf_counter()
+        started = time.process_time()  # of all threads, without the time of other processes
         network.links()
-        listing = time.perf_counter() - started
-        started_one = time.perf_counter()
+        listing = time.process_time() - started
+        started_one = time.process_time()
         for _ in range(10):
             assert network.link("a7") is not None
-        assert (time.perf_counter() - started_one) / 10 < listing / 5
+        assert (time.process_time() - started_one) / 10 < listing / 5
         network.apply([DelLink(f"a{n}") for n in range(150)])

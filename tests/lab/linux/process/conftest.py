@@ -24,7 +24,7 @@ def make_supervisor(tmp_path: Path, events: queue.Queue) -> Iterator[Callable[[]
 
     def make(**options: object) -> Supervisor:
         options.setdefault("backoff", Backoff(first=0.02, most=0.2))
-        options.setdefault("timeouts", Timeouts(stop=1.0, kill=2.0))
+        options.setdefault("timeouts", Timeouts(stop=1.0, kill=60.0, launch=60.0))
         sink = options.pop("sink", events.put)
         made.append(Supervisor(tmp_path / "pids", sink, **options))
         return made[-1]

@@ -74,7 +74,7 @@ def test_a_daemon_that_refuses_its_options_says_why(supervisor, served):
 
 
 def test_a_daemon_that_writes_no_pid_file_is_refused(make_supervisor, tmp_path):
-    supervisor = make_supervisor(timeouts=Timeouts(launch=0.3))
+    supervisor = make_supervisor(timeouts=Timeouts(launch=3))
     with pytest.raises(OperationRefused, match="no running process of ours"):
         supervisor.start(KEY, Program(argv=("true",), pid_file=tmp_path / "none"))
 

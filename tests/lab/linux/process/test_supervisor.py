@@ -13,6 +13,7 @@ from netfw.linux import netns
 from netfw.linux.process import (
     ProcessKey,
     Program,
+    Timeouts,
 )
 from netfw.testing.lab.wait import wait_until
 from tests.lab.linux.process.process_observer import running, state
@@ -88,7 +89,8 @@ ONE_USER = Path("/proc/self/uid_map").read_text().split()[2] == "1"
 @pytest.mark.skipif(ONE_USER, reason="this user namespace has one user only")
 def test_a_program_runs_as_another_user(supervisor):
     process = supervisor.start(KEY, Program(argv=("sleep", "1000"), user="nobody"))
-    assert Path(f"/proc/{process.pid}").stat().st_uid != 0
+    # The process becomes that user a moment after it was started.
+    wait_until(lambda: Path(f"/proc/{process.pid}").stat().st_uid != 0)
     with pytest.raises(ConfigError, match="nosuchuser"):
         supervisor.start(ProcessKey("a", "b"), Program(argv=("sleep", "1"), user="nosuchuser"))
 
@@ -100,7 +102,8 @@ def test_a_program_leads_a_session_and_has_no_descriptor_of_ours(supervisor):
     wait_until(lambda: sorted(os.listdir(descriptors)) == ["0", "1", "2"], "its own descriptors")
 
 
-def test_a_start_that_dies_at_once_says_its_last_words(supervisor):
+def test_a_start_that_dies_at_once_says_its_last_words(make_supervisor):
+    supervisor = make_supervisor(timeouts=Timeouts(settle=60))
     program = Program(argv=("sh", "-c", "echo 'bad option --frob' >&2; exit 3"))
     with pytest.raises(OperationRefused, match="status 3: bad option --frob"):
         supervisor.start(KEY, program)

@@ -18,6 +18,7 @@ from netfw.linux.process import (
     ProcessKey,
     ProcessRespawned,
     Program,
+    Timeouts,
 )
 from netfw.linux.process.identity import stat
 from netfw.testing.lab.wait import wait_until
@@ -42,6 +43,18 @@ def test_processes_outlive_the_supervisor_and_are_adopted(make_supervisor, event
     os.kill(process.pid, signal.SIGKILL)
     assert isinstance(events.get(timeout=10), ProcessDied)
     assert isinstance(events.get(timeout=10), ProcessRespawned)
+
+
+def test_started_process_is_found_at_once_by_another_supervisor(make_supervisor):
+    """On one processor, the kernel loads the program only when the caller waits."""
+    processors = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(processors)})
+    try:
+        first, second = (make_supervisor(timeouts=Timeouts(settle=0)) for _ in range(2))
+        pid = first.start(KEY, SLEEP).pid
+        assert second.pid(KEY) == pid
+    finally:
+        os.sched_setaffinity(0, processors)
 
 
 def test_a_process_in_a_namespace_that_was_made_anew_is_started_anew(make_supervisor, served):

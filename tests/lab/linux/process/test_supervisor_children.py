@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.linux.process import ProcessDied, ProcessKey, ProcessRespawned, Program
+from netfw.linux.process import ProcessDied, ProcessKey, ProcessRespawned, Program, Timeouts
 from netfw.testing.lab.wait import wait_until
 from tests.lab.linux.process.process_observer import state
 
@@ -76,7 +76,8 @@ def test_process_that_has_the_pid_of_a_former_child_is_left_alone(supervisor, tm
     assert not is_gone(foreign)
 
 
-def test_process_that_has_released_everything_is_killed(supervisor, tmp_path):
+def test_process_that_has_released_everything_is_killed(make_supervisor, tmp_path):
+    supervisor = make_supervisor(timeouts=Timeouts(stop=60))
     path = tmp_path / "child.pid"
     ignore = Program(argv=("sh", "-c", f"trap '' TERM; touch {path}; exec sleep 1001"))
     process = supervisor.start(KEY, ignore)

@@ -211,7 +211,8 @@ def test_a_program_does_not_inherit_what_we_were_given(supervisor):
     process = supervisor.start(KEY, SLEEP)
     for end in ends:
         os.close(end)
-    assert sorted(os.listdir(f"/proc/{process.pid}/fd")) == ["0", "1", "2"]
+    descriptors = f"/proc/{process.pid}/fd"  # while it is loaded, also that of a library
+    wait_until(lambda: sorted(os.listdir(descriptors)) == ["0", "1", "2"], "its own descriptors")
 
 
 def test_a_program_neither_ignores_nor_blocks_what_we_do(supervisor):

@@ -50,7 +50,7 @@ def test_a_process_with_a_stopped_child_is_replaced_with_it(make_supervisor, eve
     died, again = events.get(timeout=60), events.get(timeout=60)
     assert isinstance(died, ProcessDied)
     assert isinstance(again, ProcessRespawned)
-    wait_until(lambda: int(path.read_text()) != child)
+    wait_until(lambda: path.exists() and int(path.read_text()) != child)
     wait_until(lambda: state(child) in (None, "Z"))
 
 

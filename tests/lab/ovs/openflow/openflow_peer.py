@@ -7,6 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from struct import pack
 
+import pytest
+
+from netfw.errors import BackendUnavailable
+from netfw.ovs.openflow import OpenFlow
 from netfw.ovs.openflow.messages import COMMIT, HEADER, Type
 
 HELLO = pack("!BBHIHHI", 5, 0, 16, 1, 1, 8, 1 << 5)
@@ -64,6 +68,13 @@ def received(sock: socket.socket) -> tuple[int, int, bytes]:
 def until_hung_up(sock: socket.socket) -> None:
     while True:
         received(sock)
+
+
+def error_of(client: OpenFlow) -> str:
+    """The reason why there is no connection by now."""
+    with pytest.raises(BackendUnavailable) as unavailable:
+        client.wait_connected(0.1)
+    return str(unavailable.value)
 
 
 class Relay:

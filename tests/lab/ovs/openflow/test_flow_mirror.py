@@ -87,9 +87,10 @@ def test_what_the_client_does_past_the_mirror_is_read_again(mirror, client, comm
 
 def test_a_late_commit_past_the_mirror_is_read_too(bridge, connected_to) -> None:
     relay = Relay(bridge)
-    _, client = connected_to(relay, timeout=0.3)
+    _, client = connected_to(relay)
     mirror = FlowMirror(client)
-    mirror.wait_current(10)
+    mirror.wait_current(60)
+    client.connection.timeout = 0.3
     relay.may_commit.clear()
     changes = FlowChanges(tuple(encode_flows([flow(1, 1)]).values()))
     with pytest.raises(BackendUnavailable):
@@ -299,12 +300,13 @@ def test_a_commit_whose_answer_does_not_come_is_found_by_reading_again(
     bridge, connected_to, answer
 ) -> None:
     relay = Relay(bridge)
-    _, client = connected_to(relay, timeout=0.3 if answer == "late" else 10)
+    _, client = connected_to(relay)
     mirror = FlowMirror(client)
-    mirror.wait_current(10)
+    mirror.wait_current(60)
     mirror.converge({"old": port(1)})
     plan = mirror.plan({"new": port(2)}, drop=["old"])
     if answer == "late":
+        client.connection.timeout = 0.3
         relay.may_commit.clear()
     relay.loses_answers = answer == "lost"
     with pytest.raises(BackendUnavailable):
@@ -313,7 +315,8 @@ def test_a_commit_whose_answer_does_not_come_is_found_by_reading_again(
         mirror.plan({"new": port(2)})
     relay.loses_answers = False
     relay.may_commit.set()
-    mirror.wait_current(10)
+    client.connection.timeout = 60
+    mirror.wait_current(60)
     assert is_true(mirror, client)
     assert not mirror.plan({"new": port(2)}, drop=["old"], complete=OURS)
     mirror.converge({}, drop=["new"])

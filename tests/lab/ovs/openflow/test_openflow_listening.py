@@ -17,6 +17,7 @@ from netfw.ovs.openflow.tls import SwitchTls
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.services.certificates import PrivateAuthority
 from netfw.testing.lab.wait import wait_until
+from tests.lab.ovs.openflow.openflow_peer import error_of
 
 PORT = 16653
 FLOWS = [
@@ -112,12 +113,6 @@ def test_tls_by_either_side(
     connecting.wait_connected(30)
     assert connecting.datapath_id() == listening.datapath_id()
     assert len(connecting.flows()) == len(FLOWS)
-
-
-def error_of(client: OpenFlow) -> str:
-    with pytest.raises(BackendUnavailable) as unavailable:
-        client.wait_connected(0.1)
-    return str(unavailable.value)
 
 
 @pytest.fixture(params=["listens", "connects"])

@@ -10,7 +10,13 @@ import pytest
 
 from netfw import flows as of
 from netfw.errors import BackendUnavailable, OperationRefused
-from netfw.ovs.openflow import FlowChanges, FlowMirror, encode_flows, socket_connection
+from netfw.ovs.openflow import (
+    FlowChanges,
+    FlowMirror,
+    OpenFlow,
+    encode_flows,
+    socket_connection,
+)
 from netfw.ovs.openflow.messages import (
     CLOSE,
     COMMIT,
@@ -197,20 +203,23 @@ def test_unreachable_switch_is_retried_with_back_off() -> None:
 
 def test_after_a_good_connection_the_next_one_is_tried_at_once(connected_to, monkeypatch) -> None:
     monkeypatch.setattr(socket_connection, "_STEADY", 0.1)
+    monkeypatch.setattr(socket_connection, "_LONGEST_PAUSE", 60.0)
     calls: list[float] = []
+    clients: list[OpenFlow] = []
 
     def moody(sock: socket.socket) -> None:
         calls.append(time.monotonic())
         sock.sendall(HELLO)
-        if len(calls) == 5:
+        if len(calls) == 7:
+            wait_until(lambda: clients and clients[0].connected)
             time.sleep(0.3)
             calls.append(time.monotonic())
-        elif len(calls) > 5:
+        elif len(calls) > 7:
             until_hung_up(sock)
 
-    connected_to(moody)
-    wait_until(lambda: len(calls) == 7)
-    assert calls[6] - calls[5] < 0.6, "the pause before it was 0.32 s, and was doubled"
+    clients.append(connected_to(moody)[1])
+    wait_until(lambda: len(calls) == 9)
+    assert calls[8] - calls[7] < 2.5, "the pause before it was 1.28 s, and was doubled"
 
 
 def test_numbers_of_messages_start_again_before_they_run_out() -> None:

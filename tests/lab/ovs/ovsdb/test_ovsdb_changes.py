@@ -193,6 +193,7 @@ def test_a_switch_that_does_not_act_is_unavailable_and_gets_it_later(ovs, ovsdb)
     with impatient, pytest.raises(BackendUnavailable, match="is ovs-vswitchd running"):
         impatient.run([internal("tap1")])
     ovs.start_switch()
+    ovsdb.sync()
     assert ovsdb.port("tap1").interface.ofport > 0
 
 
@@ -217,6 +218,7 @@ def test_a_database_that_hangs_makes_calls_time_out_and_nothing_is_done_later(ov
                     ovsdb.run([internal(name)], wait=False)
         finally:
             os.kill(server, signal.SIGCONT)
+        ovsdb.timeout = 60
         ovsdb.run([internal("last")])
         # The first was on its way already; of those that still waited here nothing is done.
         assert ovsdb.snapshot().ports.keys() <= {"br-int", "first", "last"}

@@ -115,7 +115,7 @@ def test_a_lab_comes_up_is_shown_used_and_taken_down(lab_command: Command) -> No
     assert shown["hosts"][2]["address"] == "198.18.0.3"
     assert shown["hosts"][2]["bridges"] == ["br-int", "br-phy"]
     assert lab_command("exec", "host2", "hostname") == "host2\n"
-    lab_command("exec", "host1", "ping", "-c1", "-W2", "198.18.0.3")
+    lab_command("exec", "host1", "ping", "-c1", "-W20", "198.18.0.3")
     assert lab_command("down") == "Lab 'lab' is down.\n"
     await_processes(before)
     assert list(lab_command.directory.iterdir()) == []
@@ -126,7 +126,7 @@ def test_a_topology_brings_instances_with_it(lab_command: Command, tmp_path: Pat
     file = tmp_path / "topology.toml"
     file.write_text(TOPOLOGY)
     lab_command("up", "--topology", str(file))
-    lab_command("exec", "host1/vm1", "ping", "-c1", "-W2", "10.0.0.2")
+    lab_command("exec", "host1/vm1", "ping", "-c1", "-W20", "10.0.0.2")
     assert "physnet1" in lab_command("exec", "host2", "ip", "-br", "link")
     assert "vm1, vm2" in lab_command("show")
 
@@ -264,7 +264,7 @@ def test_a_lab_that_is_not_put_on_record_ends_itself(tmp_path: Path) -> None:
     with process:
         assert json.loads(ours.recv(1000)) == {"error": None}
         ours.close()
-        assert process.wait(10) == 1
+        assert process.wait(60) == 1
     await_processes(before)
 
 

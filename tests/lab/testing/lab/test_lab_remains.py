@@ -13,6 +13,7 @@ import pytest
 
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.namespaces import CommandFailed
+from netfw.testing.lab.wait import wait_until
 from tests.lab.testing.lab.plugs import plug
 
 pytestmark = pytest.mark.spec("DRV-32")
@@ -22,6 +23,8 @@ def test_nothing_of_a_lab_is_left_when_it_is_closed() -> None:
     before = _traces()
     with pytest.raises(ZeroDivisionError):
         _use_a_lab_and_fail()
+    # Process 1 of the sandbox reaps the orphans of the lab, a moment after they have ended.
+    wait_until(lambda: _processes() == before["processes"], "the end of the lab's processes")
     assert _traces() == before
 
 
@@ -46,10 +49,14 @@ def _traces() -> dict[str, object]:
         "run": sorted(os.listdir("/run")),
         "mounts": Path("/proc/self/mountinfo").read_text(),
         "devices": socket.if_nameindex(),
-        "processes": {name for name in os.listdir("/proc") if name.isdigit()},
+        "processes": _processes(),
         "descriptors": len(os.listdir("/proc/self/fd")),
         "threads": threading.active_count(),
     }
+
+
+def _processes() -> set[str]:
+    return {name for name in os.listdir("/proc") if name.isdigit()}
 
 
 FIRST_NAMESPACE = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +18,7 @@ class Party:
         self.answers: list[tuple[int, str]] = []
         """To be given in turn; when there are none, 200."""
         self.slow = 0.0
+        self.ended = threading.Event()
         self.url = ""
 
     @property
@@ -36,7 +36,7 @@ def listening() -> Iterator[Party]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            time.sleep(party.slow)
+            party.ended.wait(party.slow)
             party.requests.append((self.path, dict(self.headers.items()), body))
             status, text = party.answers.pop(0) if party.answers else (200, "{}")
             self.send_response(status)
@@ -58,6 +58,7 @@ def listening() -> Iterator[Party]:
     try:
         yield party
     finally:
+        party.ended.set()
         server.shutdown()
         server.server_close()
         thread.join()

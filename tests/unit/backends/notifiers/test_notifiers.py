@@ -188,12 +188,12 @@ def test_what_is_refused_for_good_is_no_ones_to_repeat(party: Party, status: int
 
 @pytest.mark.spec("API-14")
 def test_notification_ends_after_its_timeout(party: Party) -> None:
-    party.slow = 1.0
+    party.slow = 60.0
     for notifier in notifiers(party, timeout=0.1):
         began = time.monotonic()
         with pytest.raises(BackendUnavailable, match="does not answer"):
             notifier.notify([PLUGGED])
-        assert time.monotonic() - began < 0.9
+        assert time.monotonic() - began < 30, "it waited for the answer"
 
 
 def test_unreachable_endpoint_is_retryable_and_its_error_hides_secrets() -> None:

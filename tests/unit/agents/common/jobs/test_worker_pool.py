@@ -145,6 +145,7 @@ def test_closed_it_begins_nothing_more(make_pool):
     pool.submit("b", "b")
     closing = threading.Thread(target=pool.pool.close)
     closing.start()
+    pool.pool.wait("b", 60)  # ends when the pool is closed, as no thread starts the job
     pool.let_go(1)
     closing.join(10)
     assert not closing.is_alive()
