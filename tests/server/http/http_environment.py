@@ -24,13 +24,13 @@ class Unix(http.client.HTTPConnection):
     opened: ClassVar[list[Unix]] = []
 
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=10)
+        super().__init__("localhost", timeout=60)
         self.path = path
         self.opened.append(self)
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(10)
+        self.sock.settimeout(60)
         self.sock.connect(str(self.path))
 
 

@@ -17,6 +17,7 @@ from netfw.model.resource import Kind
 from netfw.model.values.common_fields import Status
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.outbox.worker import DeliveryConfig
+from netfw.testing.lab.wait import wait_until
 from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.server.outbox.samples import QUICK, OutboxEnvironment, Recorder, RecordingNotifier, line
@@ -250,7 +251,7 @@ def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(context: Serve
         for _ in range(5):
             for network in networks:
                 env.port(network)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while env.waiting() and time.monotonic() < deadline:
             time.sleep(0.02)
     finally:
@@ -267,19 +268,20 @@ def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(context: Serve
 @pytest.mark.spec("ML2-03")
 def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(context: ServerContext) -> None:
     released, notifier = threading.Event(), RecordingNotifier()
-    driver = Recorder(does=lambda change: released.wait(60))
+    driver = Recorder(does=lambda change: released.wait(300))
     env = OutboxEnvironment(context, driver, notifiers=[notifier])
     env.delivery.start()
     try:
         for _ in range(6):
             env.port(env.network())
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while sum(map(len, notifier.batches)) < 6 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert sum(map(len, notifier.batches)) == 6
+        wait_until(lambda: env.waiting() == 12, "that what was told is recorded")
         began = time.monotonic()
         env.delivery.close(within=0.2)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
         assert env.waiting() == 12, "what was not told is still there"
     finally:
         released.set()
@@ -291,7 +293,7 @@ def test_a_driver_that_hangs_delays_neither_others_nor_the_end_of_the_server(
     context: ServerContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting, notifier = threading.Event(), RecordingNotifier()
-    hanging, working = Recorder("hanging", lambda change: waiting.wait(20)), Recorder("working")
+    hanging, working = Recorder("hanging", lambda change: waiting.wait(300)), Recorder("working")
     pace = evolve(QUICK, workers=2)
     env = OutboxEnvironment(context, hanging, working, notifiers=[notifier], pace=pace)
     env.delivery.start()
@@ -304,7 +306,7 @@ def test_a_driver_that_hangs_delays_neither_others_nor_the_end_of_the_server(
             time.sleep(0.01)
         began = time.monotonic()
         env.delivery.close(0.2)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 30
         assert "delivery to mechanism/hanging does not end" in caplog.text
         assert not hanging.changes
     finally:

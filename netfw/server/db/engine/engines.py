@@ -100,6 +100,9 @@ READ_STATEMENTS = 32
 """Statements that a reading connection of SQLite keeps: one of a list with a thousand values takes
 300 kB, and each number of values is another one."""
 
+CONNECT_TIMEOUT: Final = 10
+"""Seconds in which a database server must accept a connection."""
+
 
 @frozen(kw_only=True)
 class Limits:
@@ -180,13 +183,13 @@ def _server(url: URL, limits: Limits, isolation: Any) -> Engine:
     if url.get_backend_name() == "postgresql":
         arguments: dict[str, Any] = {
             "options": f"-c lock_timeout={milliseconds}",
-            "connect_timeout": seconds,
+            "connect_timeout": CONNECT_TIMEOUT,
             "prepare_threshold": None,  # psycopg would deallocate those of others in a rollback
         }
     else:
         arguments = {
             "charset": "utf8mb4",
-            "connect_timeout": seconds,
+            "connect_timeout": CONNECT_TIMEOUT,
             "init_command": f"SET SESSION innodb_lock_wait_timeout = {seconds}, "
             "SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         }

@@ -118,7 +118,7 @@ def _is_unavailable(code: object, original: object) -> bool:
     if isinstance(code, str):
         return code.startswith(_POSTGRES_AWAY)
     if code is None:  # psycopg could not connect, or lost the connection: there is no code
-        return type(original).__name__ == "OperationalError"
+        return any(each.__name__ == "OperationalError" for each in type(original).__mro__)
     return code in _MARIADB_AWAY
 
 

@@ -12,8 +12,11 @@ from typing import Any
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Caller, Message, Transport
+from netfw.errors import BackendUnavailable
 from netfw_drivers.transports.sockets.framing import Frame, FrameReader, encode
 
+LONG = 60.0
+"""Seconds for what takes a moment on an idle machine."""
 QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
 
 
@@ -45,7 +48,7 @@ class RawClient:
     def __init__(self, where: str | tuple[str, int]) -> None:
         family = socket.AF_UNIX if isinstance(where, str) else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
-        self.socket.settimeout(10)
+        self.socket.settimeout(LONG)
         self.socket.connect(where)
         self._reader = FrameReader(1 << 20)
 
@@ -85,10 +88,21 @@ def length(size: int) -> bytes:
 
 
 def token_file(path: Path, text: str) -> str:
-    """Write a file of tokens that nobody else can read."""
-    path.touch(mode=0o600)
-    path.write_text(text)
+    """Write a file of tokens that nobody else can read, which is never seen in part."""
+    new = path.with_name(f"{path.name}.new")
+    new.touch(mode=0o600)
+    new.write_text(text)
+    new.replace(path)
     return str(path)
+
+
+def call_error(client: Transport, seconds: float, topic: str = "server") -> str:
+    """Why a request is not answered; empty: it is."""
+    try:
+        client.call(Message(topic=topic, method="echo"), seconds)
+    except BackendUnavailable as error:
+        return str(error)
+    return ""
 
 
 def eventually(true: Callable[[], object], seconds: float = 60.0) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from netfw.drivers.transport import Message
 from netfw.errors import BackendBroken, BackendUnavailable, ConfigError, Conflict
 from tests import ROOT
-from tests.lab.backends.transports.raw_client import Callers, eventually, request
+from tests.lab.backends.transports.raw_client import LONG, Callers, eventually, request
 
 pytestmark = pytest.mark.spec("RPC-01")
 
@@ -51,7 +51,7 @@ class ServerProcess:
     def end(self, sign: signal.Signals | None = None) -> None:
         if sign is not None:
             self.process.send_signal(sign)
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=LONG)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_socket_is_gone_with_its_server(here, transport):
 def test_what_a_killed_server_left_behind_is_taken_over(here, transport, start):
     killed = start(f"unix:{here}/s")
     client = transport(connect=f"unix:{here}/s")
-    assert client.call(request(), 5).body == str(killed.process.pid).encode()
+    assert client.call(request(), LONG).body == str(killed.process.pid).encode()
     killed.end(signal.SIGKILL)
     assert (here / "s").exists()
     again = start(f"unix:{here}/s")
@@ -103,7 +103,7 @@ def test_unix_address_in_use_is_a_conflict(here, transport, start):
     with pytest.raises(Conflict, match="taken"):
         transport(listen=f"unix:{here}/s").serve("server", Callers())
     assert os.stat(here / "s").st_ino == before.st_ino
-    assert transport(connect=f"unix:{here}/s").call(request(), 5)
+    assert transport(connect=f"unix:{here}/s").call(request(), LONG)
 
 
 def test_tcp_port_in_use_is_a_conflict(here, transport):
@@ -144,7 +144,7 @@ def test_processes_share_an_address_that_one_of_them_took(here, transport, start
     workers = [start(shared.options["listen"], shared.descriptors) for _ in range(2)]
     pids = {str(each.process.pid).encode() for each in workers}
     clients = [transport(connect=f"unix:{here}/s") for _ in range(12)]
-    assert {client.call(request(), 5).body for client in clients} <= pids
+    assert {client.call(request(), LONG).body for client in clients} <= pids
     workers[0].end(signal.SIGKILL)
     left = str(workers[1].process.pid).encode()
     for client in clients:
@@ -162,7 +162,7 @@ def test_the_next_server_is_tried_when_one_fails(here, transport, start):
     heard: list[str] = []
     client.subscribe("news", lambda message: heard.append(message.method))
     pids = {str(first.process.pid).encode(): first, str(second.process.pid).encode(): second}
-    used = client.call(request(), 5).body
+    used = client.call(request(), LONG).body
     assert eventually(lambda: heard == ["subscribed"])
     pids.pop(used).end(signal.SIGKILL)
     (left,) = pids
@@ -170,25 +170,36 @@ def test_the_next_server_is_tried_when_one_fails(here, transport, start):
     assert eventually(lambda: heard.count("subscribed") == 2)
 
 
-def test_pauses_between_attempts_grow_and_a_request_cuts_a_long_one_short(here, transport):
+@pytest.fixture
+def listening(here):
+    """A socket where no server answers."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+        made.bind(f"{here}/s")
+        made.listen()
+        made.settimeout(LONG)
+        yield made
+
+
+def test_pauses_between_attempts_grow(here, transport, listening):
     attempts: list[float] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(f"{here}/s")
-        listening.listen()
-        listening.settimeout(3)
-        client = transport(connect=f"unix:{here}/s", reconnect_pause=0.1, reconnect_pause_max=60)
-        client.subscribe("news", lambda message: None)
-        for _ in range(5):
-            listening.accept()[0].close()
-            attempts.append(time.monotonic())
-        gaps = [later - earlier for earlier, later in itertools.pairwise(attempts)]
-        assert sum(gaps) > 0.5 * (0.1 + 0.2 + 0.4 + 0.8)
-        assert gaps[-1] > gaps[0]
-        time.sleep(0.1)
-        with pytest.raises(BackendUnavailable):
-            client.call(request(), 2.5)  # the pause would last more than a second yet
-        listening.settimeout(0.1)
-        listening.accept()[0].close()
+    client = transport(connect=f"unix:{here}/s", reconnect_pause=0.1, reconnect_pause_max=60)
+    client.subscribe("news", lambda message: None)
+    for _ in range(5):
+        connection, _ = listening.accept()
+        attempts.append(time.monotonic())  # the pause begins with the close
+        connection.close()
+    gaps = [later - earlier for earlier, later in itertools.pairwise(attempts)]
+    assert all(gap > 0.49 * 0.1 * 2**number for number, gap in enumerate(gaps)), gaps
+
+
+def test_request_cuts_a_long_pause_short(here, transport, listening, caplog):
+    client = transport(connect=f"unix:{here}/s", reconnect_pause=600, reconnect_pause_max=600)
+    client.subscribe("news", lambda message: None)
+    listening.accept()[0].close()
+    assert eventually(lambda: "not connected to" in caplog.text), "the pause has begun"
+    with pytest.raises(BackendUnavailable):
+        client.call(request(), 0.1)
+    listening.accept()[0].close()  # the pause would last five minutes yet
 
 
 def test_what_was_published_before_a_client_came_is_not_kept(here, transport):

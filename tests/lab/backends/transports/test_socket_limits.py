@@ -6,6 +6,7 @@ import os
 import random
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -14,8 +15,10 @@ from netfw.errors import BackendUnavailable
 from netfw.testing.lab.services.fault_proxy import FaultProxy
 from netfw_drivers.transports.sockets.framing import FrameReader, encode, encode_message
 from tests.lab.backends.transports.raw_client import (
+    LONG,
     Callers,
     RawClient,
+    call_error,
     eventually,
     length,
     request,
@@ -31,7 +34,6 @@ def server(here, transport):
     made = transport(
         listen=f"unix:{here}/s",
         message_size=100_000,
-        handshake_timeout=0.5,
         transfer_timeout=0.5,
         connections=8,
     )
@@ -43,7 +45,7 @@ def server(here, transport):
 def friend(here, transport, server):
     """A client of that server who behaves."""
     made = transport(connect=f"unix:{here}/s")
-    made.call(request(), 5)
+    made.call(request(), LONG)
     return made
 
 
@@ -64,10 +66,10 @@ def test_a_message_over_the_limit_is_refused_before_it_is_stored(here, raw, frie
     client = joined(raw, here)
     before = resident()
     client.socket.sendall(length(1 << 30))
-    assert client.is_dropped(5)
+    assert client.is_dropped(LONG)
     assert resident() - before < 10_000_000
     assert "a message of 1073741824 bytes is larger than the limit of 100000" in caplog.text
-    friend.call(request(), 5)
+    friend.call(request(), LONG)
 
 
 def test_what_is_no_message_ends_the_connection_and_nothing_else(here, raw, friend, caplog):
@@ -84,9 +86,9 @@ def test_what_is_no_message_ends_the_connection_and_nothing_else(here, raw, frie
     for number, data in enumerate(bad, 1):
         client = joined(raw, here)
         client.socket.sendall(data)
-        assert client.is_dropped(5), data
+        assert client.is_dropped(LONG), data
         assert eventually(lambda n=number: caplog.text.count("refused process") == n), data
-    friend.call(request(), 5)
+    friend.call(request(), LONG)
 
 
 def test_a_message_that_never_ends_is_given_up(here, raw, friend, caplog):
@@ -96,16 +98,17 @@ def test_a_message_that_never_ends_is_given_up(here, raw, friend, caplog):
     for _ in range(600):  # slowly, but something all the time
         if client.is_dropped(0.05):
             break
-        client.socket.send(b"x")
+        with suppress(ConnectionError):  # it is dropped just now
+            client.socket.send(b"x")
     assert time.monotonic() - began > 0.3
     assert "a message did not end within 0.5 s" in caplog.text
-    friend.call(request(), 5)
+    friend.call(request(), LONG)
 
 
 def test_idle_client_stays_connected(here, raw, friend):
     client = joined(raw, here)
     assert not client.is_dropped(1.0)
-    client.socket.settimeout(10)
+    client.socket.settimeout(LONG)
     client.socket.sendall(encode_message("call", request("later"), number=3))
     assert client.receive().number == 3
 
@@ -117,7 +120,7 @@ def test_silent_client_is_dropped_before_its_handshake(here, transport, raw, cap
     for begin in (b"", b"\0", length(100) + b"x"):
         client = raw(("127.0.0.1", 24200))
         client.socket.sendall(begin)
-        assert client.is_dropped(5)
+        assert client.is_dropped(LONG)
     assert caplog.text.count("no handshake in 0.3 s") == 3
 
 
@@ -125,22 +128,28 @@ def test_there_is_a_limit_to_connections_and_it_is_said(here, raw, friend, trans
     many = [joined(raw, here) for _ in range(7)]
     late = transport(connect=f"unix:{here}/s")
     with pytest.raises(BackendUnavailable, match="8 clients are connected already"):
-        late.call(request(), 0.5)
+        late.call(request(), LONG)
     assert "8 clients are connected already" in caplog.text
     many[0].close()
-    late.call(request(), 5)
-    friend.call(request(), 5)
+    assert eventually(lambda: not call_error(late, LONG)), "the server notices that one is gone"
+    friend.call(request(), LONG)
 
 
 def test_client_that_does_not_read_answers_is_dropped(here, raw, friend, caplog):
     client = joined(raw, here)
     before = resident()
     big = encode_message("call", request("echo", b"x" * 90_000), number=1)
-    client.socket.settimeout(0.2)
-    with pytest.raises((TimeoutError, ConnectionError)):
-        client.socket.sendall(200 * big)
-    assert resident() - before < 30_000_000
-    friend.call(request(), 5)
+    peaks = [before]
+
+    def send() -> None:
+        for _ in range(200):
+            client.socket.sendall(big)
+            peaks.append(resident())
+
+    with pytest.raises(ConnectionError):
+        send()
+    assert max(peaks) - before < 30_000_000
+    friend.call(request(), LONG)
     reasons = ("the peer read nothing for 0.5 s", "it does not read its answers")
     assert eventually(lambda: any(each in caplog.text for each in reasons))
 
@@ -188,7 +197,6 @@ def test_one_client_cannot_take_all_the_room(here, raw, transport):
     gate.set()
     assert other.receive().number == 1
     assert begun.index("quick") <= 20
-    greedy.socket.settimeout(10)
     assert sorted(greedy.receive().number for _ in range(150)) == list(range(150))
 
 
@@ -211,7 +219,7 @@ def test_doubled_answers_and_hints_do_no_harm(here, transport, friend, server):
         client.subscribe("news", lambda message: heard.append(message.method))
         for n in range(50):
             body = f"{n}".encode()
-            assert client.call(request("echo", body), 5).body == body
+            assert client.call(request("echo", body), LONG).body == body
         server.publish(Message(topic="news", method="notification"))
         assert eventually(lambda: "notification" in heard)
         assert relay.accepted == 1
@@ -228,13 +236,13 @@ def test_lost_and_late_messages_are_time_outs(here, transport, friend, server):
             raw for frame, raw in frames_of(data, reader) if frame.body not in lose
         )
         client = transport(connect=f"unix:{here}/relay")
-        client.call(request(), 5)
-        with pytest.raises(BackendUnavailable, match=r"no answer on server .* within 0.3 s"):
-            client.call(request("echo", b"lost"), 0.3)
+        client.call(request(), LONG)
+        with pytest.raises(BackendUnavailable, match=r"no answer on server .* within 5 s"):
+            client.call(request("echo", b"lost"), 5)
         with relay.stalled(), pytest.raises(BackendUnavailable):
             client.call(request("echo", b"late"), 0.3)
         for n in range(5):
-            assert client.call(request("echo", f"{n}".encode()), 5).body == f"{n}".encode()
+            assert client.call(request("echo", f"{n}".encode()), LONG).body == f"{n}".encode()
         assert relay.accepted == 1
     finally:
         relay.close()

@@ -13,7 +13,7 @@ import pytest
 
 from netfw.errors import BackendUnavailable
 from netfw_drivers.transports.sockets.framing import encode
-from tests.lab.backends.transports.raw_client import Callers, eventually, request, token_file
+from tests.lab.backends.transports.raw_client import LONG, Callers, eventually, request, token_file
 
 WELCOME = {"kind": "welcome", "proof": "", "limit": 1 << 20}
 PROVE = {"kind": "prove", "nonce": "11" * 16}
@@ -88,5 +88,5 @@ def test_client_finds_the_server_of_its_version_among_others(here, transport):
         addresses = ",".join(f"unix:{here}/{name}" for name in ("other", "same", "other"))
         for _ in range(5):  # each client starts at a random address
             client = transport(connect=addresses)
-            assert client.call(request(), 10).method == "echo"
+            assert client.call(request(), LONG).method == "echo"
             client.close()

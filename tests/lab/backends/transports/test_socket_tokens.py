@@ -110,7 +110,7 @@ def test_changed_services_of_a_token_apply_to_open_connections(here, serve):
 
 def broken_files(path):
     """Break the file in several ways, one after the other."""
-    path.write_text("one short\n")
+    token_file(path, "one short\n")
     yield "line 1"
     path.unlink()
     yield "No such file"

@@ -12,6 +12,7 @@ from netfw.model.resource import Kind
 from netfw.server.core.context import ServerContext
 from netfw.server.db import Database
 from netfw.server.outbox.worker import DeliveryConfig
+from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from tests.server.outbox.samples import OutboxEnvironment, Recorder
 
@@ -25,18 +26,18 @@ def test_a_slow_delivery_keeps_its_lane_and_a_stopped_process_gives_it_back(
 
     def slow(change: Change) -> None:
         begun.set()
-        assert may_end.wait(20)
+        assert may_end.wait(60)
 
     driver = Recorder(does=slow)
-    first = OutboxEnvironment(context, driver, pace=DeliveryConfig(poll=0.02, lease=3.0))
+    first = OutboxEnvironment(context, driver, pace=DeliveryConfig(poll=0.02, lease=6.0))
     others = ServerContext(database=context.database, ipam=context.ipam)
     other = Recorder()
     second = OutboxEnvironment(others, other, pace=DeliveryConfig(poll=0.02, lease=60.0))
     first.delivery.start()
     try:
         network = first.network()
-        assert begun.wait(20)
-        deadline = time.monotonic() + 4.5
+        assert begun.wait(60)
+        deadline = time.monotonic() + 9.0
         while time.monotonic() < deadline:
             second.delivery.drain()
             time.sleep(0.02)
@@ -45,6 +46,7 @@ def test_a_slow_delivery_keeps_its_lane_and_a_stopped_process_gives_it_back(
     finally:
         stopping = threading.Thread(target=first.delivery.close)
         stopping.start()
+        wait_until(first.delivery._stopped.is_set)
         may_end.set()
         stopping.join()
     second.delivery.drain()

@@ -64,11 +64,11 @@ class DatabaseBackend:
         def work(tx: Transaction) -> None:
             self._change(tx, put, ())
             written.set()
-            finish.wait(10)
+            finish.wait(60)
 
         thread = threading.Thread(target=lambda: self.database.transaction(work))
         thread.start()
-        assert written.wait(10), "the slow change was not even begun"
+        assert written.wait(60), "the slow change was not even begun"
 
         def end() -> None:
             finish.set()

@@ -116,9 +116,9 @@ def test_a_thousand_watchers_cost_next_to_nothing_while_nothing_happens(
     for number in range(1000):
         source.watch(on(f"h{number}"), lambda: None)
     time.sleep(0.2)
-    began = time.process_time()
+    began, used_before = time.monotonic(), time.process_time()
     time.sleep(2.0)
-    used = (time.process_time() - began) / 2.0
+    used = (time.process_time() - used_before) / (time.monotonic() - began)
     source.close()
     watch.close()
     database.close()

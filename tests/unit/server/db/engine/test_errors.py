@@ -46,6 +46,10 @@ ERRORS = {
     "PostgreSQL lock timeout": (wrapped(psycopg.errors.LockNotAvailable()), ErrorKind.RETRY),
     "PostgreSQL shutting down": (wrapped(psycopg.errors.AdminShutdown()), ErrorKind.UNAVAILABLE),
     "PostgreSQL disk full": (wrapped(psycopg.errors.DiskFull()), ErrorKind.FULL),
+    "PostgreSQL slow to accept": (
+        wrapped(psycopg.errors.ConnectionTimeout("x")),
+        ErrorKind.UNAVAILABLE,
+    ),
     "PostgreSQL too many": (wrapped(psycopg.errors.TooManyConnections()), ErrorKind.UNAVAILABLE),
     "PostgreSQL refuses to connect": (
         wrapped(psycopg.OperationalError("refused")),
