@@ -173,7 +173,7 @@ REFUSED_IMPORTS = {
 SUSPICIOUS = {
     "prints": ({"before": "print('hello')"}, "its import prints 'hello'"),
     "writes": ({"before": "import os; os.write(2, b'oh')"}, "its import prints 'oh'"),
-    "sleeps": ({"before": "import time; time.sleep(3.1)"}, "its import takes 3."),
+    "sleeps": ({"before": "import time; time.sleep(3.1)"}, "its import takes"),
     "thread": ({"before": STAY}, "its import starts threads: stays"),
     "opens": ({"before": "import socket; s = socket.socket()"}, "its import opens socket:"),
     "environment": ({"before": "import os; os.environ['ACME'] = '1'"}, "environment: ACME"),

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from attrs import frozen
@@ -30,6 +31,7 @@ HIDDEN: Final = "***"
 """Instead of the default of a secret."""
 SLOW: Final = 3.0
 """Seconds; the imports of netfw's own drivers take less than one."""
+SCHEDULER_STATISTICS: Final = Path("/proc/thread-self/schedstat")
 LONGEST_OUTPUT: Final = 60
 """Characters of a driver's output that a warning shows."""
 
@@ -132,10 +134,10 @@ class DriverTrial:
     @contextmanager
     def _watched(self, what: str) -> Iterator[None]:
         """Warn of what the process has got meanwhile, and of a long time."""
-        state, resources, start = GlobalState.read(), ProcessResources.read(), time.monotonic()
+        state, resources, start = GlobalState.read(), ProcessResources.read(), own_time()
         with self._output_of(what):
             yield
-        seconds = time.monotonic() - start
+        seconds = own_time() - start
         changes = [
             *state.changes(GlobalState.read()),
             *resources.changes(ProcessResources.read()),
@@ -152,6 +154,15 @@ class DriverTrial:
         finally:
             if text := self._output.read():
                 self._warnings.append(f"{what} prints {text[:LONGEST_OUTPUT]!r}")
+
+
+def own_time() -> float:
+    """Return a time in seconds that stops while this thread waits for a core of a busy machine."""
+    try:
+        waited = int(SCHEDULER_STATISTICS.read_text().split()[1])  # nanoseconds
+    except (OSError, ValueError, IndexError):  # a kernel without these statistics
+        waited = 0
+    return time.monotonic() - waited / 1e9
 
 
 def _lend(host: LocalHostResources, kind: type[Driver], stack: ExitStack) -> None:
