@@ -39,6 +39,7 @@ from netfw.testing.lab.dhcp_lease import (
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.prerequisites import search_path
 from netfw.testing.lab.temp_directory import temporary_directory
+from netfw.testing.lab.wait import wait_until
 
 TIMEOUT = 60.0
 """Seconds within which an expected lease must arrive."""
@@ -125,11 +126,13 @@ class DhcpClient(ABC, Generic[L]):
         self._stack.close()
 
     def end(self) -> None:
-        """Kill the process; what it configured stays."""
+        """Kill the process with the script that it may be in; what it configured stays."""
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            wait_until(lambda: not _runs_in_group(process.pid), f"the end of {self.PROGRAM}")
         self._drain()
 
     @abstractmethod
@@ -146,8 +149,9 @@ class DhcpClient(ABC, Generic[L]):
         environment = {"PATH": search_path(), "EVENTS": str(self._fifo)}
         with (self._directory / "log").open("ab") as log:
             self._process = self.instance.spawn(
-                self._command(), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+                self._command(), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
         return self._await_lease(timeout)
 
     def _await_lease(self, timeout: float | None, *refusals: str) -> L | None:
@@ -322,6 +326,16 @@ class Dhclient6(Dhclient[Lease6]):
                 return None
             time.sleep(0.01)
         return super()._begin(timeout)
+
+
+def _runs_in_group(group: int) -> bool:
+    """Return whether a process of the process group *group* runs; a zombie does not."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            state, _, of, *_ = path.read_text().rpartition(")")[2].split()
+            if int(of) == group and state not in "ZX":
+                return True
+    return False
 
 
 def _has_link_local(device: str) -> bool:

@@ -28,6 +28,7 @@ from netfw.testing.conformance.watch.machine_state import (
     machine_changes,
 )
 from netfw.testing.conformance.watch.results import result_errors
+from netfw.testing.conformance.watch.rules import WAIT_LIMIT
 
 pytestmark = pytest.mark.fakes
 
@@ -90,8 +91,8 @@ class TextlessRefusal(Quiet):
         raise Conflict("")
 
 
-def use(kind: type[Quiet], work: Callable[[Quiet], object]) -> None:
-    with watched_calls(wait_limit=0.1):
+def use(kind: type[Quiet], work: Callable[[Quiet], object], wait_limit: float = WAIT_LIMIT) -> None:
+    with watched_calls(wait_limit):
         work(kind.from_conf({"api_password": "hunter2"}, LocalHostResources()))
 
 
@@ -112,12 +113,12 @@ def test_secret_in_a_result_is_refused() -> None:
 
 def test_call_that_waits_is_refused() -> None:
     with pytest.raises(AssertionError, match=r"Waits\.problems: promise 5 of Driver: it waited"):
-        use(Waits, lambda driver: driver.problems())
+        use(Waits, lambda driver: driver.problems(), wait_limit=0.1)
 
 
 def test_call_that_reports_an_outage_may_wait() -> None:
     with pytest.raises(BackendUnavailable):
-        use(Waits, lambda driver: driver.close())
+        use(Waits, lambda driver: driver.close(), wait_limit=0.1)
 
 
 def test_misuse_by_a_call_that_raises_is_reported_at_the_end() -> None:

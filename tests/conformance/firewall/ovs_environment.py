@@ -32,7 +32,7 @@ from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 
 OPENFLOW = "-OOpenFlow14"
 TIMEOUT, SHORT_TIMEOUT = 5.0, 0.5
-_ADMISSION_TIMEOUT = 10.0
+_ADMISSION_TIMEOUT = 60.0
 _FOREIGN = "cookie=0x77,table=72,priority=3,ipv6,ipv6_src=2001:db8:77::/64,actions=drop"
 
 

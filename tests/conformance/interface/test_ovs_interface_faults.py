@@ -9,6 +9,7 @@ import pytest
 from netfw.drivers.interface import Attachment
 from netfw.model.values.ids import PortId
 from netfw.plan import Outcome, Update
+from netfw.testing.conformance.watch.machine_probe import bounced_devices
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 from tests.conformance.common.suite_runner import ANY_FAULT, run_tests
@@ -134,3 +135,13 @@ def test_fault_on_the_machine_is_seen(
             if link(f"helper{number}", None):
                 ip("link", "delete", f"helper{number}")
     assert promise in refusal.reasons.get(test, ""), refusal
+
+
+@pytest.mark.spec("DRV-31")
+def test_device_that_the_switch_changes_while_it_is_down_is_not_bounced(bridge: PrivateOvs) -> None:
+    try:
+        with bounced_devices() as down:
+            bridge.vsctl("set", "Interface", "br-int", "mtu_request=1400")
+        assert down == []
+    finally:
+        bridge.vsctl("clear", "Interface", "br-int", "mtu_request")

@@ -135,10 +135,9 @@ def test_translations_are_seen_and_streams_end_with_them(router) -> None:
     assert arrival(outside, address).at == one.name
     traffic, stream = (
         outside.traffic(address),
-        outside.connect(address, 80),
+        wait_until(lambda: outside.connect(address, 80)),
     )
-    assert stream is not None
-    assert stream.is_alive()
+    assert stream.stays_alive()
     assert router.environment.connections(address, site.nets[0].address(20)) > 0
     assert traffic.stop() == 0
     router.nat("-F")

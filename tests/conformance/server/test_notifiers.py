@@ -30,6 +30,8 @@ from tests.unit.backends.notifiers.http_receiver import Party, listening
 
 pytestmark = pytest.mark.services
 
+TIMEOUT = 30.0
+"""Seconds that a notifier waits for a receiver that answers."""
 OWNED = evolve(PORT, device_owner="compute:nova", device_id="server-1")
 
 
@@ -52,6 +54,7 @@ class HttpNotifierConformance(NotifierConformance):
                 received=lambda: _heard(receiver),
                 outage=lambda: _answering(receiver, 503),
                 refusal=lambda: _answering(receiver, 400),
+                timeout=TIMEOUT,
             )
 
     def relevant_changes(self) -> Sequence[Change]:
@@ -59,32 +62,36 @@ class HttpNotifierConformance(NotifierConformance):
 
 
 class TestWebhook(HttpNotifierConformance):
-    MAKE = staticmethod(lambda url: WebhookNotifier([url], timeout=1.0))
+    MAKE = staticmethod(lambda url: WebhookNotifier([url], timeout=TIMEOUT))
 
 
 class TestCompute(HttpNotifierConformance):
-    MAKE = staticmethod(lambda url: ComputeNotifier(url, timeout=1.0))
+    MAKE = staticmethod(lambda url: ComputeNotifier(url, timeout=TIMEOUT))
 
 
 @contextmanager
 def _silence(receiver: Party) -> Iterator[None]:
-    receiver.slow = 3.0
+    receiver.slow = 30.0
     yield
     receiver.slow = 0.0
 
 
 class TestSlowWebhook(TestWebhook):
-    """A slow receiver is an unreachable one."""
+    """A slow receiver is an unreachable one.
+
+    The time-out is longer than a busy machine stalls the receiver, and the silence longer than the
+    suite allows.
+    """
 
     @contextmanager
     def make_environment(self) -> Iterator[NotifierEnvironment]:
         with listening() as receiver:
             yield NotifierEnvironment(
-                make=lambda: WebhookNotifier([receiver.url], timeout=0.2),
+                make=lambda: WebhookNotifier([receiver.url], timeout=5.0),
                 received=lambda: _heard(receiver),
                 outage=lambda: _silence(receiver),
                 refusal=lambda: _answering(receiver, 422),
-                timeout=0.5,
+                timeout=5.0,
             )
 
 
@@ -165,6 +172,6 @@ class TestNotifierMutations(MutationChecks):
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
         class Suite(HttpNotifierConformance):
-            MAKE = staticmethod(lambda url: driver([url], timeout=1.0))
+            MAKE = staticmethod(lambda url: driver([url], timeout=TIMEOUT))
 
         return run_tests(Suite(), tests)

@@ -40,7 +40,8 @@ class FakeSourceConformance(StateSourceConformance):
     @contextmanager
     def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         source = self.SOURCE(page=page)
-        yield SourceEnvironment(source, source.environment(), source.cut)
+        # Its hints have arrived when a commit returns.
+        yield SourceEnvironment(source, source.environment(), source.cut, hint_timeout=0.1)
 
 
 class PatientSourceConformance(FakeSourceConformance):

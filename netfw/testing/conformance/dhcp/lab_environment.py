@@ -49,6 +49,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.namespaces import NamespaceContext
 from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw.testing.lab.wait import TIMEOUT
 
 FIRST_VLAN = 101
 
@@ -89,6 +90,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
     Networks are VLANs of one bridge, set by this environment in place of a switch driver.
     """
 
+    timeout: ClassVar[float] = TIMEOUT
     use_veth: ClassVar[bool] = False
     """Servers are plugged by veth pairs, and not by internal ports of the switch."""
 

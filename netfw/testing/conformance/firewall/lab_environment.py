@@ -33,7 +33,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
 
 _BUFFER_SIZE = 16 << 20
-_TIMEOUT = 3.0
+_TIMEOUT = 20.0
 _SILENCE = 0.25
 _BEHIND = (0, 0, 0, 0, 1, 1)
 

@@ -15,8 +15,10 @@ from netfw.testing.conformance.metadata.requests import Arrival
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nmetadata"
 
 _LINE_END = re.compile(rb"\r\n|\n|\r|\0")
-_TIMEOUT = 0.2
-"""How long to wait for more of a request, in seconds."""
+_TIMEOUT = 20.0
+"""How long to wait for the first request of a connection, in seconds."""
+_SILENCE = 0.2
+"""How long to wait for what follows, in seconds."""
 _PAUSE = 0.01
 """How long to wait for a free descriptor, in seconds."""
 
@@ -89,8 +91,14 @@ class RecordingAgent:
     def _serve(self, connection: socket.socket) -> None:
         with connection:
             connection.settimeout(_TIMEOUT)
+
+            def read(size: int) -> bytes:
+                more = connection.recv(size)
+                connection.settimeout(_SILENCE)
+                return more
+
             try:
-                for arrival in requests_in(connection.recv):
+                for arrival in requests_in(read):
                     with self._lock:
                         self._arrived.append(arrival)
                     connection.sendall(ANSWER)

@@ -47,7 +47,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
     NAMESPACE: ClassVar[str] = "meta"
     DEVICE: ClassVar[str] = "tap-meta"
     """The device in each namespace to which the client is connected."""
-    TIMEOUT: ClassVar[float] = 10.0
+    TIMEOUT: ClassVar[float] = 60.0
     """Seconds within which a dead proxy has to be restarted."""
     HOOKS: ClassVar[tuple[str, ...]] = (
         "make_namespace",

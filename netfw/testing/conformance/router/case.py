@@ -14,7 +14,12 @@ from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.router_values import RouterDriverKey
 from netfw.model.values.address import IpAddress
 from netfw.plan import Outcome, Update
-from netfw.testing.conformance.router.environment import Arrival, Machine, RouterEnvironment
+from netfw.testing.conformance.router.environment import (
+    Arrival,
+    Machine,
+    RouterEnvironment,
+    Stream,
+)
 from netfw.testing.conformance.router.factories import Floating, Site
 from netfw.testing.lab.wait import wait_until
 
@@ -155,6 +160,19 @@ class RouterSuite:
             return bool(found)
 
         wait_until(attempt, f"{source.name} does not reach {to}", seconds=self.environment.timeout)
+        return found[0]
+
+    def connected(self, source: Machine, to: IpAddress, port: int) -> Stream:
+        """Return a connection of *source*; it may take a moment."""
+        found: list[Stream] = []
+
+        def attempt() -> bool:
+            stream = source.connect(to, port)
+            found.extend([] if stream is None else [stream])
+            return bool(found)
+
+        what = f"{source.name} does not connect to {to}"
+        wait_until(attempt, what, seconds=self.environment.timeout)
         return found[0]
 
     def assert_unreachable(self, source: Machine, to: IpAddress, *request: Any) -> None:

@@ -321,7 +321,7 @@ class RouterDistributedConformance(RouterSuite):
         self.arrives(outside, floating.address)
         target: IpAddress = site.external.address(1)
         self.arrives(other, target)
-        streams = outside.connect(floating.address, 80), other.connect(target, 80)
+        streams = self.connected(outside, floating.address, 80), self.connected(other, target, 80)
         traffic = outside.traffic(floating.address), other.traffic(target)
         for complete in (True, False):
             put = {each.key: each.value for each in things}
@@ -329,8 +329,7 @@ class RouterDistributedConformance(RouterSuite):
             assert outcome.ok, str(outcome)
         assert [each.stop() for each in traffic] == [0, 0]
         for stream in streams:
-            assert stream is not None
-            assert stream.is_alive()
+            assert stream.stays_alive()
             stream.close()
 
     @proves(RouterDriver, 11, 15)

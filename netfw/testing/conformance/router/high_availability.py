@@ -182,7 +182,7 @@ class RouterHaConformance(RouterSuite):
             for host in pair:
                 self.bring_host(host, floating)
             self.arrives(machine, active.site.nets[0].address(1))
-            assert machine.advertisement() is not None
+            wait_until(machine.advertisement, seconds=self.environment.timeout)
             standby.start()
             self.bring_host(standby, floating)
             assert self.await_one_active(pair)[1] is standby
@@ -230,8 +230,9 @@ class RouterHaConformance(RouterSuite):
             self.await_role(standby, HaRole.ACTIVE)
             self.assert_passes(one, site, outside)
             assert self.arrives(outside, floating.address).at == one.name
-            assert one.advertisement() is not None
-            assert one.metadata(METADATA_ADDRESSES[4].ip) is not None
+            wait_until(one.advertisement, seconds=self.environment.timeout)
+            metadata = METADATA_ADDRESSES[4].ip
+            wait_until(lambda: one.metadata(metadata), seconds=self.environment.timeout)
 
     @proves(RouterDriver, 7)
     def test_the_other_host_takes_over_when_the_active_one_is_cut_off(

@@ -32,6 +32,8 @@ from netfw.testing.lab.ping import BackgroundPing, Pinger
 HOP_LIMIT = 64
 ANSWER = 1.0
 """Seconds within which an answer arrives on an idle machine."""
+BUSY_ANSWER = 10 * ANSWER
+"""Seconds within which an expected answer arrives on a busy machine."""
 IP_PKTINFO, IP_MTU_DISCOVER, IP_MTU, IPV6_MTU_DISCOVER, IPV6_MTU = 8, 10, 14, 23, 24
 DISCOVER = 2
 ROUTER_ADVERTISEMENT = 134
@@ -47,6 +49,13 @@ class LabStream(Stream):
         self._socket = connected
 
     def is_alive(self) -> bool:
+        return self._is_echoed(ANSWER)
+
+    def stays_alive(self) -> bool:
+        return self._is_echoed(BUSY_ANSWER)
+
+    def _is_echoed(self, seconds: float) -> bool:
+        self._socket.settimeout(seconds)
         try:
             self._socket.sendall(b"?\n")
             return bool(self._socket.recv(4096))
@@ -94,7 +103,9 @@ class LabMachine(Machine):
             return None
 
     def count_answers(self, address: IpAddress) -> int:
-        return self.instance.call(lambda: len(list(self._echo_replies(address, os.urandom(16)))))
+        return self.instance.call(
+            lambda: len(list(self._echo_replies(address, os.urandom(16), BUSY_ANSWER)))
+        )
 
     def connect(self, address: IpAddress, port: int) -> Stream | None:
         try:
@@ -122,7 +133,7 @@ class LabMachine(Machine):
             while not found and (not ended.is_set() or time.monotonic() < until):
                 mac = self._neighbour(address)
                 if mac not in (None, stale):
-                    found.append((Mac(str(mac)), self.reach(address)))
+                    found.append((Mac(str(mac)), self._reach_late(address)))
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
@@ -245,23 +256,33 @@ class LabMachine(Machine):
         source = peer[0].partition("%")[0]
         return json.dumps({"at": self.name, "source": source, "port": peer[1]}).encode() + b"\n"
 
+    def _reach_late(self, address: IpAddress) -> Arrival | None:
+        """Return how one echo request, which may be answered late, arrives."""
+        try:
+            return self.instance.call(self._ping_once, address, BUSY_ANSWER)
+        except (OSError, ValueError):
+            return None
+
     def _ping(self, address: IpAddress, *_: object) -> Arrival | None:
+        return self._ping_once(address, ANSWER)
+
+    def _ping_once(self, address: IpAddress, seconds: float) -> Arrival | None:
         token = os.urandom(16)
-        if next(self._echo_replies(address, token), None) is None:
+        if next(self._echo_replies(address, token, seconds), None) is None:
             return None
         return self._service.recorded(token) or Arrival(
             at="router", source=ip_address(self._own(address))
         )
 
-    def _echo_replies(self, address: IpAddress, token: bytes) -> Iterator[bytes]:
-        """Send an echo request, and yield each reply that comes within a second."""
+    def _echo_replies(self, address: IpAddress, token: bytes, seconds: float) -> Iterator[bytes]:
+        """Send an echo request; yield the first reply within *seconds*, then those of a second."""
         version = address.version
         request, reply = _ECHO[version]
         with self._raw(version) as raw:
             header = struct.pack("!BBHHH", request, 0, 0, 1, 1)
             header = struct.pack("!BBHHH", request, 0, _checksum(header + token), 1, 1)
             raw.sendto(header + token, (str(address), 0))
-            until = time.monotonic() + ANSWER
+            until = time.monotonic() + seconds
             while (left := until - time.monotonic()) > 0:
                 raw.settimeout(left)
                 with contextlib.suppress(TimeoutError):
@@ -269,6 +290,7 @@ class LabMachine(Machine):
                     data = data[(data[0] & 15) * 4 :] if version == 4 else data
                     if data[0] == reply and data[8:24] == token:
                         yield data
+                        until = min(until, time.monotonic() + ANSWER)
 
     def _own(self, address: IpAddress) -> str:
         with socket.socket(_FAMILY[address.version], socket.SOCK_DGRAM) as probe:
@@ -304,6 +326,7 @@ class LabMachine(Machine):
         level, four = _LEVEL[address.version], address.version == 4
         with self._connected(address, "udp", 80, 0) as connected:
             connected.setsockopt(level, IP_MTU_DISCOVER if four else IPV6_MTU_DISCOVER, DISCOVER)
+            connected.settimeout(BUSY_ANSWER)
             with contextlib.suppress(OSError):
                 connected.send(b"x" * (size - (28 if four else 48)))
                 connected.recv(4096)

@@ -40,8 +40,8 @@ class RouterPersistenceConformance(RouterSuite):
         self.arrives(outside, floating.address)
         self.arrives(other, site.external.address(1))
         streams = (
-            outside.connect(floating.address, 80),
-            other.connect(site.external.address(1), 80),
+            self.connected(outside, floating.address, 80),
+            self.connected(other, site.external.address(1), 80),
         )
         traffic = outside.traffic(floating.address), other.traffic(site.external.address(1))
         for complete in (True, False):
@@ -49,8 +49,7 @@ class RouterPersistenceConformance(RouterSuite):
             assert outcome.ok, str(outcome)
         assert [each.stop() for each in traffic] == [0, 0]
         for stream in streams:
-            assert stream is not None
-            assert stream.is_alive()
+            assert stream.stays_alive()
             stream.close()
         assert self.arrives(one, site.external.address(1), TCP, 80).source == floating.address
 

@@ -94,9 +94,8 @@ class RouterTranslationConformance(RouterSuite):
         self.bring(driver, site, floating)
         one, other, outside = self.instance(site), self.instance(site, 1), self.outside(site)
         self.arrives(outside, floating.address)
-        stream = outside.connect(floating.address, 80)
-        assert stream is not None
-        assert stream.is_alive()
+        stream = self.connected(outside, floating.address, 80)
+        assert stream.stays_alive()
         self.bring(driver, site, floating.to(site.nets[1].address(20)))
         assert self.environment.connections(floating.address) == 0
         assert not stream.is_alive()
@@ -111,15 +110,14 @@ class RouterTranslationConformance(RouterSuite):
         one, outside = self.instance(site), self.outside(site)
         self.arrives(outside, floating.address)
         streams = [
-            outside.connect(floating.address, 80),
-            one.connect(site.external.address(1), 80),
+            self.connected(outside, floating.address, 80),
+            self.connected(one, site.external.address(1), 80),
         ]
-        assert all(stream is not None and stream.is_alive() for stream in streams)
+        assert all(stream.stays_alive() for stream in streams)
         assert self.environment.connections(floating.address) >= len(streams)
         self.drop(driver, floating)
         assert self.environment.connections(floating.address) == 0
         for stream in streams:
-            assert stream is not None
             assert not stream.is_alive()
             stream.close()
         self.assert_unreachable(outside, floating.address)
@@ -182,15 +180,13 @@ class RouterTranslationConformance(RouterSuite):
         one, other, outside = self.instance(site), self.instance(site, 1), self.outside(site)
         self.arrives(outside, floating.address)
         traffic = outside.traffic(floating.address)
-        kept = outside.connect(floating.address, 80)
-        lost = other.connect(site.external.address(1), 80)
+        kept = self.connected(outside, floating.address, 80)
+        lost = self.connected(other, site.external.address(1), 80)
         port = site.gateway.port
         changed = site.with_gateway(port=evolve(port, addresses=site.external.interfaces(12)))
         self.bring(driver, changed, floating)
         assert self.arrives(other, site.external.address(1)).source == site.external.address(12)
-        assert kept is not None
-        assert lost is not None
-        assert kept.is_alive()
+        assert kept.stays_alive()
         assert not lost.is_alive()
         assert traffic.stop() == 0
         assert self.arrives(one, site.external.address(1)).source == floating.address

@@ -52,6 +52,8 @@ class SourceEnvironment:
     backend: SourceBackend
     cut: Callable[[], None] | None = None
     """Makes the source unreachable; ``None``: it never is."""
+    hint_timeout: float = 30.0
+    """Seconds within which a hint arrives after a commit."""
 
 
 class Follower:

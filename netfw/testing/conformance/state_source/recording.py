@@ -26,8 +26,8 @@ from netfw.testing.conformance.state_source.histories import (
     universe,
 )
 
-DEADLINE = 5.0
-"""Seconds within which a hint arrives."""
+DEADLINE = 30.0
+"""Seconds within which a reader has read after a hint."""
 
 
 def refs(resources: Iterable[Resource]) -> set[Ref]:
@@ -53,8 +53,8 @@ def stored(at: SourceEnvironment, port: Port) -> Port:
 class HintedReader:
     """An agent which checks at each hint whether it can read by now that *wanted* came or went.
 
-    Another thread reads: a hint only enqueues.  It waits a moment for that thread, so that a hint
-    that came too early finds nothing.
+    Another thread reads: a hint only enqueues.  It waits for that thread, so that a hint that came
+    too early finds nothing.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class HintedReader:
                 return
             reader.start()
             self._readers.append(reader)
-        reader.join(0.2)
+        reader.join(DEADLINE)
 
     def has_received(self) -> bool:
         """Return whether *wanted* was readable after a hint; it may be late, and not the first."""
-        received = self._received.wait(DEADLINE)
+        received = self._received.wait(self._at.hint_timeout)
         with self._lock:
             self._done = True
         for reader in self._readers:

@@ -190,7 +190,7 @@ class TrafficProbe(ABC):
     """
 
     @abstractmethod
-    def exchange(self, expected: Iterable[Pair] = (), within: float = 3.0) -> frozenset[Pair]:
+    def exchange(self, expected: Iterable[Pair] = (), within: float = 20.0) -> frozenset[Pair]:
         """Send from each port to each other, and return the pairs that received.
 
         Waits for the *expected* pairs, at most *within* seconds.  A pair counts only if both the

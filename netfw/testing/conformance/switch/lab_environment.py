@@ -185,7 +185,7 @@ class LabTrafficProbe(TrafficProbe):
         self._thread = threading.Thread(target=self._run, name="netfw-traffic-probe", daemon=True)
         self._thread.start()
 
-    def exchange(self, expected: Iterable[Pair] = (), within: float = 3.0) -> frozenset[Pair]:
+    def exchange(self, expected: Iterable[Pair] = (), within: float = 20.0) -> frozenset[Pair]:
         pairs = frozenset(expected)
         with self._lock:
             self._round += 1

@@ -74,6 +74,7 @@ class BackgroundCall:
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
+        self._began = threading.Event()
         self.result: object = None
         self.error: BaseException | None = None
         self.seconds = 0.0
@@ -81,11 +82,13 @@ class BackgroundCall:
         self._thread.start()
 
     def ends(self, seconds: float) -> bool:
-        """Return whether it ends within *seconds*."""
+        """Return whether it ends within *seconds* after it has begun."""
+        self._began.wait()
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        self._began.set()
         begun = time.monotonic()
         try:
             self.result = self._work()
@@ -104,11 +107,11 @@ class TransportHooks(RequiresHooks):
     """Configured size of the largest message, in bytes."""
     WORKERS: ClassVar[int] = 4
     """Configured number of requests that a server handles at the same time."""
-    TIMEOUT: ClassVar[float] = 10.0
+    TIMEOUT: ClassVar[float] = 20.0
     """Seconds to wait for an expected event, including a reconnect."""
     SHORT: ClassVar[float] = 0.8
     """Time-out of a call without an answer, in seconds."""
-    SLACK: ClassVar[float] = 1.0
+    SLACK: ClassVar[float] = 10.0
     """Seconds by which a time-out may be exceeded on a busy host."""
 
     def make_server(self, shared: SharedAddress | None = None) -> Transport:

@@ -21,6 +21,9 @@ from netfw.testing.conformance.transport.environment import (
 )
 from netfw.testing.conformance.transport.notifications import TransportHints
 
+_RETURN = 1.0
+"""Seconds within which a call that does not wait returns."""
+
 
 class TransportConformance(TransportCalls, TransportHints):
     """One test or more per promise of :class:`Transport`."""
@@ -81,7 +84,7 @@ class TransportConformance(TransportCalls, TransportHints):
             call = BackgroundCall(lambda: client.call(request("wait"), self.TIMEOUT))
             assert gate.holds(self.TIMEOUT)
             stopping = BackgroundCall(stop)
-            assert not stopping.ends(0.2), "it does not wait for the handler"
+            assert not stopping.ends(_RETURN), "it does not wait for the handler"
             gate.open()
             assert stopping.ends(self.TIMEOUT)
             assert gate.ended == 1
@@ -135,7 +138,7 @@ class TransportConformance(TransportCalls, TransportHints):
             call = BackgroundCall(lambda: client.call(request("wait"), self.TIMEOUT))
             assert gate.holds(self.TIMEOUT)
             closing = BackgroundCall(server.close)
-            assert not closing.ends(0.2), "it does not wait for the handler"
+            assert not closing.ends(_RETURN), "it does not wait for the handler"
             gate.open()
             assert closing.ends(self.TIMEOUT)
             assert gate.ended == 1

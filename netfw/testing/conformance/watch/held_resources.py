@@ -55,7 +55,10 @@ def _descriptors() -> Iterator[str]:
 
 
 def _children() -> Iterator[str]:
+    pids: list[str] = []
     for task in Path("/proc/self/task").iterdir():
-        with suppress(OSError):
-            for pid in (task / "children").read_text().split():
-                yield Path(f"/proc/{pid}/comm").read_text().strip()
+        with suppress(OSError):  # the thread has ended
+            pids += (task / "children").read_text().split()
+    for pid in pids:
+        with suppress(OSError):  # the process has ended
+            yield Path(f"/proc/{pid}/comm").read_text().strip()

@@ -57,9 +57,10 @@ def without_switch_devices(objects: Mapping[str, Mapping[str, object]]) -> Machi
 
 @contextmanager
 def bounced_devices() -> Iterator[list[str]]:
-    """Collect the devices that were down for a moment, in every namespace that there is now.
+    """Collect the devices that went down, in every namespace that there is now.
 
-    The list is filled when the context ends.
+    The list is filled when the context ends.  A device that is down all the time is not in it: a
+    switch changes the MTU of its own at its own time.
     """
     down: list[str] = []
     with ExitStack() as stack:
@@ -92,8 +93,8 @@ def _devices_down(listener: RawNetlinkSocket) -> Iterator[str]:
             continue
         for message in parse_messages(data):
             if message.kind == _NEW_LINK:
-                *_, flags, _changed = _LINK_HEADER.unpack_from(message.body)
-                if not flags & _IFF_UP:
+                *_, flags, changed = _LINK_HEADER.unpack_from(message.body)
+                if changed & _IFF_UP and not flags & _IFF_UP:
                     attributes = parse_attributes(message.body[_LINK_HEADER.size :])
                     yield bytes(attributes[_NAME_ATTRIBUTE]).rstrip(b"\0").decode()
 
