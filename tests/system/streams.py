@@ -59,8 +59,9 @@ class Stream:
     def is_cut(self, seconds: float = 0.3) -> bool:
         """Whether nothing of what is sent for some time arrives."""
         now = self.sent
+        wait_until(lambda: self.sent > now + 1, "something is sent")
         time.sleep(seconds)
-        return self.sent > now and not any(number > now for number in tuple(self.arrived))
+        return not any(number > now for number in tuple(self.arrived))
 
     def await_cut(self) -> None:
         wait_until(self.is_cut)

@@ -69,8 +69,18 @@ class Renewals:
 
     @property
     def longest_silence(self) -> float:
-        """Seconds between two requests that were answered, with none in between."""
-        return max(b - a for a, b in zip(self.answers, self.answers[1:], strict=False))
+        """Seconds between two requests that were answered, with others in between that were not.
+
+        No request was made while this process waited for a core: that is nobody's silence.
+        """
+        answered = set(self.answers)
+        longest, began = 0.0, None
+        for at in sorted(self._requests.values()):
+            if at not in answered:
+                began = at if began is None else began
+            elif began is not None:
+                longest, began = max(longest, at - began + EVERY), None
+        return longest
 
     def _run(self) -> None:
         while not self._stopped.is_set():

@@ -24,6 +24,8 @@ KBPS = 4000
 GUARANTEED = 2400
 GUARANTEED_PAUSE, GREEDY_PAUSE = 0.005, 0.0005
 """Of datagrams with 1,000 octets: 1.7 Mbit/s at most, and many times the device."""
+MOST_LOST = 18
+"""Of 600 datagrams within a guarantee."""
 HTB = "htb 6e66:"
 AUDITED = "audit_interval = 2"
 
@@ -132,8 +134,9 @@ def assert_guaranteed(made: GuaranteeSite) -> None:
             closing(Stream(made.sending[0], address, pause=GUARANTEED_PAUSE))
         )
         wait_until(lambda: greedy.read() > 300)
-        stream.send(600)
-        wait_until(lambda: counter.read() >= 0.97 * stream.sent, lambda: counter.count)
+        for _ in range(12):  # a switch that waits for a core has no room for all of them
+            stream.send(50)
+            wait_until(lambda: counter.read() >= stream.sent - MOST_LOST, lambda: counter.count)
 
 
 def test_a_port_keeps_its_bandwidth_against_a_greedy_neighbour(made: GuaranteeSite) -> None:

@@ -12,6 +12,7 @@ import pytest
 from netfw.cli.commands.trace import NOT_ARRIVED
 from netfw.testing.lab.host import write_enter_script
 from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.wait import wait_until
 from tests.system.l2.agent_host import BIN, PHYSNET
 from tests.system.l2.environment import Site
 from tests.system.l2.test_l2_firewall import GUARDED, HYBRID, WEB, allow
@@ -64,7 +65,7 @@ def test_packet_is_followed_over_two_hosts_and_where_rules_drop_it(site: Site, k
     assert status == 0, text
     assert (found["arrives"], found["should_arrive"], found["differs"]) == (True, True, False)
     assert [hop["host"] for hop in found["hops"]] == ["host1", "host2"]
-    assert connects(one, two, server.v4, WEB)
+    wait_until(lambda: connects(one, two, server.v4, WEB))
     assert "allowed by rule" in text
     assert "table 82 rules-ingress" in text
     assert "it arrives at port" in text

@@ -89,8 +89,7 @@ def test_agent_gateway_and_parts_go_without_a_trace(distributed):
     site.write()
     wait_until(lambda: not {NAMESPACE, CENTRAL_NAMESPACE} & site.namespaces())
     wait_until(lambda: not site.router_devices())
-    site.l3.wait_for(lambda status: bool(status["ready"]))
-    assert site.l3.status()["counts"]["routers"] == 0
+    site.l3.wait_for(lambda status: status["ready"] and not status["counts"]["routers"])
 
 
 @pytest.mark.spec("L3-11", "L3-62")

@@ -42,7 +42,8 @@ def test_statuses_follow_the_wiring_of_the_gateway(site):
     site.host.run(["ovs-vsctl", "set", "Port", gateway, f"tag={DEAD_VLAN}"])
     down = {ROUTER: "DEGRADED", FLOATING_IP: "DOWN"}
     wait_until(lambda: site.reported() == down, site.reported)
-    assert "has not admitted port" in site.l3.status()["waiting"][f"router {ROUTER}"]
+    why = "has not admitted port"
+    site.l3.wait_for(lambda status: why in status["waiting"].get(f"router {ROUTER}", ""))
     site.host.run(["ovs-vsctl", "set", "Port", gateway, f"tag={tag}"])
     wait_until(lambda: site.reported() == active, site.reported)
 
@@ -74,13 +75,12 @@ def test_floating_ip_moves_and_the_router_goes_without_a_trace(site):
     site.content["floatingips"] = [site.floating_ip(OTHER_VM)]
     site.write()
     wait_until(lambda: is_reached(world, FLOATING_ADDRESS))
-    assert is_reached(other, "203.0.113.1")
+    wait_until(lambda: is_reached(other, "203.0.113.1"))
     site.content |= {"floatingips": [], "assignments": []}
     site.write()
     wait_until(lambda: NAMESPACE not in site.namespaces())
     wait_until(lambda: not site.router_devices())
-    site.l3.wait_for(lambda status: bool(status["ready"]))
-    assert site.l3.status()["counts"]["routers"] == 0
+    site.l3.wait_for(lambda status: status["ready"] and not status["counts"]["routers"])
 
 
 @pytest.mark.spec("L3-10")
@@ -91,7 +91,7 @@ def test_router_that_is_assigned_again_is_reported_again(site):
     assignments, site.content["assignments"] = site.content["assignments"], []
     site.write()
     wait_until(lambda: NAMESPACE not in site.namespaces())
-    assert site.reported() == {}
+    wait_until(lambda: site.reported() == {}, site.reported)
     site.content["assignments"] = assignments
     site.write()
     wait_until(lambda: site.reported() == active, site.reported)

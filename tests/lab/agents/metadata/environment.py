@@ -171,5 +171,9 @@ class Agent(PrivateDaemon):
 def dial(path: Path) -> socket.socket:
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     client.settimeout(30)
-    client.connect(str(path))
+    try:
+        client.connect(str(path))
+    except OSError:
+        client.close()
+        raise
     return client

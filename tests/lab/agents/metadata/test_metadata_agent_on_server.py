@@ -52,7 +52,7 @@ def test_ports_of_the_api_are_found_on_networks_and_behind_routers(
         agent={"state_source": "server", "transport": "socket", "retry_pause": 0.1},
         socket={"connect": f"unix:{server.messages}"},
         metadata={"metadata_cache_seconds": 0.2, "metadata_cache_negative_seconds": 0.2},
-        server={"timeout": 2},
+        server={"timeout": 5},
     )
     agent.start()
     assert agent.ask(of="10.9.0.77", network=network["id"]).status == 200

@@ -29,6 +29,8 @@ from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 IN, OUT = Direction.INGRESS, Direction.EGRESS
 V4, V6 = Ethertype.IPV4, Ethertype.IPV6
 TCP, UDP, ICMP = 6, 17, 1
+TIMEOUT, QUIET = 20.0, 0.5
+"""Seconds to wait for what has to arrive, and for what must not arrive."""
 
 
 def network_id(number: int) -> NetworkId:
@@ -165,7 +167,7 @@ class FilteredHost:
         )
 
     def connect(
-        self, number: int, address: str, port: int, timeout: float = 0.5
+        self, number: int, address: str, port: int, timeout: float = TIMEOUT
     ) -> socket.socket | None:
         """A connection of instance *number*, if there can be one."""
         try:
@@ -212,15 +214,27 @@ class FilteredHost:
 
 def arrives(sender: socket.socket, receiver: socket.socket, payload: bytes = b"x") -> bool:
     """Whether a datagram comes through."""
+    return _received(sender, receiver, payload, TIMEOUT) == payload
+
+
+def is_dropped(sender: socket.socket, receiver: socket.socket, payload: bytes = b"x") -> bool:
+    """Whether a datagram does not come through."""
+    return _received(sender, receiver, payload, QUIET) is None
+
+
+def _received(
+    sender: socket.socket, receiver: socket.socket, payload: bytes, seconds: float
+) -> bytes | None:
+    """Send a datagram, and return what is received within so many *seconds*."""
     receiver.setblocking(False)
     try:
         while True:
             receiver.recv(65535)
     except BlockingIOError:
         pass
-    receiver.settimeout(0.5)
+    receiver.settimeout(seconds)
     sender.sendto(payload, receiver.getsockname())
     try:
-        return receiver.recv(65535) == payload
+        return receiver.recv(65535)
     except TimeoutError:
-        return False
+        return None

@@ -234,8 +234,10 @@ def test_each_driver_has_its_own_timeout(ovs):
         with pytest.raises(BackendUnavailable, match=r"within 0\.5 s"):
             impatient.present()
         assert time.monotonic() - started < 10
-        threading.Timer(0.5, ovs.start_database).start()
+        starting = threading.Timer(0.5, ovs.start_database)
+        starting.start()
         assert patient.present() == frozenset()
+        starting.join()
 
 
 def test_drivers_that_wait_alike_share_one_connection(ovs):

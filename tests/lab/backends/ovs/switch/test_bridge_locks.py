@@ -31,9 +31,10 @@ def driver_on(one: SwitchHost):
     return make
 
 
-def both(one: SwitchHost) -> dict:
+def both(one: SwitchHost, driver: OvsSwitchDriver) -> dict:
     one.instance(1)
     one.instance(2)
+    driver.observe(None)  # what was plugged is known
     return {**network(1), **port(1, 1), **port(2, 1)}
 
 
@@ -44,7 +45,7 @@ def test_a_second_driver_touches_nothing_and_takes_over_when_the_first_is_closed
     with LocalHostResources() as mine, LocalHostResources() as own:
         first = driver_on(mine)
         assert first.converge(Update(complete=True)).ok
-        things = both(one)
+        things = both(one, first)
         assert first.converge(Update(put=things, complete=True)).ok
         before = one.flows("br-int")
         second = driver_on(mine if shared else own)
@@ -72,7 +73,7 @@ def test_drivers_with_bridges_of_their_own_do_not_disturb_each_other(one, driver
     with LocalHostResources() as mine, LocalHostResources() as own:
         driver = driver_on(mine)
         assert driver.converge(Update(complete=True)).ok
-        assert driver.converge(Update(put=both(one))).ok
+        assert driver.converge(Update(put=both(one, driver))).ok
         before = one.flows("br-int")
         other = driver_on(own, integration_bridge="br-int2")
         assert other.converge(Update(put=network(2), complete=True)).ok
@@ -101,7 +102,7 @@ def test_a_driver_whose_lock_was_stolen_writes_nothing_until_it_has_it_back(one,
     with LocalHostResources() as mine:
         driver = driver_on(mine)
         assert driver.converge(Update(complete=True)).ok
-        assert driver.converge(Update(put=both(one))).ok
+        assert driver.converge(Update(put=both(one, driver))).ok
         plan = driver.plan(Update(complete=True), driver.observe(None))
         before = one.flows("br-int")
         heard: queue.Queue = queue.Queue()

@@ -198,6 +198,7 @@ def test_what_the_driver_did_itself_is_no_news(trio):
     recorder = EventRecorder(trio.driver)
     trio.instance(4)
     wait_until(lambda: recorder.keys == {PortKey(port_id(4))})
+    trio.driver.observe(None)  # what was plugged is known
     for admission in (Admission.HOLD, Admission.LIVE, Admission.DEAD, Admission.LIVE):
         recorder.events.clear()
         assert trio.driver.converge(Update(put=port(4, 1, admission))).ok
@@ -282,6 +283,7 @@ def test_an_extension_sees_what_ports_receive_broadcast_included(one):
     assert one.driver.converge(Update(put=network(1))).ok
     for number in (1, 2, 3):
         one.instance(number)
+    one.driver.observe(None)  # what was plugged is known
     target = of.RegisterField(8, 0, 15, "the receiver")
     number = int(one.ovs.vsctl("get", "Interface", "tap2", "ofport"))
     shut = of.Flow(

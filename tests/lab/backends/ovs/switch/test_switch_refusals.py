@@ -32,6 +32,7 @@ def two_networks(one):
     one.driver.converge(Update(put={**network(1), **network(2)}))
     for number in (1, 2, 3, 4, 5):
         one.instance(number)
+    one.driver.observe(None)  # what was plugged is known
     one.wanted = {**network(1), **port(1, 1), **port(2, 1)}
     rest = {**network(2), **port(3, 2), **port(4, 2)}
     outcome = one.driver.converge(Update(put={**one.wanted, **rest}, complete=True))
