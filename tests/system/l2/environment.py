@@ -16,7 +16,7 @@ from attrs import frozen
 
 from netfw.testing.lab.instance import Device, Instance, Plug
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.l2.agent_host import PHYSNET, PROVIDER, TUNNELS, AgentHost, Flavour
 from tests.system.l2.topology import Net, Port, Topology
 
@@ -173,7 +173,7 @@ class Couple:
     def net(self) -> Net:
         return self.ports[0].net
 
-    def reach(self, version: int = 4, count: int = 3, timeout: float = 2) -> bool:
+    def reach(self, version: int = 4, count: int = 3, timeout: float = TIMEOUT) -> bool:
         """Whether every one of some pings came back, both ways."""
         one, two = self.ports
         there, back = (two.v4, one.v4) if version == 4 else (two.v6, one.v6)

@@ -19,7 +19,7 @@ from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.temp_directory import temporary_directory
-from netfw.testing.lab.wait import suspend, wait_until
+from netfw.testing.lab.wait import TIMEOUT, suspend, wait_until
 from tests import ROOT
 from tests.system.file_hosts import FileHost, TopologyFile, start_all, stop_all
 
@@ -72,8 +72,13 @@ def revive(*hosts: ServedHost) -> None:
     start_all(*(agent for host in hosts for agent in (host.agent, host.metadata, host.l3)))
 
 
-def is_reached(instance: Instance, address: str) -> bool:
-    return instance.ping(address, count=1, timeout=1).lost == 0
+def is_reached(instance: Instance, address: str, seconds: float = 1) -> bool:
+    return instance.ping(address, count=1, timeout=seconds).lost == 0
+
+
+def stays_reached(instance: Instance, address: str) -> bool:
+    """Send one ping, and return whether it is answered, which may be late on a busy machine."""
+    return is_reached(instance, address, TIMEOUT)
 
 
 @contextmanager
@@ -89,10 +94,11 @@ def listening(instance: Instance, port: int) -> Iterator[None]:
         process.wait()
 
 
-def is_answered(instance: Instance, address: str, port: int) -> bool:
+def is_answered(instance: Instance, address: str, port: int, seconds: int = 2) -> bool:
     """Return whether an HTTP request of an instance is answered."""
+    limit = ["-m", str(seconds)]
     url = f"http://{address}:{port}/"
-    return instance.attempt(["curl", "-s", "-g", "-o", "/dev/null", "-m", "2", url]).status == 0
+    return instance.attempt(["curl", "-s", "-g", "-o", "/dev/null", *limit, url]).status == 0
 
 
 def fetch(instance: Instance, headers: Mapping[str, str] | None = None) -> str:

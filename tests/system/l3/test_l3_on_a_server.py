@@ -15,6 +15,7 @@ from tests.system.l3.environment import (
     is_reached,
     listening,
     routed_cloud,
+    stays_reached,
 )
 
 pytestmark = [
@@ -76,7 +77,7 @@ def test_forwarded_ports_of_the_api_lead_to_an_instance_and_go(routed: RoutedClo
     wait_until(lambda: network.get_ip(floating.id).status == "ACTIVE")
     with listening(vm, 8080):
         wait_until(lambda: is_answered(world, floating.floating_ip_address, 2222))
-        assert is_reached(vm, "203.0.113.200")
+        assert stays_reached(vm, "203.0.113.200")
         network.delete_floating_ip_port_forwarding(floating, single)
         wait_until(lambda: not is_answered(world, floating.floating_ip_address, 2222))
         network.create_floating_ip_port_forwarding(

@@ -15,7 +15,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.services.prefix_server import PrefixServer
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.environment import RoutedCloud, is_reached, routed_cloud
+from tests.system.l3.environment import RoutedCloud, is_reached, routed_cloud, stays_reached
 from tests.system.l3.test_l3_ipv6 import preferred_addresses
 
 pytestmark = [
@@ -115,8 +115,8 @@ def _check_kills(site: DelegatedSite) -> None:
     vm: Instance = site.vm
     site.routed.l3.kill()
     os.kill(client, signal.SIGKILL)
-    assert is_reached(vm, before.gateway_ip)
+    assert stays_reached(vm, before.gateway_ip)
     site.routed.l3.start()
     wait_until(lambda: site.clients() not in ([], [client]), site.log, seconds=LONG)
     assert site.network.get_subnet(site.subnet.id).cidr == before.cidr
-    assert is_reached(vm, before.gateway_ip)
+    assert stays_reached(vm, before.gateway_ip)

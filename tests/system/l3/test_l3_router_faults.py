@@ -17,7 +17,7 @@ from netfw.testing.lab.ini import ini
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 from tests.system.l3.edge_site import EdgeSite
-from tests.system.l3.environment import fetch, is_answered, is_reached
+from tests.system.l3.environment import fetch, is_answered, is_reached, stays_reached
 from tests.system.l3.spare_router import external_address
 
 pytestmark = [
@@ -69,7 +69,7 @@ def test_headers_of_an_instance_do_not_reach_the_metadata_service(edge: EdgeSite
 def test_the_port_of_the_metadata_proxy_is_closed_to_everybody(edge: EdgeSite) -> None:
     outside = external_address(edge, edge.router)
     inside6 = f"[{edge.blue.v6.gateway_ip}]"
-    assert is_reached(edge.world, outside)
+    assert stays_reached(edge.world, outside)
     inside = (edge.blue.v4.gateway_ip, edge.green.v4.gateway_ip, outside, inside6)
     attempts = [(edge.world, address) for address in (outside, inside6)]
     attempts += [(edge.web.instance, address) for address in inside]
@@ -169,7 +169,7 @@ def test_a_former_holder_of_a_floating_ip_is_superseded(
         in_force = time.monotonic()
         wait_until(lambda: neighbour(edge.world, address) != mac, pause=0)
         record_property("superseded after", f"{1000 * (time.monotonic() - in_force):.0f} ms")
-        assert is_reached(edge.world, address)
+        assert stays_reached(edge.world, address)
         edge.network.delete_ip(floating)
         wait_until(lambda: not is_reached(edge.world, address))
 
@@ -185,6 +185,6 @@ def test_a_former_holder_of_a_gateway_address_is_superseded(edge: EdgeSite) -> N
         router = edge.network.create_router(name="follower", external_gateway_info=gateway)
         for each in addresses:
             wait_until(lambda each=each: neighbour(edge.world, each) != mac, each)
-            assert is_reached(edge.world, each)
+            assert stays_reached(edge.world, each)
         edge.network.delete_router(router)
     wait_until(lambda: not edge.has_namespace(router))

@@ -10,7 +10,7 @@ import pytest
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.environment import is_reached, routed_cloud, suspended
+from tests.system.l3.environment import routed_cloud, stays_reached, suspended
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -51,5 +51,5 @@ def test_statuses_are_down_while_the_host_is_dead() -> None:
         for dead in (killed, suspended):
             with dead(routed.l3):
                 wait_until(lambda: statuses() == {"DOWN"}, statuses)
-                assert is_reached(world, floating.floating_ip_address), "the kernel goes on"
+                assert stays_reached(world, floating.floating_ip_address), "the kernel goes on"
             wait_until(lambda: statuses() == {"ACTIVE"}, statuses)

@@ -6,7 +6,7 @@ import pytest
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.environment import fetch, file_site, is_reached
+from tests.system.l3.environment import fetch, file_site, is_reached, stays_reached
 from tests.system.unit_privileges import bounding_set, capabilities, service_section
 
 pytestmark = pytest.mark.timeout(300)
@@ -44,7 +44,7 @@ def test_router_and_metadata_are_served_with_the_capabilities_of_the_units() -> 
         router = site.hosts["host2"].serving
         router.kill()
         router.start()  # it adopts processes of other users
-        assert is_reached(world, "203.0.113.100")
+        assert stays_reached(world, "203.0.113.100")
         assert fetch(web).startswith("vm-web1 10.0.1.11")
 
 

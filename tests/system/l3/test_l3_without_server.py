@@ -15,6 +15,7 @@ from tests.system.l3.environment import (
     is_answered,
     is_reached,
     listening,
+    stays_reached,
 )
 
 pytestmark = pytest.mark.timeout(300)
@@ -47,7 +48,7 @@ def test_router_of_a_file_carries_instances_of_another_host(site: FileSite) -> N
     site.content["floatingips"], site.content["port_forwardings"] = [], []
     site.write()
     wait_until(lambda: not is_reached(world, "203.0.113.100"))
-    assert is_reached(web, "203.0.113.1")
+    assert stays_reached(web, "203.0.113.1")
 
 
 @pytest.mark.spec("L3-80")

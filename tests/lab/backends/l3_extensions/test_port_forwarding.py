@@ -116,12 +116,10 @@ class TestPortForwarding(RouterSuite):
         self.instance(site)
         outside = self.outside(site)
         self.arrives(outside, SHARED, TCP, 2200)
-        ended, stays = outside.connect(SHARED, 2200), outside.connect(SHARED, 5001)
-        assert ended is not None
-        assert stays is not None
+        ended, stays = (self.connected(outside, SHARED, port) for port in (2200, 5001))
         self.bring(driver, self.with_forwardings(driver, site, second))
         wait_until(lambda: not ended.is_alive(), seconds=self.environment.timeout)
-        assert stays.is_alive()
+        assert stays.stays_alive()
         self.bring(driver, site)
         wait_until(lambda: not stays.is_alive(), seconds=self.environment.timeout)
         ended.close()
@@ -136,12 +134,11 @@ class TestPortForwarding(RouterSuite):
         self.instance(site)
         outside = self.outside(site)
         self.arrives(outside, SHARED, TCP, 2200)
-        stream = outside.connect(SHARED, 2200)
-        assert stream is not None
+        stream = self.connected(outside, SHARED, 2200)
         driver = make_driver()
         again = self.with_forwardings(driver, site, forward(1, (2200, 2202), (80, 82), inside))
         update = Update(put=again.wanted())
         assert not driver.plan(update, driver.observe(None))  # type: ignore[attr-defined]
         self.bring(driver, again)
-        assert stream.is_alive()
+        assert stream.stays_alive()
         stream.close()

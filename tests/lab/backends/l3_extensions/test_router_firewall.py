@@ -140,20 +140,19 @@ class TestRouterFirewall(RouterSuite):
         target = site.nets[1].address(20, version)
         self.guard(driver, site, group(1, site, 0, egress=both()))
         self.arrives(one, target, TCP, 80)
-        streams = [one.connect(target, port) for port in (80, 8080)]
-        web, other = (stream for stream in streams if stream is not None)
-        assert [web.is_alive(), other.is_alive()] == [True, True]
+        web, other = (self.connected(one, target, port) for port in (80, 8080))
+        assert [web.stays_alive(), other.stays_alive()] == [True, True]
         rules, icmp = both(protocol=TCP_NUMBER, destination_ports=WEB), both(protocol=ICMP)
         self.guard(driver, site, group(1, site, 0, egress=rules, ingress=icmp))
         pings = two.traffic(site.nets[0].address(20, version))
-        assert web.is_alive()
+        assert web.stays_alive()
         assert not other.is_alive()
         self.guard(driver, site, group(1, site, 0, egress=(*icmp, *rules), ingress=icmp))
-        assert web.is_alive()
+        assert web.stays_alive()
         assert pings.stop() == 0
         restarted = make_driver()
         self.guard(restarted, site, group(1, site, 0, egress=(*icmp, *rules), ingress=icmp))
-        assert web.is_alive()
+        assert web.stays_alive()
         for stream in (web, other):
             stream.close()
 

@@ -48,7 +48,7 @@ def test_a_floating_ip_is_changed_by_a_driver_that_never_saw_its_router(
         site.nets[0].id, site.nets[0].interfaces(20), site.nets[0].gateways()
     )
     wait_until(lambda: outside.reach(floating.address), seconds=60)
-    assert inside.reach(site.external.address(1)) is not None
+    wait_until(lambda: inside.reach(site.external.address(1)))
     driver = make_driver()
     assert driver.converge(Update(drop=frozenset({floating.key}))).ok
     assert floating.key not in driver.present()

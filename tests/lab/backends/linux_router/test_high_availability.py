@@ -208,8 +208,7 @@ def test_floating_ip_comes_and_goes_without_failover_or_loss(
     with pinged(inside, first.external.address(1)) as stop:
         assert driver.converge(Update(put={floating.key: floating.value})).ok
         assert f" {floating.address}/32 " in addresses(environment, first)
-        arrival = outside.reach(floating.address)
-        assert arrival is not None
+        arrival = wait_until(lambda: outside.reach(floating.address))
         assert arrival.at == inside.name
         drop = Update(drop=frozenset({floating.key}))
         assert driver.converge(drop).ok

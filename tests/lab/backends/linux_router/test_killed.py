@@ -57,15 +57,15 @@ def test_a_killed_driver_interrupts_no_traffic(tmp_path: Path) -> None:
         wait_until(lambda: outside.reach(kept.address), seconds=60)
         job = tmp_path / "job"
         job.write_bytes(pickle.dumps(environment.job(BRIDGE, updates)))
-        traffic, stream = outside.traffic(kept.address), outside.connect(kept.address, 80)
+        traffic = outside.traffic(kept.address)
+        stream = wait_until(lambda: outside.connect(kept.address, 80))
         for _ in range(KILLS):
             kill_at_random(job, chance)
         driver = environment.make_driver()
         wait_until(lambda: driver.converge(updates[0]).ok, seconds=60)
         assert not driver.plan(updates[0], driver.observe(None))  # type: ignore[attr-defined]
         assert traffic.stop() == 0
-        assert stream is not None
-        assert stream.is_alive()
+        assert stream.stays_alive()
         stream.close()
         assert driver.gc(()).ok
         environment.killed(driver)
@@ -96,15 +96,15 @@ def test_a_killed_driver_interrupts_no_floating_ip(tmp_path: Path) -> None:
         wait_until(lambda: outside.reach(kept.address), seconds=60)
         job = tmp_path / "job"
         job.write_bytes(pickle.dumps(environment.job(BRIDGE, updates)))
-        traffic, stream = outside.traffic(kept.address), outside.connect(kept.address, 80)
+        traffic = outside.traffic(kept.address)
+        stream = wait_until(lambda: outside.connect(kept.address, 80))
         for _ in range(KILLS):
             kill_at_random(job, chance)
         driver = environment.make_driver()
         bring_entries(driver, dict(updates[0].put))
         assert not plan(driver, updates[0])
         assert traffic.stop() == 0
-        assert stream is not None
-        assert stream.is_alive()
+        assert stream.stays_alive()
         stream.close()
         assert driver.gc(()).ok
         environment.killed(driver)

@@ -7,7 +7,7 @@ import pytest
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
 from tests.system.l3.distributed.site import DistributedSite
-from tests.system.l3.environment import fetch, is_reached
+from tests.system.l3.environment import fetch, is_reached, stays_reached
 from tests.system.l3.routed_networks import WORLD4
 from tests.system.pings import pinging_all
 
@@ -23,7 +23,7 @@ def test_traffic_between_hosts_and_floating_ips_need_no_central_host(site: Distr
     flows = {**site.east_west(), **site.by_floating_ip()}
     with pinging_all(flows) as pings, site.cloud.cut(site.central):
         for instance, address in flows.values():
-            assert is_reached(instance, address)
+            assert stays_reached(instance, address)
         assert not pings.lost(), pings.report()
     site.await_reached(site.north_south())
 
@@ -50,7 +50,7 @@ def test_a_gateway_is_never_seen_on_the_wire(site: DistributedSite) -> None:
     with site.wire(site.first) as capture:
         for instance, address in site.east_west().values():
             instance.namespaces.ip("neigh flush all")
-            assert is_reached(instance, address)
+            assert stays_reached(instance, address)
         sources = {frame.source for frame in capture.received()}
     assert own in sources
     assert not gateways & sources
@@ -61,7 +61,7 @@ def test_instances_keep_the_gateway_as_their_neighbour(site: DistributedSite) ->
     macs = site.interface_macs()
     for guest, segment in ((site.blue1, site.blue), (site.green2, site.green)):
         for subnet in (segment.v4, segment.v6):
-            assert is_reached(guest.instance, subnet.gateway_ip)
+            assert stays_reached(guest.instance, subnet.gateway_ip)
             shown = guest.instance.run(["ip", "neigh", "show", str(subnet.gateway_ip)])
             assert any(mac in shown for mac in macs), shown
 

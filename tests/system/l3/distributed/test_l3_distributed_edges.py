@@ -20,7 +20,7 @@ from netfw.testing.lab.wait import wait_until
 from tests.system.captures import listening as hearing
 from tests.system.l3.distributed.extras import difference, spare_router, traces
 from tests.system.l3.distributed.site import DistributedSite
-from tests.system.l3.environment import is_answered, is_reached, listening, running
+from tests.system.l3.environment import is_answered, is_reached, listening, running, stays_reached
 from tests.system.l3.routed_networks import WORLD4, WORLD6, Segment
 
 pytestmark = [
@@ -119,7 +119,7 @@ def test_a_host_has_floating_ips_of_two_external_networks(site: DistributedSite)
         site.await_reached(flows)
         with site.cloud.cut(site.central):
             for instance, address in flows.values():
-                assert is_reached(instance, address)
+                assert stays_reached(instance, address)
         site.network.delete_port(machine.port.id)
         site.first.unplug_port(machine.port)
     wait_until(lambda: outside_name(outside) not in site.second.router_namespaces())
@@ -338,7 +338,7 @@ def test_an_instance_is_the_next_hop_of_a_route(site: DistributedSite) -> None:
     site.await_reached(flows)
     with site.cloud.cut(site.central):
         for name, (instance, address) in flows.items():
-            assert is_reached(instance, address), name
+            assert stays_reached(instance, address), name
     site.network.update_router(site.router, routes=[])
     for instance, address in flows.values():
         wait_until(lambda i=instance, a=address: not is_reached(i, a))

@@ -36,12 +36,12 @@ def test_a_firewall_filters_on_the_host_that_takes_over(site: HaSite) -> None:
     web = network.create_firewall_rule(action="allow", protocol="tcp", destination_port=str(PORT))
     policy = network.create_firewall_policy(firewall_rules=[web.id])
     with listening(guest, PORT):
-        assert is_answered(world, address, PORT)
+        assert is_answered(world, address, PORT, seconds=20)
         group = network.create_firewall_group(
             ports=[each.id for each in interfaces], ingress_firewall_policy_id=policy.id
         )
         wait_until(lambda: not is_reached(world, address))
-        assert is_answered(world, address, PORT)
+        assert is_answered(world, address, PORT, seconds=20)
         wait_until(
             lambda: (
                 "router_firewall-FWD" in site.in_router(standby, "iptables-save", "-t", "filter")

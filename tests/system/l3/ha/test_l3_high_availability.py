@@ -14,7 +14,14 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.dhcp_client import solicit
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
-from tests.system.l3.environment import crash, fetch, is_reached, prefer_switch, revive
+from tests.system.l3.environment import (
+    crash,
+    fetch,
+    is_reached,
+    prefer_switch,
+    revive,
+    stays_reached,
+)
 from tests.system.l3.ha.ha_site import ADVERT, AWAY, TAKEOVER, UNITED, HaSite, ha_site
 from tests.system.pings import pinging_all
 
@@ -38,7 +45,7 @@ def test_machines_on_every_host_reach_the_one_active_host(site: HaSite) -> None:
     active = site.await_active()
     for guest in site.guests:
         for subnet in (site.blue.v4, site.blue.v6):
-            assert is_reached(guest.instance, subnet.gateway_ip)
+            assert stays_reached(guest.instance, subnet.gateway_ip)
     standby = site.other(active)
     assert site.roles() == {active.host.name: "active", standby.host.name: "standby"}
     ports = site.network.ports(device_id=site.router.id, network_id=site.blue.network.id)

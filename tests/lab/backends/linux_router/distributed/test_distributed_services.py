@@ -118,9 +118,7 @@ def test_a_central_part_is_elected(
     net, external = site.nets[0], site.external
     environment.machine(external.id, external.interfaces(1))
     inside = environment.machine(net.id, net.interfaces(20), net.gateways())
-    wait_until(lambda: inside.reach(external.address(1)), seconds=60)
-    answer = inside.reach(external.address(1))
-    assert answer is not None
+    answer = wait_until(lambda: inside.reach(external.address(1)))
     assert answer.source == site.outside_address
     driver = make_driver()
     assert not plan(driver, Update(put=wanted))
@@ -169,17 +167,14 @@ def test_instances_reach_floating_ips_of_their_own_router(
         for net, number in ((one, 20), (two, 20), (one, 30))
     )
     wait_until(lambda: with_one.reach(second.address), seconds=60)
-    answer = with_one.reach(second.address, "tcp", 80)
-    assert answer is not None
+    answer = wait_until(lambda: with_one.reach(second.address, "tcp", 80))
     assert answer.source == first.address
-    assert with_two.reach(first.address) is not None
+    wait_until(lambda: with_two.reach(first.address))
     wait_until(lambda: without.reach(first.address), seconds=60)
-    answer = without.reach(first.address, "tcp", 80)
-    assert answer is not None
+    answer = wait_until(lambda: without.reach(first.address, "tcp", 80))
     assert answer.source == site.outside_address
-    answer = with_one.reach(two.address(20), "tcp", 80)  # inside, nothing is translated
-    assert answer is not None
-    assert answer.source == one.address(20)
+    answer = wait_until(lambda: with_one.reach(two.address(20), "tcp", 80))
+    assert answer.source == one.address(20), "inside, nothing is translated"
 
 
 @pytest.mark.spec("L3-61", "L3-63")
