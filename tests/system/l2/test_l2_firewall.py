@@ -146,7 +146,7 @@ def test_a_rule_comes_and_goes_and_takes_its_connections_with_it(pair: Pair):
         connection = Connection(pair.one, pair.two, pair.target, WEB)
         assert connection.carries()
         del rules[3:]
-        site.topology.write()
+        site.settle()
         stream.await_cut()
         assert not connection.carries(0.3)
         connection.close()

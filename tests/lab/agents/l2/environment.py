@@ -99,7 +99,7 @@ class AgentHost:
         path = Path(f"{self.directory}/said.{self.host.name}.l2.json")
         return json.loads(path.read_text()) if path.exists() else {}
 
-    def once(self, seconds: float = 20) -> Any:
+    def once(self, seconds: float = 60) -> Any:
         return self.host.attempt([*AGENT, *self.arguments, "--once", "--timeout", str(seconds)])
 
     def plan(self, *more: str) -> Any:

@@ -59,7 +59,7 @@ def test_the_second_agent_touches_nothing_and_takes_over_when_the_first_ends(pai
 
 def test_an_agent_that_is_to_end_says_why_it_is_not_ready(pair):
     _, second = pair
-    ended = second.once(1)
+    ended = second.once(5)
     assert ended.status == 1
     assert "another agent" in ended.error
 

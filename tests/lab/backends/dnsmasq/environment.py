@@ -130,6 +130,13 @@ class DnsmasqHost:
     def pid(self, net: Net) -> int:
         return int(self.files(net).pid.read_text())
 
+    def is_restarted(self, net: Net, pid: int) -> bool:
+        """Whether another process than *pid* has written its pid file."""
+        try:
+            return self.pid(net) != pid
+        except (OSError, ValueError):  # it is just written
+            return False
+
     def leases(self, net: Net) -> str:
         """The lease file, when dnsmasq is not just writing it."""
         return read_consistent(self.files(net).leases, self.pid(net))

@@ -93,7 +93,7 @@ def test_dead_dnsmasq_is_respawned_and_reported(host: DnsmasqHost) -> None:
     assert death.keys == {NetworkKey(net.id)}
     assert not death.fatal
     assert f"dnsmasq/{net.id} ended" in death.reason
-    wait_until(lambda: host.files(net).pid.exists() and host.pid(net) != pid)
+    wait_until(lambda: host.is_restarted(net, pid))
     assert host.put(net, port).ok
     again = client.renew()
     assert again is not None

@@ -58,7 +58,9 @@ def requested_address(client: Instance, inside: IpAddress, server: Instance, to:
         return address
 
 
-def transfer_starts(client: Instance, inside: IpAddress, server: Instance, to: IpAddress) -> bool:
+def transfer_starts(
+    client: Instance, inside: IpAddress, server: Instance, to: IpAddress, seconds: float = QUIET
+) -> bool:
     """Return whether a TFTP client gets the answer, which is from another port of the server."""
     asked = open_socket(server, socket.SOCK_DGRAM, to, TFTP_PORT)
     answering = open_socket(server, socket.SOCK_DGRAM, to)
@@ -67,7 +69,7 @@ def transfer_starts(client: Instance, inside: IpAddress, server: Instance, to: I
         requesting.sendto(b"\0\1file\0octet\0", (str(to), TFTP_PORT))
         _, source = asked.recvfrom(100)
         answering.sendto(b"\0\3\0\1content", source)
-        requesting.settimeout(QUIET)
+        requesting.settimeout(seconds)
         try:
             return requesting.recv(100).endswith(b"content")
         except TimeoutError:

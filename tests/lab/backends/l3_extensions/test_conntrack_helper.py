@@ -19,7 +19,7 @@ from netfw.testing.conformance.router.environment import RouterEnvironment
 from netfw.testing.conformance.router.factories import Site, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from netfw_drivers.l3_extensions.conntrack_helper import ConntrackHelperExtension
 from tests.lab.backends.l3_extensions.dialogues import (
     FTP_PORT,
@@ -80,7 +80,7 @@ class TestConntrackHelper(RouterSuite):
         self.bring(driver, helped)
         outside_address = str(site.outside_address)
         assert requested_address(client, inside, server, to) == outside_address
-        assert transfer_starts(client, inside, server, to)
+        assert transfer_starts(client, inside, server, to, TIMEOUT)
         again = make_driver()
         update = Update(put=helped.wanted())
         again.grant(ConntrackHelperExtension().grant_request())

@@ -220,8 +220,8 @@ def test_conntrackd_ends_with_the_router_and_leaves_nothing(environment, make_dr
     driver, before = make_driver(), environment.dump_state()
     first, second = bring_pair(driver, pair)
     files = environment.router_confs / "conntrackd"
+    wait_until((files / f"{first.router}.conf{SOCKET}").is_socket)
     names = {each.name for each in files.iterdir()}
-    assert f"{first.router}.conf{SOCKET}" in names
     assert f"{first.router}.conf{LOCK}" not in names, "it could not be started after a kill"
     plain = first.with_full(ha=None)
     bring(driver, plain)

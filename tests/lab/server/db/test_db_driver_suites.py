@@ -26,7 +26,7 @@ from netfw.server.db.schema.tables import FREE_RANGES, OFFERS, POOLS
 from netfw.testing.conformance.server.ipam import IpamDriverConformance
 from netfw.testing.conformance.server.type_driver import TypeDriverConformance
 
-IMPATIENT = Limits(lock_timeout=0.3)
+IMPATIENT = Limits(lock_timeout=0.3, connect_timeout=60)
 
 
 class DatabaseStores:

@@ -26,7 +26,8 @@ NETFW_DB = Path(sys.executable).with_name("netfw-db")
 def test_lock_timeout_is_an_unavailable_database(
     url: str, open_database: Callable[..., Database]
 ) -> None:
-    impatient = open_database(url, Limits(lock_timeout=0.2), attempts=1000)
+    limits = Limits(lock_timeout=0.2, connect_timeout=60)
+    impatient = open_database(url, limits, attempts=1000)
     other = open_database(url)
     store(other, network())
     held, release = threading.Event(), threading.Event()
@@ -57,7 +58,7 @@ def test_a_server_that_comes_back_is_used_again(
     database_servers: DatabaseServers,
     open_database: Callable[..., Database],
 ) -> None:
-    database = open_database(empty_database.url, Limits(lock_timeout=2))
+    database = open_database(empty_database.url, Limits(lock_timeout=2, connect_timeout=60))
     migration.upgrade(database)
     store(database, network())
     server = (

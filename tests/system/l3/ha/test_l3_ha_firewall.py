@@ -17,6 +17,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]
 PORT = 8080
+FILTER = "router_firewall-FWD"
 
 
 @pytest.fixture
@@ -40,13 +41,10 @@ def test_a_firewall_filters_on_the_host_that_takes_over(site: HaSite) -> None:
         group = network.create_firewall_group(
             ports=[each.id for each in interfaces], ingress_firewall_policy_id=policy.id
         )
+        for host in (active, standby):
+            wait_until(lambda host=host: FILTER in site.in_router(host, "iptables-save"))
         wait_until(lambda: not is_reached(world, address))
         assert is_answered(world, address, PORT, seconds=20)
-        wait_until(
-            lambda: (
-                "router_firewall-FWD" in site.in_router(standby, "iptables-save", "-t", "filter")
-            )
-        )
         with world.pinging(address) as pings:
             site.signal_keepalived(active, signal.SIGTERM)
             wait_until(lambda: site.active() is standby, site.roles)
