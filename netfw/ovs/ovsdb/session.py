@@ -196,6 +196,7 @@ class Api(Backend):  # type: ignore[misc]
         :raises BackendUnavailable: no answer; it was done as a whole or not at all.
         """
         link = self.ovsdb_connection
+        link.timeout = timeout  # for a place in its queue, behind those that were given up
         transaction = Transaction(self, link, timeout, check_error=True, log_errors=False)
         command = transaction.add(Execute(self, render, count, locks))
         self.idl.take_refusal()

@@ -119,7 +119,7 @@ class SocketClient:
             self._fail([number], "this transport was closed")
             return
         if self._connection is not None:
-            self._send(self._connection, request)
+            self._send(self._connection, number)
         else:
             self._ensure_task()
             self._cut_pause.set()
@@ -143,11 +143,12 @@ class SocketClient:
         if self._task is None and self._settings.connect:
             self._task = asyncio.get_running_loop().create_task(self._stay_connected())
 
-    def _send(self, connection: ClientConnection, request: Request) -> None:
+    def _send(self, connection: ClientConnection, number: int) -> None:
+        request = self._requests[number]
         try:
             _check_size(request.data, connection.limit)
         except InvalidInput as exc:
-            request.answer.set_exception(exc)
+            self._resolve(number, exc)
             return
         request.sent = True
         connection.send(request.data)
@@ -231,8 +232,8 @@ class SocketClient:
         LOG.info("connected to %s", address)
         self._connection, self._unreachable = connection, None
         connection.subscribe(self._topics)
-        for request in tuple(self._requests.values()):
-            self._send(connection, request)
+        for number in tuple(self._requests):
+            self._send(connection, number)
         try:
             why = await asyncio.shield(connection.gone)
         finally:

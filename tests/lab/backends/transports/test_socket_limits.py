@@ -6,13 +6,15 @@ import os
 import random
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 
 import pytest
 
 from netfw.drivers.transport import Message
-from netfw.errors import BackendUnavailable
+from netfw.errors import BackendUnavailable, InvalidInput
 from netfw.testing.lab.services.fault_proxy import FaultProxy
+from netfw_drivers.transports.sockets.client import Request
 from netfw_drivers.transports.sockets.framing import FrameReader, encode, encode_message
 from tests.lab.backends.transports.raw_client import (
     LONG,
@@ -205,6 +207,23 @@ def frames_of(data: bytes, reader: FrameReader):
     reader.add(data)
     while (frame := reader.next()) is not None:
         yield frame, encode(frame.header, frame.body)
+
+
+def test_a_request_that_is_too_large_is_refused_once(here, transport, server):
+    """Its caller may wake only after the connection was lost, and made again."""
+    relay = FaultProxy(f"{here}/relay", f"{here}/s")
+    try:
+        client = transport(connect=f"unix:{here}/relay")
+        client.call(request(), LONG)
+        large = Request(encode_message("call", request("echo", b"x" * 200_000), number=0), Future())
+        client._loop.call_soon(client._client._enqueue, 0, large)
+        assert eventually(large.answer.done)
+        relay.sever()
+        assert eventually(lambda: not call_error(client, LONG)), "it connects again"
+        with pytest.raises(InvalidInput, match="200"):
+            large.answer.result()
+    finally:
+        relay.close()
 
 
 def test_doubled_answers_and_hints_do_no_harm(here, transport, friend, server):

@@ -205,6 +205,23 @@ def test_without_a_database_it_is_unavailable_and_says_what_to_look_at(tmp_path)
         ovsdb.snapshot()
 
 
+def test_shorter_timeout_holds_for_calls_behind_those_that_were_given_up(ovs):
+    ovs.add_bridge("br-int")
+    server = int((ovs.directory / "ovsdb-server.pid").read_text())
+    with Ovsdb(ovs.remote, timeout=60) as ovsdb:
+        ovsdb.snapshot()
+        os.kill(server, signal.SIGSTOP)
+        try:
+            ovsdb.timeout = 0.5
+            began = time.monotonic()
+            for number in range(4):
+                with pytest.raises(BackendUnavailable):
+                    ovsdb.run([internal(f"tap{number}")], wait=False)
+            assert time.monotonic() - began < 30
+        finally:
+            os.kill(server, signal.SIGCONT)
+
+
 def test_a_database_that_hangs_makes_calls_time_out_and_nothing_is_done_later(ovs):
     ovs.add_bridge("br-int")
     server = int((ovs.directory / "ovsdb-server.pid").read_text())
