@@ -2,6 +2,9 @@
 
 The switch drops a refused message from a bundle and commits the rest.  So the bundle is closed,
 which is a fence, and committed only when none of its messages was refused.
+
+A bundle ends with its connection, and the switch opens one for a message that names none.  So a
+bundle of which a part was sent on a connection that was lost is never committed.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ class Bundles:
         self._xids = range(0)
         self._by: object = None
         self._refusals: dict[int, str] = {}
+        self._losses = 0
         connection.on_message(Type.ERROR, self._refused)
+        connection.on_state(self._count_loss)
 
     def commit(
         self,
@@ -61,6 +66,7 @@ class Bundles:
     def _execute(
         self, number: int, changes: FlowChanges, committed: Callable[[], None] | None
     ) -> None:
+        losses = self._losses
         opened = self._fill(number, changes)
         closed = self._control(number, messages.CLOSE)
         not_opened, not_closed = self._refusal(*opened), self._refusal(*closed)
@@ -70,6 +76,10 @@ class Bundles:
         if self._refusals or not_closed is not None:
             self._refusal(*self._control(number, messages.DISCARD))
             raise self._operation_refused(changes, not_closed) from not_closed
+        if self._losses != losses:
+            self._refusal(*self._control(number, messages.DISCARD))
+            target = self._connection.target
+            raise BackendUnavailable(f"{target}: the connection was lost within a bundle")
         not_done = self._refusal(*self._control(number, messages.COMMIT, committed))
         if not_done is not None:
             raise self._operation_refused(changes, not_done) from not_done
@@ -108,6 +118,10 @@ class Bundles:
                 pending, size = [], 0
         self._connection.send(b"".join(pending))
         return opened
+
+    def _count_loss(self, up: bool) -> None:
+        """Count the losses, each before messages can be sent on the next connection."""
+        self._losses += not up
 
     def _refused(self, error: Message) -> None:
         if error.xid in self._xids:

@@ -173,8 +173,8 @@ class Connection(ABC):
         if received.type == Type.MULTIPART_REPLY and len(received.data) < messages.MULTIPART_SIZE:
             raise ValueError(f"a multipart reply of {len(received.data)} bytes")
         if received.type == Type.ERROR:
-            self._waiting.pop(received.xid, None)
-            waiting.future.set_exception(OpenFlowError(reason(received), received))
+            if self._waiting.pop(received.xid, None) is not None:
+                waiting.future.set_exception(OpenFlowError(reason(received), received))
             return
         if waiting.arrived is None:
             waiting.parts.append(received)
@@ -182,7 +182,8 @@ class Connection(ABC):
             waiting.arrived(received)
         if received.type == Type.MULTIPART_REPLY and received.data[11] & messages.MORE:
             return
-        self._waiting.pop(received.xid, None)
+        if self._waiting.pop(received.xid, None) is None:
+            return  # another thread has given up, or closed the connection
         try:
             if waiting.answered is not None:
                 waiting.answered()

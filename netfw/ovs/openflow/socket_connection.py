@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,8 @@ class SocketConnection(Connection):
         with self._state_lock:
             self._on_state.append(listener)
             if self.connected:
-                listener(True)
+                with suppress(BackendUnavailable):  # it is lost again, which is reported next
+                    listener(True)
 
     def send(self, data: bytes) -> None:
         """Send whole messages.

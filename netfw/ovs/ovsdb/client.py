@@ -335,12 +335,18 @@ class Ovsdb:
         return self._mirror
 
     def _ready(self) -> Api:
-        with self._connecting:
+        if not self._connecting.acquire(timeout=self.timeout):
+            raise BackendUnavailable(
+                f"{self.remote}: no connection within {self.timeout:g} s; is ovsdb-server running?"
+            )
+        try:
             if self._closed:
                 raise BackendUnavailable(f"{self.remote}: this connection was closed")
             if self._api is None:
                 self._api = _session().connect(self.remote, self.timeout, self, self._pause)
             return self._api
+        finally:
+            self._connecting.release()
 
     def _refuse_own_thread(self, api: Api) -> None:
         if api.runs_in_this_thread():

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import evolve
 
-from netfw.errors import OperationRefused
+from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb.values import Port
@@ -89,8 +89,12 @@ class Executor:
                 list(payloads), wait=any(map(_needs_switch, payloads)), locks=self._locks.locks
             )
         except OperationRefused as refusal:
+            self._tracker.expect_nothing()
             reasons = {payloads.get(key, key): why for key, why in refusal.reasons.items()}
             raise OperationRefused(reasons) from refusal
+        except BackendUnavailable:
+            self._tracker.expect_nothing()
+            raise
 
     def _expect(self, payload: object) -> None:
         """Announce to the port tracker what the driver itself is about to change."""

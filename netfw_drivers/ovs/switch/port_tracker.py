@@ -85,6 +85,15 @@ class PortTracker:
                 return
             self._expected[name] = None if port is None else self._fingerprint(port)
 
+    def expect_nothing(self) -> None:
+        """Forget what was announced: the driver failed, and another process may do the same.
+
+        If the change was made nonetheless, it is published.
+        """
+        with self._lock:
+            self._expected.clear()
+            self._recording.clear()
+
     def expect_records(self, records: Mapping[str, str | None]) -> None:
         """Announce *records* that the driver is about to write into ``br-int``."""
         with self._lock:

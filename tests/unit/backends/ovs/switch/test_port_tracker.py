@@ -1,10 +1,18 @@
 """Events of ports that another process plugs, numbers and unplugs."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 from attrs import evolve
 
 from netfw.drivers.values.events import KeysChanged
+from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
+from netfw.ovs.ovsdb.operations import RemovePort
 from netfw.ovs.ovsdb.values import Changed
+from netfw.plan import Operation, Stage
+from netfw_drivers.ovs.switch.executor import Executor
+from netfw_drivers.ovs.switch.plan.ovsdb_changes import OVSDB
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from tests.unit.backends.ovs.switch.samples import SETTINGS, Database, port_key
 
@@ -72,4 +80,23 @@ def test_a_second_device_of_a_port_does_not_delay_what_happens_to_the_first(port
 
 def test_a_port_of_another_bridge_needs_no_number(ports):
     ports.announce(evolve(ports.port(1, ofport=None), bridge="br-other"))
+    assert ports.take() == [({port_key(1)}, False)]
+
+
+@pytest.mark.parametrize("error", [OperationRefused({"a": "no"}), BackendUnavailable("gone")])
+def test_a_removal_that_failed_hides_no_removal_by_others(ports, error):
+    ports.announce(ports.port(1, ofport=7))
+    ports.take()
+
+    def run(*_: object, **_more: object) -> None:
+        raise error
+
+    nothing: Any = SimpleNamespace(acquire=lambda: None, locks=(), run=run)
+    executor = Executor(
+        nothing, nothing, ports.tracker, nothing, links=nothing, traffic=nothing, plan=nothing
+    )
+    removal = Operation(OVSDB, "remove tap1", frozenset(), cast(Any, RemovePort(name="tap1")))
+    with pytest.raises(NetfwError):
+        executor.execute(Stage([removal]))
+    ports.tracker(Changed(ports_gone=frozenset({"tap1"})))
     assert ports.take() == [({port_key(1)}, False)]
