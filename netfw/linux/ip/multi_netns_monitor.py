@@ -13,8 +13,9 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
-from netfw.errors import NetfwError
+from netfw.errors import BackendUnavailable, NetfwError
 from netfw.linux import netns
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netlink.messages import (
@@ -58,7 +59,7 @@ class MultiNetnsMonitor:
        another call.
 
     :raises BackendBroken: netfw may not listen; the message says what it lacks.
-    :raises BackendUnavailable: the machine has no room for more open files.
+    :raises BackendUnavailable: the machine has no room for more open files, or threads.
     """
 
     def __init__(
@@ -72,16 +73,25 @@ class MultiNetnsMonitor:
         self._delayed: dict[str, float] = {}
         """Namespaces to report later, and when."""
         self._closed = False
-        try:
-            self._sockets = _open_sockets(buffer_size)
-            self._mounts = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
-            self._wake = os.eventfd(0, os.EFD_CLOEXEC)
-        except OSError as error:
-            raise error_from_errno(
-                error.errno or 0, "listening in all namespaces", str(error)
-            ) from error
-        self._thread = threading.Thread(target=self._run, name="netfw-netns-monitor", daemon=True)
-        self._thread.start()
+        what = "listening in all namespaces"
+        with ExitStack() as opened:
+            try:
+                self._sockets = _open_sockets(buffer_size)
+                for each in self._sockets:
+                    opened.callback(each.close)
+                self._mounts = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
+                opened.callback(os.close, self._mounts)
+                self._wake = os.eventfd(0, os.EFD_CLOEXEC)
+                opened.callback(os.close, self._wake)
+                self._thread = threading.Thread(
+                    target=self._run, name="netfw-netns-monitor", daemon=True
+                )
+                self._thread.start()
+            except OSError as error:
+                raise error_from_errno(error.errno or 0, what, str(error)) from error
+            except RuntimeError as error:
+                raise BackendUnavailable(f"{what}: {error}") from error
+            self._opened = opened.pop_all()
 
     def watch(self, namespace: str) -> None:
         """Watch the namespace that the name refers to now.
@@ -130,10 +140,7 @@ class MultiNetnsMonitor:
             self._closed = True
         os.eventfd_write(self._wake, 1)
         self._thread.join()
-        for each in self._sockets:
-            each.close()
-        os.close(self._mounts)
-        os.close(self._wake)
+        self._opened.close()
 
     def _run(self) -> None:
         poller = select.poll()

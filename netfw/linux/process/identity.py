@@ -1,7 +1,12 @@
-"""Process identity: identifies a process across pid reuse."""
+"""Process identity: identifies a process across pid reuse.
+
+A process that cannot be looked at, since this one has no descriptor left, is not taken for one that
+has ended: functions that look at processes raise `OSError` then.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -11,11 +16,12 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from netfw.errors import NetfwError
+from netfw.errors import BackendUnavailable, NetfwError
 from netfw.linux import netns
 
 MARK = "NETFW_PROCESS"
 """Environment variable by which a process without a record is found again."""
+_FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 @frozen(kw_only=True)
@@ -75,6 +81,12 @@ class Handle:
         os.close(self.descriptor)
 
 
+def raise_if_full(error: OSError) -> None:
+    """Raise *error* again if it is about this process, which has no descriptor or memory left."""
+    if error.errno in _FULL:
+        raise error
+
+
 def observe(pid: int) -> Identity | None:
     """Return the process that has *pid* now; None if there is none, or a zombie."""
     try:
@@ -83,7 +95,12 @@ def observe(pid: int) -> Identity | None:
             return None
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         where = netns.identity(netns.of_process(pid))
-    except (OSError, NetfwError):
+    except OSError as error:
+        raise_if_full(error)
+        return None
+    except BackendUnavailable:
+        raise
+    except NetfwError:
         return None
     argv = tuple(word.decode(errors="surrogateescape") for word in command.split(b"\0")[:-1])
     return Identity(pid=pid, started=started, boot=boot(), namespace=where, argv=argv)
@@ -96,12 +113,17 @@ def hold(expected: Identity) -> Handle | None:
     """
     try:
         descriptor = os.pidfd_open(expected.pid)
-    except OSError:
+    except OSError as error:
+        raise_if_full(error)
         return None
-    now = observe(expected.pid)
     handle = Handle(expected, descriptor)
-    if now is not None and is_same(now, expected) and _looks_like(now, expected):
-        return handle
+    try:
+        now = observe(expected.pid)
+        if now is not None and is_same(now, expected) and _looks_like(now, expected):
+            return handle
+    except BaseException:
+        handle.close()
+        raise
     if _is_zombie(expected):
         handle.reap()
     handle.close()
@@ -114,7 +136,14 @@ def hold_marked(pid: int, mark: str) -> Handle | None:
     if now is None:
         return None
     handle = hold(evolve(now, mark=mark))
-    if handle is None or trusted_mark(pid) == mark:
+    if handle is None:
+        return None
+    try:
+        is_ours = trusted_mark(pid) == mark
+    except BaseException:
+        handle.close()
+        raise
+    if is_ours:
         return handle
     handle.close()
     return None
@@ -166,7 +195,10 @@ def read_marked(pid_files: Iterable[Path]) -> Iterator[tuple[int, str]]:
     for path in pid_files:
         try:
             pid = int(path.read_text())
-        except (OSError, ValueError):
+        except OSError as error:
+            raise_if_full(error)
+            continue
+        except ValueError:
             continue
         if pid > 0 and (mark := trusted_mark(pid)) is not None:
             yield pid, mark
@@ -188,7 +220,8 @@ def user_ids(pid: int) -> frozenset[int]:
     """Return the real, effective and saved user id of a process; -1 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
-    except OSError:
+    except OSError as error:
+        raise_if_full(error)
         return frozenset({-1})
     return frozenset(int(id) for id in _status_fields(lines)["Uid"].split())
 
@@ -199,15 +232,21 @@ def _is_in_root_namespace(pid: int) -> bool:
         found = netns.of_process(pid)
         hosts = (os.stat(netns.of_process(host)).st_ino for host in (1, os.getpid()))
         return os.stat(found).st_ino not in hosts and netns.is_of_own_users(found)
-    except (OSError, NetfwError):
+    except OSError as error:
+        raise_if_full(error)
         return False  # it ended
+    except BackendUnavailable:
+        raise
+    except NetfwError:
+        return False
 
 
 def mark_of(pid: int) -> str | None:
     """Return the mark in the environment of a process."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
+    except OSError as error:
+        raise_if_full(error)
         return None
     for variable in environment.split(b"\0"):
         name, _, value = variable.partition(b"=")

@@ -28,6 +28,7 @@ from netfw.linux.process.identity import (
     hold,
     mark_of,
     observe,
+    raise_if_full,
     runs,
     stat,
 )
@@ -93,7 +94,7 @@ class Launch:
     def _await_program(self, child: Handle) -> None:
         """Wait until the kernel has loaded the program: before, the process has no mark."""
         deadline = time.monotonic() + self.timeouts.launch
-        while mark_of(child.pid) is None and time.monotonic() < deadline:
+        while not _has_mark(child.pid) and time.monotonic() < deadline:
             if child.wait(_LOAD_INTERVAL):
                 return
 
@@ -128,10 +129,13 @@ class Launch:
         return daemon
 
     def _by_file(self, pid_file: Path, launcher: Identity) -> Handle | None:
-        now = by_pid_file(pid_file, self.program.argv)
-        if now is None or now.started < launcher.started or now.namespace != launcher.namespace:
-            return None
-        return hold(_named(now, self.program.argv, self.mark))
+        try:
+            now = by_pid_file(pid_file, self.program.argv)
+            if now is None or now.started < launcher.started or now.namespace != launcher.namespace:
+                return None
+            return hold(_named(now, self.program.argv, self.mark))
+        except (OSError, BackendUnavailable):
+            return None  # no descriptor is free now; it runs, and is looked for again
 
     def _failed(self, child: Handle, offset: int, how: str = "") -> NetfwError:
         ended = child.reap()
@@ -140,11 +144,21 @@ class Launch:
         return OperationRefused({self.key: f"{how}{ended}: {last or 'it wrote no message'}"})
 
 
+def _has_mark(pid: int) -> bool:
+    try:
+        return mark_of(pid) is not None
+    except OSError:
+        return False  # no descriptor is free now
+
+
 def by_pid_file(pid_file: Path, argv: Sequence[str]) -> Identity | None:
     """Return the process in a program's own pid file, if it runs *argv*."""
     try:
         pid = int(pid_file.read_text())
-    except (OSError, ValueError):
+    except OSError as error:
+        raise_if_full(error)
+        return None
+    except ValueError:
         return None
     now = observe(pid) if pid > 0 else None
     return now if now is not None and runs(now.argv, argv) else None

@@ -12,11 +12,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import frozen
 
-from netfw.errors import InvalidInput
+from netfw.errors import BackendUnavailable, InvalidInput
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import make_directory
 from netfw.linux.process.identity import (
@@ -37,8 +38,15 @@ def kill_in_namespace(namespace: str, timeouts: Timeouts | None = None) -> None:
     """End every process in *namespace* that a supervisor started; others are left running.
 
     :raises NotFound: there is no such namespace.
-    :raises BackendUnavailable: a process does not end.
+    :raises BackendUnavailable: a process does not end, or cannot be looked at.
     """
+    try:
+        _kill_in(namespace, timeouts or Timeouts())
+    except OSError as error:
+        raise BackendUnavailable(f"processes in {namespace}: {error}") from error
+
+
+def _kill_in(namespace: str, timeouts: Timeouts) -> None:
     wanted = netns.identity(namespace)
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         if not _is_in(pid, wanted) or (mark := trusted_mark(pid)) is None:
@@ -50,7 +58,7 @@ def kill_in_namespace(namespace: str, timeouts: Timeouts | None = None) -> None:
             LOG.warning(
                 "%s: ending orphaned process in namespace %s", handle.identity.argv[0], namespace
             )
-            end(handle, timeouts or Timeouts())
+            end(handle, timeouts)
         finally:
             handle.close()
 
@@ -84,14 +92,27 @@ class Orphans:
         """Return the mark of *program* when it is started for *key*."""
         return f"{self._head()}{program.digest()}:{key}"
 
-    def take(self, key: ProcessKey) -> Iterator[Handle]:
-        """Return the handles of those for *key* that still run, once; the caller closes them."""
+    @contextmanager
+    def taken(self, key: ProcessKey) -> Iterator[list[Handle]]:
+        """Yield the handles of those for *key* that still run, which are forgotten afterwards.
+
+        They are closed, but for those that the caller removes from the list.  If an error occurs,
+        the next call finds them again.
+        """
         with self._lock:
-            orphans = self._look().pop(key, [])
-        for orphan in orphans:
-            handle = hold_marked(orphan.pid, orphan.mark)
-            if handle is not None:
-                yield handle
+            orphans = tuple(self._look().get(key, ()))
+        handles: list[Handle] = []
+        try:
+            for orphan in orphans:
+                handle = hold_marked(orphan.pid, orphan.mark)
+                if handle is not None:
+                    handles.append(handle)
+            yield handles
+            with self._lock:
+                self._look().pop(key, None)
+        finally:
+            for handle in handles:
+                handle.close()
 
     def find_main(self, key: ProcessKey, program: Program, timeouts: Timeouts) -> Handle | None:
         """Find a process that was started for *key* and not recorded, because the agent was killed.
@@ -100,16 +121,17 @@ class Orphans:
 
         :raises BackendUnavailable: a process does not end.
         """
-        orphans = list(self.take(key))
         mark = self.mark(key, program)
-        mains = [it for it in orphans if it.identity.mark == mark and _is_main(it, program)]
-        main = mains[0] if mains else None
-        for orphan in orphans:
-            if orphan is main:
-                continue
-            if main is None or session(orphan.pid) != session(main.pid):
-                end(orphan, timeouts)
-            orphan.close()
+        with self.taken(key) as orphans:
+            mains = [it for it in orphans if it.identity.mark == mark and _is_main(it, program)]
+            main = mains[0] if mains else None
+            for orphan in orphans:
+                if orphan is main:
+                    continue
+                if main is None or session(orphan.pid) != session(main.pid):
+                    end(orphan, timeouts)
+            if main is not None:
+                orphans.remove(main)
         return main
 
     def end_children(

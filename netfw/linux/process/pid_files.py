@@ -17,7 +17,7 @@ from attrs import asdict, frozen
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.linux import netns
 from netfw.linux.fs.permissions import exposure_problem
-from netfw.linux.process.identity import Identity
+from netfw.linux.process.identity import Identity, raise_if_full
 from netfw.linux.process.program import ProcessKey, check_command
 
 _PIDS = range(1, (1 << 22) + 1)
@@ -58,10 +58,16 @@ class PidFiles:
         (self.directory / key.service).mkdir(parents=True, exist_ok=True)
 
     def read(self, key: ProcessKey) -> Record | None:
-        """Return the record; None if there is none, or the file was not written by netfw."""
+        """Return the record; None if there is none, or the file was not written by netfw.
+
+        :raises OSError: no descriptor is free to read it.
+        """
         try:
             return _parse(json.loads(self._path(key).read_text()), key, self._path(key).parent)
-        except (OSError, InvalidInput, *_UNREADABLE):
+        except OSError as error:
+            raise_if_full(error)
+            return None
+        except (InvalidInput, *_UNREADABLE):
             return None
 
     def write(self, key: ProcessKey, record: Record) -> None:

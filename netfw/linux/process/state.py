@@ -39,8 +39,8 @@ class ProcessState:
     users: int = 0
     program: Program | None = None
     handle: Handle | None = None
-    former: Identity | None = None
-    """Process that died last."""
+    former: set[Identity] = field(factory=set)
+    """Process that died last, and those that were started since in its place."""
     deaths: int = 0
     since: float = 0.0
     turn: int = 0

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from signal import Signals
 from typing import Self
@@ -118,9 +118,9 @@ class Supervisor:
             if record is not None:
                 self._orphans.end_children(key, record.own_pid_files, self._timeouts, released)
             state.program = None
-            for orphan in self._orphans.take(key):
-                end(orphan, self._timeouts)
-                orphan.close()
+            with self._orphans.taken(key) as orphans:
+                for orphan in orphans:
+                    end(orphan, self._timeouts)
             self._records.remove(key)
 
     def present(self, *, but: Container[ProcessKey] = ()) -> frozenset[ProcessKey]:
@@ -136,7 +136,8 @@ class Supervisor:
 
     def pid(self, key: ProcessKey) -> int | None:
         """Return the pid of the process of *key*, if it runs."""
-        return _pid(self._records.read(key))
+        with _translated(key):
+            return _pid(self._records.read(key))
 
     def running(self, key: ProcessKey) -> Running | None:
         """Return what runs as *key*, also if its record was lost or never written.
@@ -294,17 +295,15 @@ class Supervisor:
         return ended
 
     def _submit(self, function: Callable[..., None], *args: object) -> None:
-        try:
+        with suppress(RuntimeError):  # closed meanwhile
             self._pool.submit(function, *args)
-        except RuntimeError:
-            return  # closed meanwhile
 
     def _died(self, key: ProcessKey, handle: Handle) -> None:
         with self._exclusive(key) as state:
             program = state.program
             if state.handle is not handle or program is None:
                 return
-            ended, state.former = self._release(state), handle.identity
+            ended, state.former = self._release(state), {handle.identity}
             steady = time.monotonic() - state.since >= self._backoff.steady
             state.deaths = 1 if steady else state.deaths + 1
             last = tail(program.log or self._records.log_path(key))
@@ -341,11 +340,11 @@ class Supervisor:
             program = state.program
             if state.turn != turn or program is None or state.handle is not None:
                 return
-            if self._is_of_another(key, state):
-                state.program = None
-                return
             try:
                 with self._checked("starting it again"):
+                    if self._is_of_another(key, state):
+                        state.program = None
+                        return
                     process = self._start_again(key, state, program)
             except NetfwError as error:
                 state.deaths += 1
@@ -362,13 +361,14 @@ class Supervisor:
         record = self._records.read(key)
         if record is None:
             return self._records.is_withdrawn(key)
-        return record.identity != state.former
+        return record.identity not in state.former
 
     def _start_again(self, key: ProcessKey, state: ProcessState, program: Program) -> Process:
         """Start *program*, unless the last attempt did so and failed only to watch it."""
         handle = self._running(self._records.read(key), state)
         if handle is None:
             handle = self._launch(key, program)
+            state.former.add(handle.identity)  # its record may be written, and an error follow
             self._record(key, program, handle)
         return self._keep(key, state, program, handle, adopted=False)
 

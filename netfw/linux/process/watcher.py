@@ -39,7 +39,7 @@ class Watcher:
 
     def forget(self, descriptor: int) -> None:
         with self._lock:
-            if descriptor in self._selector.get_map():
+            if not self._closed and descriptor in self._selector.get_map():
                 self._selector.unregister(descriptor)
 
     def call_later(self, seconds: float, action: Action) -> None:
@@ -48,7 +48,7 @@ class Watcher:
                 return
             due = time.monotonic() + seconds
             heapq.heappush(self._timers, (due, next(self._numbers), action))
-        os.eventfd_write(self._wake, 1)
+            os.eventfd_write(self._wake, 1)  # after `close`, another file may have the number
 
     def close(self) -> None:
         """End the thread.  Idempotent."""
