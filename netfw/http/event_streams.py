@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 from collections import Counter, deque
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from attrs import define, frozen
@@ -99,9 +99,9 @@ class EventStreams:
             if self._closed or whose or self._owners.total() >= settings.most:
                 text = f"too many event streams {whose}are open; try again later, or poll"
                 raise HttpError(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER})
-            self._owners[owner] += 1
             if self._thread is None:
                 self._start()
+            self._owners[owner] += 1
         return EventStream(self, owner, known)
 
     def release(self, stream: EventStream) -> None:
@@ -141,13 +141,28 @@ class EventStreams:
             thread.join()
 
     def _start(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        """Start the thread.
+
+        :raises HttpError: 503: the machine has no thread or file left.
+        """
+        thread = threading.Thread(target=self._run, name="netfw-events", daemon=True)
+        try:
+            with ExitStack() as opened:
+                self._open_selector(opened)
+                thread.start()
+                opened.pop_all()
+        except (RuntimeError, OSError) as exc:
+            LOG.warning("event streams: %s", exc)
+            text = "the server has no place for an event stream; try again later, or poll"
+            raise HttpError(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER}) from exc
+        self._thread = thread
+
+    def _open_selector(self, opened: ExitStack) -> None:
+        self._selector = opened.enter_context(selectors.DefaultSelector())
         self._waker, self._woken = socket.socketpair()
         for end in (self._waker, self._woken):
-            end.setblocking(False)
+            opened.enter_context(end).setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._run, name="netfw-events", daemon=True)
-        self._thread.start()
 
     def _wake(self) -> None:
         with suppress(BlockingIOError):  # it is full, so the thread wakes up

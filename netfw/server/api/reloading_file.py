@@ -23,6 +23,7 @@ class ReloadingFile(Generic[T]):
     """The parsed contents of a file, at most a second old.  Thread-safe.
 
     If a change makes the file unusable, that is logged once and the former contents stay in force.
+    One that cannot be read now, since the process has too many open files, is read again.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class ReloadingFile(Generic[T]):
         self._signature = self._stat()
         self._value = self._read()
         self._checked = time.monotonic()
+        self._problem = ""
 
     @property
     def value(self) -> T:
@@ -48,8 +50,12 @@ class ReloadingFile(Generic[T]):
                 self._checked = time.monotonic()
                 if self._stat() != self._signature:
                     self._reload()
+                else:
+                    self._problem = ""
             except ConfigError as exc:
-                LOG.error("%s; its former contents stay in force", exc)
+                if str(exc) != self._problem:
+                    LOG.error("%s; its former contents stay in force", exc)
+                self._problem = str(exc)
             finally:
                 self._lock.release()
         return self._value
@@ -67,8 +73,14 @@ class ReloadingFile(Generic[T]):
             self._reload()
 
     def _reload(self) -> None:
-        self._signature = self._stat()
-        self._value = self._read()
+        self._signature, former = self._stat(), self._signature
+        self._problem, problem = "", self._problem
+        try:
+            self._value = self._read()
+        except ConfigError as exc:
+            if isinstance(exc.__cause__, OSError):  # not of the text, so that it may pass
+                self._signature, self._problem = former, problem
+            raise
         LOG.info("%s: reloaded", self._path)
 
     def _stat(self) -> _Signature:

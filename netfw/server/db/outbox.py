@@ -231,11 +231,14 @@ class Outbox(OutboxRows):
             these = tuple_(OUTBOX.c.seq, OUTBOX.c.position).in_(part)
             self._connection.execute(update(OUTBOX).where(these).values(tried=True))
 
-    def renew(self, owner: str, lease: float) -> None:
-        """Renew the leases of *owner* for another *lease* seconds."""
-        mine = OUTBOX_LANES.c.owner == owner, OUTBOX_LANES.c.until > 0
+    def renew(self, owner: str, lanes: Iterable[Lane], lease: float) -> None:
+        """Renew the leases of *owner* on *lanes* for another *lease* seconds."""
         until = Now() + int(lease * 1000)
-        self._connection.execute(update(OUTBOX_LANES).where(*mine).values(until=until))
+        for lane in lanes:
+            mine = OUTBOX_LANES.c.owner == owner, OUTBOX_LANES.c.until > 0
+            self._connection.execute(
+                update(OUTBOX_LANES).where(*_same(lane), *mine).values(until=until)
+            )
 
     def release(self, lane: Lane, owner: str) -> None:
         """Release the lane, and reset its attempts."""

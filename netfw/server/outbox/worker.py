@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from attrs import frozen
 
-from netfw.errors import NetfwError
+from netfw.errors import BackendUnavailable, NetfwError
 from netfw.model.resource import Kind
 from netfw.model.values.ids import PortId
 from netfw.server.core.context import SERVER, ServerContext
@@ -113,6 +113,8 @@ class OutboxWorkerPool:
                 self._start_lanes()
             except NetfwError as exc:
                 LOG.warning("outbox: reading failed, retrying: %s", exc)
+            except Exception:
+                LOG.exception("outbox: internal error; continuing")
             self._wakeup.wait(min(self._pace.poll, self._pace.lease / 3))
             self._wakeup.clear()
 
@@ -124,9 +126,14 @@ class OutboxWorkerPool:
                     continue
                 self._busy.add(lane)
             # A thread outside of any pool: the process must be able to end while a driver hangs.
-            threading.Thread(
+            thread = threading.Thread(
                 target=self._run_lane, args=(lane,), name="outbox", daemon=True
-            ).start()
+            )
+            try:
+                thread.start()
+            except RuntimeError as exc:
+                self._finish(lane)
+                raise BackendUnavailable(f"delivery to {lane.driver}: {exc}") from exc
 
     def _open(self) -> frozenset[str]:
         """Return the drivers that are below their limit."""
@@ -141,19 +148,26 @@ class OutboxWorkerPool:
         except Exception:
             LOG.exception("outbox: delivery to %s failed", lane.driver)
         finally:
-            with self._idle:
-                self._busy.discard(lane)
-                self._idle.notify_all()
+            self._finish(lane)
             self._wakeup.set()
 
+    def _finish(self, lane: Lane) -> None:
+        with self._idle:
+            self._busy.discard(lane)
+            self._idle.notify_all()
+
     def _renew(self) -> None:
-        """Renew the lease, if this process has one, before a third of it is over."""
+        """Renew the leases of busy lanes, before a third of it is over.
+
+        That of a lane whose thread failed expires: then the lane is tried again.
+        """
         if time.monotonic() - self._renewed < self._pace.lease / 3:
             return
         began = time.monotonic()
-        if self._busy:
-            lease = self._pace.lease
-            self._context.database.transaction(lambda tx: tx.outbox.renew(self.owner, lease))
+        with self._idle:
+            lanes, lease = tuple(self._busy), self._pace.lease
+        if lanes:
+            self._context.database.transaction(lambda tx: tx.outbox.renew(self.owner, lanes, lease))
         self._renewed = began
 
     # One lane.

@@ -92,8 +92,9 @@ class CommitWatcher:
         """Start the thread without listeners, to delete old commits; ``listen`` starts it too."""
         with self._lock:
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="commits", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="commits", daemon=True)
+                thread.start()
+                self._thread = thread
                 self._notices.start()
 
     def close(self) -> None:
@@ -164,7 +165,10 @@ class CommitWatcher:
         with self._lock:
             self._seen = cursor
             for listener in tuple(self._listeners.values()):
-                listener(cursor, concerned)
+                try:
+                    listener(cursor, concerned)
+                except Exception:  # the others are told nonetheless
+                    LOG.exception("commit watch: a listener failed")
         return True
 
     def _delete_old(self, transaction: Transaction) -> int:

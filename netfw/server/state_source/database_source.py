@@ -178,7 +178,10 @@ class DatabaseSource(StateSource):
             names = self._hints.keys() if concerned is None else self._hints.keys() & concerned
             found = {token: hint for name in names for token, hint in self._hints[name].items()}
             for hint in found.values():
-                hint()
+                try:
+                    hint()
+                except Exception:  # the others are told nonetheless
+                    LOG.exception("state source: a hint failed")
 
 
 def _read(written: EncodedDelta) -> Delta:

@@ -18,6 +18,7 @@ from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer, HttpSettings
 from netfw.http.unix_connection import UnixConnection
 from netfw.testing.lab.wait import wait_until
+from tests.thread_limit import no_threads
 
 pytestmark = pytest.mark.spec("DRV-50")
 
@@ -211,3 +212,13 @@ def test_a_server_that_stops_ends_its_streams(streams: EventStreams, open_stream
     assert len(streams) == 0
     with pytest.raises(HttpError, match="too many"):
         streams.reserve("late")
+
+
+def test_streams_open_later_if_their_thread_was_refused() -> None:
+    streams = EventStreams()
+    with no_threads(), pytest.raises(HttpError):
+        streams.reserve("owner")
+    assert len(streams) == 0
+    streams.reserve("owner")
+    assert len(streams) == 1
+    streams.close()

@@ -40,9 +40,16 @@ class CommitNotices:
     def start(self) -> None:
         """Start to listen."""
         if self._engine.dialect.name == "postgresql" and self._thread is None:
+            thread = threading.Thread(target=self._run, name="commit-notices", daemon=True)
             self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC)
-            self._thread = threading.Thread(target=self._run, name="commit-notices", daemon=True)
-            self._thread.start()
+            try:
+                thread.start()
+            except RuntimeError as exc:
+                LOG.warning("commit notices: %s; the database is polled instead", exc)
+                os.close(self._stop_read)
+                os.close(self._stop_write)
+            else:
+                self._thread = thread
 
     def close(self) -> None:
         """Stop."""
@@ -60,6 +67,8 @@ class CommitNotices:
                 self._listen()
             except (SQLAlchemyError, dbapi.Error, OSError) as exc:
                 LOG.debug("commit notices: the database does not answer: %s", exc)
+            except Exception:
+                LOG.exception("commit notices: internal error; continuing")
             self.arrive = False
             self._closed.wait(RETRY)
 
@@ -70,9 +79,11 @@ class CommitNotices:
             driver: Any = connection.dbapi_connection
             driver.execute(f"LISTEN {CHANNEL}")
             self._on_notice()
+            poller = select.poll()  # not select(): descriptors may be beyond 1023
+            for descriptor in (driver.pgconn.socket, self._stop_read):
+                poller.register(descriptor, select.POLLIN)
             while not self._closed.is_set():
-                readable, _, _ = select.select([driver.pgconn.socket, self._stop_read], [], [])
-                if self._stop_read in readable:
+                if self._stop_read in dict(poller.poll()):
                     return
                 driver.pgconn.consume_input()
                 while driver.pgconn.notifies():
