@@ -298,11 +298,11 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             program = self._context.service_spec(key.network, network).program
             try:
                 self._processes().start(process_key(key.network), program)
+                self._health_checker.start(self._processes())
             except NetfwError as error:
                 yield key, error
             else:
                 self._watched.add(key.network)
-                self._health_checker.start(self._processes())
 
     def _requeue_waiting(
         self,

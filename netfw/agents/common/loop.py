@@ -244,27 +244,27 @@ class Loop(Generic[K]):
 
     def _pull(self) -> None:
         change = self._replica.pull()
-        self._observer.pulled()
-        self._source_errors = self._source.errors()
-        now = self._clock.now()
-        for task in (LoopTask.HEARTBEAT, LoopTask.SEND):  # the source answers
-            if task in self._tasks:
-                self._tasks.requeue(task, now)
-        if change.snapshot:
-            self._agent.resend_reports()
         try:
+            if change.snapshot:
+                self._agent.resend_reports()
             keys = self._agent.apply_delta(change)
         except Exception:
             self._replica.reset()  # part of the change may have been applied
             raise
+        now = self._clock.now()
+        self._retries.add(keys, now)
+        for task in (LoopTask.HEARTBEAT, LoopTask.SEND):  # the source answers
+            if task in self._tasks:
+                self._tasks.requeue(task, now)
         if change:
             LOG.info(
                 "source: %d changed, %d removed; %d keys to converge",
                 len(change.changes) - change.dropped, change.dropped, len(keys),
             )  # fmt: skip
-        self._retries.add(keys, now)
         if not keys:
             tracing.take_followed()
+        self._observer.pulled()
+        self._source_errors = self._source.errors()
 
     def _rescan(self) -> None:
         self._retries.requeue(self._agent.rescan(), self._clock.now())

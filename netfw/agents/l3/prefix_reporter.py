@@ -6,6 +6,7 @@ any other change.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Hashable, Iterable
 
@@ -16,10 +17,12 @@ from netfw.agents.common.jobs.worker_pool import KeyedWorkerPool
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.agent_requests import SetPrefix
 from netfw.drivers.values.router_values import PrefixDelegated, RouterPort, RouterState
-from netfw.errors import NetfwError, NotFound
+from netfw.errors import DriverCrashed, NetfwError, NotFound
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import PortId, RouterId, SubnetId
 from netfw.plan import Outcome
+
+LOG = logging.getLogger(__name__)
 
 
 @frozen
@@ -170,6 +173,9 @@ class PrefixReporter:
             return None
         except NetfwError as error:
             return error
+        except Exception as exc:  # the thread sends the other prefixes, too
+            LOG.exception("prefix of subnet %s: internal error", event.subnet)
+            return DriverCrashed(f"internal error: {type(exc).__name__}: {exc}")
         return None
 
 

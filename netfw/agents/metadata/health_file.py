@@ -76,18 +76,18 @@ class HealthProbe:
     def _probe(self, timeout: float) -> None:
         """Have a worker write the file, if one is free within *timeout* seconds."""
         connection = http.client.HTTPConnection("netfw")
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            try:
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
                 sock.settimeout(max(1.0, timeout))
                 sock.connect(str(self._socket_path))
                 connection.sock = sock
                 connection.request("GET", "/", headers={PROBE: self.token, "Connection": "close"})
                 status = connection.getresponse().status
-            except (OSError, http.client.HTTPException) as exc:
-                self._report(f"no answer at the socket: {exc}")
-            else:
-                if status == http.client.SERVICE_UNAVAILABLE:
-                    self._report("all workers are busy")
+        except (OSError, http.client.HTTPException) as exc:
+            self._report(f"no answer at the socket: {exc}")
+        else:
+            if status == http.client.SERVICE_UNAVAILABLE:
+                self._report("all workers are busy")
 
     def _report(self, problem: str) -> None:
         if problem != self.problem:

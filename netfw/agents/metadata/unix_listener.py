@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Final, Protocol
 
-from netfw.errors import BackendLocked, ConfigError
+from netfw.errors import BackendLocked, BackendUnavailable, ConfigError
 from netfw.http.listen_sockets import listen_unix, socket_identity
 from netfw.http.server import HttpServer, HttpSettings, WsgiApp
 
@@ -73,18 +73,21 @@ class UnixListener:
         """Bind the socket and serve, unless it is bound already.
 
         :raises BackendLocked: another agent serves there.
+        :raises BackendUnavailable: the machine has no thread left; the socket is not bound.
         :raises ConfigError: the socket cannot be made.
         """
         if self.is_bound:
             return
         self.acquire_lock()
         listening = listen_unix(self.path, self._mode, option=OPTION)
-        former, self._server = (
-            self._server,
-            HttpServer(self._app, listening, self._settings, name="metadata"),
-        )
+        server = HttpServer(self._app, listening, self._settings, name="metadata")
+        try:
+            server.start()
+        except RuntimeError as exc:
+            listening.close()
+            raise BackendUnavailable(f"{self.path} cannot be served: {exc}") from exc
+        former, self._server = self._server, server
         self._bound = socket_identity(self.path)
-        self._server.start()
         LOG.info("listening on %s (mode %o)", self.path, self._mode)
         if former is not None:
             former.stop(1.0)

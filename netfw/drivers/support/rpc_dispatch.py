@@ -90,18 +90,28 @@ class CoalescingSubscriber:
         self.activity = InFlight()
         self._lock = threading.Lock()
         self._pending: Message | None = None
+        self._scheduled = False
 
     def offer(self, message: Message) -> None:
-        """Queue *message* for the listener, replacing an undelivered one.  From any thread."""
+        """Queue *message* for the listener, replacing an undelivered one.  From any thread.
+
+        On a machine that refuses the thread, it is queued again with the next one.
+        """
         with self._lock:
-            scheduled = self._pending is not None
             self._pending = message
-        if not scheduled:
+            if self._scheduled:
+                return
+            self._scheduled = True
+        try:
             self._thread.submit(self._deliver)
+        except RuntimeError as exc:
+            LOG.warning("a hint for %s is not delivered yet: %s", self.topic, exc)
+            with self._lock:
+                self._scheduled = False
 
     def _deliver(self) -> None:
         with self._lock:
-            message, self._pending = self._pending, None
+            message, self._pending, self._scheduled = self._pending, None, False
         if message is None or not self.activity.enter():
             return
         try:

@@ -12,6 +12,7 @@ from itertools import islice
 from attrs import evolve, frozen
 
 from netfw.drivers.dhcp import DhcpNetwork
+from netfw.errors import BackendUnavailable, NetfwError
 from netfw.linux.process import Supervisor, is_asleep
 from netfw.linux.sockets.dns_probe import Server, silent_servers
 from netfw.model.values.device_names import dhcp_namespace
@@ -79,16 +80,23 @@ class HealthChecker:
         """Start probing in a thread of its own.  Idempotent.
 
         :param supervisor: has the processes.
+        :raises BackendUnavailable: the machine has no thread left.
         """
         with self._lock:
-            if self._stopped is None:
-                self._stopped = threading.Event()
-                threading.Thread(
-                    target=self._run,
-                    args=(supervisor, self._stopped),
-                    name="netfw-dnsmasq-health-check",
-                    daemon=True,
-                ).start()
+            if self._stopped is not None:
+                return
+            stopped = threading.Event()
+            thread = threading.Thread(
+                target=self._run,
+                args=(supervisor, stopped),
+                name="netfw-dnsmasq-health-check",
+                daemon=True,
+            )
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise BackendUnavailable(f"dnsmasq cannot be probed: {error}") from error
+            self._stopped = stopped
 
     def stop(self) -> None:
         """Stop probing; a probe under way is not waited for, and has no effect."""
@@ -101,21 +109,36 @@ class HealthChecker:
         silences: dict[NetworkId, _Silence] = {}
         answered: dict[NetworkId, int] = {}
         while not stopped.wait(self._pause(silences)):
-            started = time.monotonic()
-            found: dict[NetworkId, _Silence] = {}
-            for pids, silent in self._probe(supervisor, stopped):
-                answered |= {id: pid for id, pid in pids.items() if id not in silent}
-                found |= {
-                    id: _Silence(pid=pids[id], since=started, asleep=is_asleep(pids[id])).after(
-                        silences.get(id)
-                    )
-                    for id in silent
-                    if self._expect_answer or answered.get(id) == pids[id]
-                }
-            hung = {id for id, silence in found.items() if silence.is_hung(time.monotonic())}
-            for id in hung if not stopped.is_set() else ():
-                _kill(supervisor, id, found[id].pid)
-            silences = {id: silence for id, silence in found.items() if id not in hung}
+            try:
+                silences = self._check(supervisor, stopped, silences, answered)
+            except (NetfwError, OSError) as error:
+                LOG.warning("dnsmasq is not probed now: %s", error)
+            except Exception:  # the thread serves all networks
+                LOG.exception("dnsmasq was not probed")
+
+    def _check(
+        self,
+        supervisor: Supervisor,
+        stopped: threading.Event,
+        silences: Mapping[NetworkId, _Silence],
+        answered: dict[NetworkId, int],
+    ) -> dict[NetworkId, _Silence]:
+        """Probe once, after *silences*, and kill what hangs; return what is silent."""
+        started = time.monotonic()
+        found: dict[NetworkId, _Silence] = {}
+        for pids, silent in self._probe(supervisor, stopped):
+            answered |= {id: pid for id, pid in pids.items() if id not in silent}
+            found |= {
+                id: _Silence(pid=pids[id], since=started, asleep=is_asleep(pids[id])).after(
+                    silences.get(id)
+                )
+                for id in silent
+                if self._expect_answer or answered.get(id) == pids[id]
+            }
+        hung = {id for id, silence in found.items() if silence.is_hung(time.monotonic())}
+        for id in hung if not stopped.is_set() else ():
+            _kill(supervisor, id, found[id].pid)
+        return {id: silence for id, silence in found.items() if id not in hung}
 
     def _pause(self, silences: Mapping[NetworkId, _Silence]) -> float:
         suspected = any(silence.asleep for silence in silences.values())

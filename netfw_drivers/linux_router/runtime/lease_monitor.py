@@ -13,7 +13,7 @@ from attrs import define, field
 
 from netfw.drivers.values.events import Event
 from netfw.drivers.values.router_values import PrefixDelegated
-from netfw.errors import NetfwError
+from netfw.errors import BackendUnavailable, NetfwError
 from netfw.linux.fs.atomic_files import read_file
 from netfw.model.values.ids import SubnetId
 from netfw_drivers.linux_router.config.dhclient import (
@@ -87,6 +87,8 @@ class LeaseMonitor:
         """Report what was delegated to a client, and every change of it.
 
         A client in place of another one of the part reports what changed alone.
+
+        :raises BackendUnavailable: the machine has no thread left.
         """
         with self._lock:
             former = self._watched.get(part)
@@ -95,12 +97,9 @@ class LeaseMonitor:
             watched = _Watched(path, client, is_shared)
             if former is not None:
                 watched.succeed(former)
-            self._watched[part] = watched
             if self._stop is None:
-                stop = self._stop = threading.Event()
-                thread = threading.Thread(target=self._run, args=(stop,), daemon=True)
-                thread.name = "netfw-leases"
-                thread.start()
+                self._stop = self._start()
+            self._watched[part] = watched
 
     def forget(self, part: PartId) -> None:
         """Forget a client that ended.  The last one ends the thread."""
@@ -116,6 +115,16 @@ class LeaseMonitor:
             parts = [*self._watched]
         for part in parts:
             self.forget(part)
+
+    def _start(self) -> threading.Event:
+        """Start the thread; return what ends it."""
+        stop = threading.Event()
+        thread = threading.Thread(target=self._run, args=(stop,), name="netfw-leases", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise BackendUnavailable(f"leases cannot be watched: {error}") from error
+        return stop
 
     def _run(self, stop: threading.Event) -> None:
         while not stop.wait(_INTERVAL):

@@ -88,6 +88,8 @@ class RouterMonitor:
         self._routers: dict[NetnsId, ConvergedRouter] = {}
         self._roles: dict[PartId, HaRole] = {}
         """The roles that were reported last."""
+        self._role_locks: dict[PartId, threading.RLock] = {}
+        """Held from where a role is read until it is reported, so that no older one follows."""
         self._owners: dict[PortId, NetnsId] = {}
         self._paused = 0
         self._changed_ports: set[PortId] = set()
@@ -189,6 +191,7 @@ class RouterMonitor:
             former = self._routers.pop(router, None)
             if not isinstance(router, AgentGatewayKey):
                 self._roles.pop(router, None)
+                self._role_locks.pop(router, None)
         self._forget_ports(ports)
         self._announcements.forget(netns_name(router))
         if former is not None and former.link is not None:
@@ -264,24 +267,34 @@ class RouterMonitor:
         return elected
 
     def _read_role(self, router: PartId) -> None:
-        try:
-            role = self._keepalived.read_role(router)
-        except NetfwError as error:
-            LOG.info("router %s: its role cannot be read now: %s", router, error)
-            return
-        if role is not None:
-            self._record_role(router, role)
+        with self._role_lock(router):
+            try:
+                role = self._keepalived.read_role(router)
+            except NetfwError as error:
+                LOG.info("router %s: its role cannot be read now: %s", router, error)
+                return
+            if role is not None:
+                self._record_role(router, role)
+
+    def _role_lock(self, router: PartId) -> threading.RLock:
+        with self._lock:
+            return self._role_locks.setdefault(router, threading.RLock())
 
     def _record_role(self, router: PartId, role: HaRole) -> None:
-        with self._lock:
-            if router not in self._routers or self._roles.get(router) is role:
-                return
-            self._roles[router] = role
-        try:
-            self._follow_role(router, role)
-        except NetfwError as error:
-            LOG.warning("router %s: %s", router, error)  # its convergence tries again
-        self._notify(RoleChanged(ROLE_REASONS[role], part_key(router).router, role))
+        """Follow and report a role.
+
+        The thread of the drift monitor reads it before: after a later change, it does so again.
+        """
+        with self._role_lock(router):
+            with self._lock:
+                if router not in self._routers or self._roles.get(router) is role:
+                    return
+                self._roles[router] = role
+            try:
+                self._follow_role(router, role)
+            except NetfwError as error:
+                LOG.warning("router %s: %s", router, error)  # its convergence tries again
+            self._notify(RoleChanged(ROLE_REASONS[role], part_key(router).router, role))
 
     def _handle_wiring(self, port: PortId) -> None:
         """Announce the router of a port, whether or not anything converges it again."""

@@ -121,17 +121,20 @@ class BrokerMonitor:
             where = f"{each.host} port {each.port}"
             try:
                 connection.connect()
-            except (OSError, amqp.AMQPError) as exc:
+            except Exception as exc:  # noqa: BLE001 - of sockets, of the broker, of py-amqp
                 self._log_error(f"no broker at {where}: {exc}")
                 close_quietly(connection)
                 continue
             LOG.info("connected to the broker at %s", where)
-            self._set_connected(connection)
             try:
+                self._set_connected(connection)
                 self._hold(connection)
             except (OSError, amqp.AMQPError) as exc:
                 if not self._closed:
                     self._log_error(f"the broker at {where} is gone: {exc}")
+            except Exception as exc:
+                LOG.exception("the connection to the broker at %s is made anew", where)
+                self.last_error = f"{type(exc).__name__}: {exc}"
             close_quietly(connection)
             self._set_disconnected()
             return True
@@ -157,8 +160,12 @@ class BrokerMonitor:
             there, self._is_connected, self._socket = self._socket, False, None
         if there is not None:
             there.close()
-        if not self._closed:
+        if self._closed:
+            return
+        try:
             self._on_disconnected()
+        except Exception:  # the thread serves all users of the broker
+            LOG.exception("the loss of the broker was not handled")
 
     def _log_error(self, why: str) -> None:
         LOG.log(logging.DEBUG if why == self.last_error else logging.WARNING, "%s", why)

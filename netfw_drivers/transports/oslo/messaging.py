@@ -133,7 +133,11 @@ class OsloMessaging:
         discards all answers to that queue for a minute.
         """
         former, self._sending = self._sending, SendingTransport(self._make_transport())
-        threading.Thread(target=former.close, name="netfw-broker-close", daemon=True).start()
+        closing = threading.Thread(target=former.close, name="netfw-broker-close", daemon=True)
+        try:
+            closing.start()
+        except RuntimeError as exc:
+            LOG.warning("the former connections to the broker stay open: %s", exc)
 
     def close(self) -> None:
         """Close the connections of senders."""

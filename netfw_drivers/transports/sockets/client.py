@@ -227,7 +227,7 @@ class SocketClient:
             return self._log_failure(address, why, is_refusal=True)
         except (HandshakeRefused, ConfigError) as exc:
             return self._log_failure(address, str(exc), is_refusal=True)
-        except (OSError, NetfwError) as exc:
+        except Exception as exc:  # noqa: BLE001 - such as of a name, or of a thread for it
             return self._log_failure(address, str(exc) or type(exc).__name__)
         LOG.info("connected to %s", address)
         self._connection, self._unreachable = connection, None

@@ -48,10 +48,10 @@ class Frame:
 
     def text(self, name: str) -> str:
         """Return a text field."""
-        value = self.header.get(name)
-        if not isinstance(value, str):
+        value: Any = self.header.get(name)
+        if not _is_text(value):
             raise Malformed(f"{name} should be text, not {str(value)[:40]!r}")
-        return value
+        return str(value)
 
     def amount(self, name: str, otherwise: float) -> float:
         """Return a field that is a positive number; *otherwise* if it is missing."""
@@ -63,7 +63,7 @@ class Frame:
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a field that is a list of texts."""
         value = self.header.get(name)
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, list) or not all(map(_is_text, value)):
             raise Malformed(f"{name} should be a list of texts")
         return tuple(value)
 
@@ -76,6 +76,16 @@ class Frame:
             request_id=self.text("request_id"),
             body=self.body,
         )
+
+
+def _is_text(value: object) -> bool:
+    """Return whether *value* is text that can be encoded: JSON may have half a character."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def encode(header: Mapping[str, Any], body: bytes = b"") -> bytes:

@@ -159,3 +159,18 @@ def test_agent_considered_dead_compares_everything():
     assert env.turn().ready
     assert (env.machine.rereads, env.source.pulls) == (1, pulls + 1)
     assert env.switch.live() == {ONE.id}
+
+
+def test_changes_are_kept_when_the_errors_of_the_source_cannot_be_read(env, monkeypatch):
+    env.turn()
+    env.source.put(evolve(ONE, admin_up=False))
+
+    def errors() -> tuple[str, ...]:
+        raise BackendUnavailable("the source has no errors now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(env.source, "errors", errors)
+        env.turn()
+    env.turn(10.0)
+    assert ONE.id not in env.switch.live()
+    assert env.status.ready

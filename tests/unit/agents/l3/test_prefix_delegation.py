@@ -215,3 +215,13 @@ def test_the_prefix_of_a_subnet_that_is_gone_is_not_reported(found):
     delegate(found, FIRST)
     found.ready()
     assert asked(found) == []
+
+
+@pytest.mark.spec("L3-32")
+def test_a_report_is_retried_after_an_internal_error_of_the_source(found, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(found.source, "request", lambda request: {}["a defect"])
+        delegate(found, FIRST)
+        found.until(lambda status: any("prefix" in str(key) for key in status.degraded))
+    found.until(lambda status: len(interface(found).addresses) == 2, pace=1.0)
+    found.ready(pace=1.0)

@@ -94,6 +94,8 @@ def test_headers_that_cannot_be_read_are_malformed(frame):
         ({"timeout": -1}, lambda frame: frame.amount("timeout", 1)),
         ({"timeout": "1"}, lambda frame: frame.amount("timeout", 1)),
         ({"topic": "a", "method": None}, lambda frame: frame.message()),
+        ({"nonce": "\ud800"}, lambda frame: frame.text("nonce")),
+        ({"topics": ["\ud800"]}, lambda frame: frame.texts("topics")),
     ],
 )
 def test_fields_of_the_wrong_kind_are_malformed(header, ask):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from ipaddress import IPv4Network, ip_interface
 from typing import Any, cast
 from uuid import UUID
@@ -15,6 +16,7 @@ from netfw.drivers.values.events import Event, KeysChanged
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.errors import BackendUnavailable
 from netfw.linux.router_netns import NetnsPort
+from netfw.model.router import HaRole
 from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink, LinkPair
@@ -132,3 +134,29 @@ def test_floating_ips_of_a_local_part_follow_the_wiring_of_its_interfaces() -> N
         event = events.pop()
         assert isinstance(event, KeysChanged)
         assert set(event.keys) == expected
+
+
+def test_a_thread_that_was_late_reports_no_former_role() -> None:
+    nothing, followed, reported = cast(Any, Interface()), list[HaRole](), list[Event]()
+
+    class Keepalived:
+        """A router that is active when it is read, and standby at once."""
+
+        def read_role(self, router: RouterId) -> HaRole:
+            other.start()
+            other.join(0.3)
+            return HaRole.ACTIVE
+
+    monitor = RouterMonitor(
+        nothing,
+        nothing,
+        RouterSettings(),
+        (cast(Any, Keepalived()), nothing),
+        reported.append,
+        follow_role=lambda part, role: followed.append(role),
+    )
+    monitor._routers[ROUTER] = ConvergedRouter(id=ROUTER, is_ha=True)
+    other = threading.Thread(target=monitor._record_role, args=(ROUTER, HaRole.STANDBY))
+    monitor._read_role(ROUTER)
+    other.join(10)
+    assert followed[-1] is cast(Any, reported[-1]).role is HaRole.STANDBY
