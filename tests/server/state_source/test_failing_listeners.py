@@ -22,7 +22,7 @@ def fail(*_: object) -> None:
     raise RuntimeError("a defect of an embedder")
 
 
-def test_other_listeners_are_told_of_the_commit(context: ServerContext) -> None:
+def test_other_listeners_are_notified_of_the_commit(context: ServerContext) -> None:
     watcher, told = CommitWatcher(context.database), threading.Event()
     watcher.listen(fail)
     watcher.listen(lambda *_: told.set())
