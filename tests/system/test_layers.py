@@ -54,6 +54,7 @@ def test_the_framework_stands_without_any_driver(tmp_path: Path) -> None:
         "netfw",
         "tests/__init__.py",
         "tests/conftest.py",
+        "tests/descriptor_limit.py",
         "tests/thread_limit.py",
         "samples/topologies",
         "tools",

@@ -27,7 +27,7 @@ from netfw.linux.process import (
     Timeouts,
 )
 from netfw.testing.lab.wait import wait_until
-from tests.lab.linux.few_descriptors import few_descriptors
+from tests.descriptor_limit import few_descriptors
 from tests.lab.linux.process.process_observer import running
 
 pytestmark = pytest.mark.spec("DRV-45")

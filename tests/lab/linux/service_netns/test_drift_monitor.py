@@ -14,7 +14,7 @@ from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsEx
 from netfw.plan import Stage
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
-from tests.lab.linux.few_descriptors import few_descriptors
+from tests.descriptor_limit import few_descriptors
 from tests.lab.linux.service_netns.samples import (
     awaited,
     converge,

@@ -20,7 +20,7 @@ from netfw.linux.process import (
     Timeouts,
     pid_files,
 )
-from tests.lab.linux.few_descriptors import few_descriptors
+from tests.descriptor_limit import few_descriptors
 
 KEY = ProcessKey("sleeper", "one")
 SLEEP = Program(argv=("sleep", "1000"))
