@@ -191,7 +191,7 @@ def test_a_listener_with_a_defect_does_not_end_the_watch(
     other = threading.Event()
     stop = watch.listen(defective)
     database.transaction(lambda tx: tx.resources.insert(network()))
-    _wait(lambda: "commit watch: internal error" in caplog.text)
+    _wait(lambda: "commit watch: a listener failed" in caplog.text)
     stop()
     watch.listen(lambda *_: other.set())
     put(database, 5, "h1")
