@@ -26,8 +26,14 @@ DATABASE = (
         "lock_timeout",
         default=10.0,
         min=0.1,
-        help="Seconds that a transaction waits for what another one holds, or for a connection; "
-        "after twice that it is not retried.",
+        help="Seconds that a transaction waits for what another one holds, or for a connection "
+        "of this process to be free; after twice that it is not retried.",
+    ),
+    cfg.IntOpt(
+        "connect_timeout",
+        default=10,
+        min=2,
+        help="Seconds in which PostgreSQL or MariaDB must accept a connection.",
     ),
     cfg.IntOpt(
         "attempts",

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 from attrs import define, frozen
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import BackendUnavailable
 from netfw.http.http_error import HttpError
 
 if TYPE_CHECKING:
@@ -145,17 +147,15 @@ class EventStreams:
 
         :raises HttpError: 503: the machine has no thread or file left.
         """
-        thread = threading.Thread(target=self._run, name="netfw-events", daemon=True)
         try:
             with ExitStack() as opened:
                 self._open_selector(opened)
-                thread.start()
+                self._thread = start_daemon_thread("netfw-events", "event streams", self._run)
                 opened.pop_all()
-        except (RuntimeError, OSError) as exc:
-            LOG.warning("event streams: %s", exc)
+        except (BackendUnavailable, OSError) as exc:
+            LOG.warning("an event stream is refused: %s", exc)
             text = "the server has no place for an event stream; try again later, or poll"
             raise HttpError(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER}) from exc
-        self._thread = thread
 
     def _open_selector(self, opened: ExitStack) -> None:
         self._selector = opened.enter_context(selectors.DefaultSelector())

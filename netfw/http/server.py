@@ -23,6 +23,7 @@ from attrs import frozen
 from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import ConfigError
 from netfw.http.connection import BodyMemory, Connection, SlowClientReaper, WsgiGateway
 from netfw.http.http_error import ErrorRenderer, busy, render_response, render_text_error
@@ -97,7 +98,7 @@ class HttpServer:
         if tls is not None:
             self._server.ssl_adapter = _tls(tls)
         self._failure: list[BaseException] = []
-        self._serving = threading.Thread(target=self._serve, name=f"netfw-{name}", daemon=True)
+        self._serving: threading.Thread | None = None
 
     @property
     def address(self) -> Any:
@@ -110,8 +111,12 @@ class HttpServer:
         return 0.0 if turned is None else time.monotonic() - turned
 
     def start(self) -> None:
-        """Start to serve, and return once it does."""
-        self._serving.start()
+        """Start to serve, and return once it does.
+
+        :raises BackendUnavailable: the machine has no thread left.
+        """
+        failure = f"{self._name} cannot be served"
+        self._serving = start_daemon_thread(f"netfw-{self._name}", failure, self._serve)
         while not self._server.ready:
             if self._failure or not self._serving.is_alive():
                 raise ConfigError(f"{self._name} does not start: {self._failure}")

@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar
 
 from attrs import frozen
 
-from netfw.errors import BackendUnavailable, Conflict, NotFound
+from netfw.errors import Conflict, NotFound
 from netfw.linux import syscalls
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netns_thread import NetnsThread, run_in_thread
@@ -222,10 +222,7 @@ def worker(namespace: Namespace) -> NetnsThread:
     :raises BackendUnavailable: the machine has no thread left.
     """
     path_of(namespace)
-    try:
-        return NetnsThread(lambda: _enter(namespace), name=f"netns-{namespace or 'own'}")
-    except RuntimeError as error:
-        raise BackendUnavailable(f"entering {namespace}: {error}") from error
+    return NetnsThread(lambda: _enter(namespace), name=f"netns-{namespace or 'own'}")
 
 
 def _enter(namespace: Namespace) -> None:

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from netfw.errors import BackendUnavailable
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,6 +56,7 @@ class NetnsThread:
     2. What a call raises, the caller gets, with the traceback of both threads.
     3. ``close`` ends the thread; no worker whose *enter* failed leaves one behind.
 
+    :raises BackendUnavailable: the machine has no thread left.
     :raises BaseException: whatever *enter* raised.
     """
 
@@ -63,8 +64,7 @@ class NetnsThread:
         self._calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
-        self._thread = threading.Thread(target=self._execute_calls, name=name, daemon=True)
-        self._thread.start()
+        self._thread = start_daemon_thread(name, name, self._execute_calls)
         try:
             self.run(enter)
         except BaseException:
@@ -116,10 +116,5 @@ def run_in_thread(function: Callable[[], T], name: str) -> T:
     :raises BackendUnavailable: the machine has no thread left.
     """
     call = _Call(function)
-    thread = threading.Thread(target=call.execute, name=name, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as error:
-        raise BackendUnavailable(f"{name}: {error}") from error
-    thread.join()
+    start_daemon_thread(name, name, call.execute).join()
     return call.result()

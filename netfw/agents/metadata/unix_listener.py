@@ -83,9 +83,9 @@ class UnixListener:
         server = HttpServer(self._app, listening, self._settings, name="metadata")
         try:
             server.start()
-        except RuntimeError as exc:
+        except BackendUnavailable:
             listening.close()
-            raise BackendUnavailable(f"{self.path} cannot be served: {exc}") from exc
+            raise
         former, self._server = self._server, server
         self._bound = socket_identity(self.path)
         LOG.info("listening on %s (mode %o)", self.path, self._mode)

@@ -104,7 +104,7 @@ class CoalescingSubscriber:
             self._scheduled = True
         try:
             self._thread.submit(self._deliver)
-        except RuntimeError as exc:
+        except BackendUnavailable as exc:
             LOG.warning("a hint for %s is not delivered yet: %s", self.topic, exc)
             with self._lock:
                 self._scheduled = False

@@ -7,6 +7,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import BackendUnavailable
+
 LOG = logging.getLogger(__name__)
 
 Task = Callable[[], None]
@@ -26,7 +29,7 @@ class BoundedThreadPool:
     def submit(self, task: Task) -> bool:
         """Enqueue *task*; return ``False`` if the queue is full or the pool is closed.
 
-        :raises RuntimeError: there is no thread, and the machine refuses to start one.
+        :raises BackendUnavailable: there is no thread, and the machine refuses to start one.
         """
         with self._lock:
             free = self._idle + self._threads - len(self._started)
@@ -53,17 +56,14 @@ class BoundedThreadPool:
 
     def _start(self) -> None:
         # A daemon: a handler that never ends must not keep the process from ending.
-        thread = threading.Thread(
-            target=self._work, name=f"{self._name}-{len(self._started)}", daemon=True
-        )
+        name, running = f"{self._name}-{len(self._started)}", len(self._started)
+        failure = f"{running} of {self._threads} threads of {self._name} run"
         try:
-            thread.start()
-        except RuntimeError:
+            self._started.append(start_daemon_thread(name, failure, self._work))
+        except BackendUnavailable as exc:
             if not self._started:
                 raise
-            LOG.warning("%s: only %d of its threads run", self._name, len(self._started))
-        else:
-            self._started.append(thread)
+            LOG.warning("%s", exc)
 
     def _work(self) -> None:
         while (task := self._next()) is not None:

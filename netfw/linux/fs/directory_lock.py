@@ -11,6 +11,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.drivers.values.events import Event, FeedLost
 from netfw.errors import BackendBroken, BackendError, BackendLocked
 from netfw.linux.fs.atomic_files import file_error, make_directory
@@ -64,7 +65,7 @@ class DirectoryLock:
         :raises BackendLocked: another driver holds it; nothing was touched.
         :raises BackendBroken: the lock file cannot be made, or this is root, and others could
             change the directory.
-        :raises BackendUnavailable: no file descriptor is free now.
+        :raises BackendUnavailable: no file descriptor, or no thread, is free now.
         """
         with self._guard:
             if not self._lock.is_held:
@@ -106,10 +107,8 @@ class DirectoryLock:
     def _start_waiting(self) -> None:
         if self._wait is None:
             cancelled = threading.Event()
-            thread = threading.Thread(
-                target=self._retry, args=(cancelled,), name="netfw-directory-lock", daemon=True
-            )
-            thread.start()
+            failure = f"{self._directory} is locked, and cannot be waited for"
+            thread = start_daemon_thread("netfw-directory-lock", failure, self._retry, cancelled)
             self._wait = _Wait(cancelled, thread)
 
     def _retry(self, cancelled: threading.Event) -> None:

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from netfw.errors import BackendUnavailable, NetfwError
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import NetfwError
 from netfw.linux import netns
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netlink.messages import (
@@ -83,14 +84,9 @@ class MultiNetnsMonitor:
                 opened.callback(os.close, self._mounts)
                 self._wake = os.eventfd(0, os.EFD_CLOEXEC)
                 opened.callback(os.close, self._wake)
-                self._thread = threading.Thread(
-                    target=self._run, name="netfw-netns-monitor", daemon=True
-                )
-                self._thread.start()
+                self._thread = start_daemon_thread("netfw-netns-monitor", what, self._run)
             except OSError as error:
                 raise error_from_errno(error.errno or 0, what, str(error)) from error
-            except RuntimeError as error:
-                raise BackendUnavailable(f"{what}: {error}") from error
             self._opened = opened.pop_all()
 
     def watch(self, namespace: str) -> None:

@@ -21,7 +21,7 @@ from netfw.linux import netns
 
 MARK = "NETFW_PROCESS"
 """Environment variable by which a process without a record is found again."""
-_FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+OUT_OF_DESCRIPTORS_OR_MEMORY = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 @frozen(kw_only=True)
@@ -83,7 +83,7 @@ class Handle:
 
 def raise_if_full(error: OSError) -> None:
     """Raise *error* again if it is about this process, which has no descriptor or memory left."""
-    if error.errno in _FULL:
+    if error.errno in OUT_OF_DESCRIPTORS_OR_MEMORY:
         raise error
 
 

@@ -17,7 +17,7 @@ from netfw.drivers.values.events import Event
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux import netns
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
-from netfw.linux.process.identity import Handle, hold, observe
+from netfw.linux.process.identity import OUT_OF_DESCRIPTORS_OR_MEMORY, Handle, hold, observe
 from netfw.linux.process.launch import Launch, end, tail
 from netfw.linux.process.orphans import Orphans
 from netfw.linux.process.pid_files import PidFiles, Record
@@ -28,7 +28,7 @@ from netfw.linux.process.watcher import Watcher
 
 LOG = logging.getLogger(__name__)
 
-_FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT}
+_MACHINE_FULL = OUT_OF_DESCRIPTORS_OR_MEMORY | {errno.EAGAIN, errno.ENOSPC, errno.EDQUOT}
 
 
 class Supervisor:
@@ -135,7 +135,10 @@ class Supervisor:
             return frozenset(running) | self._orphans.keys(but=but)
 
     def pid(self, key: ProcessKey) -> int | None:
-        """Return the pid of the process of *key*, if it runs."""
+        """Return the pid of the process of *key*, if it runs.
+
+        :raises BackendUnavailable: no file descriptor or memory is left to find out.
+        """
         with _translated(key):
             return _pid(self._records.read(key))
 
@@ -394,6 +397,6 @@ def _translated(what: object) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in _MACHINE_FULL:
             raise BackendUnavailable(f"{what}: {error}") from error
         raise BackendBroken(f"{what}: {error}; the records need a writable directory") from error

@@ -11,6 +11,7 @@ from typing import Self
 
 from attrs import evolve, frozen
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import NetfwError
 from netfw.linux.sockets.arp_nd import announce_addresses
 from netfw.model.values.address import IpAddress, Mac
@@ -53,6 +54,7 @@ class Announcer:
     Names of namespaces are those of the thread that constructs the announcer.
 
     :param interval: seconds between two rounds.
+    :raises BackendUnavailable: the machine has no thread left.
     """
 
     def __init__(self, *, rounds: int = 3, interval: float = 1.0, limit: int = 10_000) -> None:
@@ -63,8 +65,9 @@ class Announcer:
         """Repetitions in the order in which they are due."""
         self._sending: dict[_Key, _Entry] = {}
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="netfw-announcer", daemon=True)
-        self._thread.start()
+        self._thread = start_daemon_thread(
+            "netfw-announcer", "addresses cannot be announced", self._run
+        )
 
     def announce(
         self,

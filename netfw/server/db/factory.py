@@ -16,7 +16,11 @@ def make_database(conf: ConfigOpts) -> Database:
     """
     options = conf.database
     url = options.connection or default_url(conf.state_path).render_as_string(hide_password=False)
-    limits = Limits(connections=options.connections, lock_timeout=options.lock_timeout)
+    limits = Limits(
+        connections=options.connections,
+        lock_timeout=options.lock_timeout,
+        connect_timeout=options.connect_timeout,
+    )
     database = Database(url, limits, attempts=options.attempts)
     if database.is_file:
         option = "[database] connection" if options.connection else "[DEFAULT] state_path"

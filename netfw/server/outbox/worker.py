@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from attrs import frozen
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw.model.resource import Kind
 from netfw.model.values.ids import PortId
@@ -126,14 +127,11 @@ class OutboxWorkerPool:
                     continue
                 self._busy.add(lane)
             # A thread outside of any pool: the process must be able to end while a driver hangs.
-            thread = threading.Thread(
-                target=self._run_lane, args=(lane,), name="outbox", daemon=True
-            )
             try:
-                thread.start()
-            except RuntimeError as exc:
+                start_daemon_thread("outbox", f"delivery to {lane.driver}", self._run_lane, lane)
+            except BackendUnavailable:
                 self._finish(lane)
-                raise BackendUnavailable(f"delivery to {lane.driver}: {exc}") from exc
+                raise
 
     def _open(self) -> frozenset[str]:
         """Return the drivers that are below their limit."""

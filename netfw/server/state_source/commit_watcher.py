@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from netfw.drivers.state_source import Cursor
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendError, Conflict
 from netfw.server.db import Database, ReadSnapshot, Transaction
 from netfw.server.db.journal.journal import Retention
@@ -92,9 +93,7 @@ class CommitWatcher:
         """Start the thread without listeners, to delete old commits; ``listen`` starts it too."""
         with self._lock:
             if self._thread is None and not self._closed:
-                thread = threading.Thread(target=self._run, name="commits", daemon=True)
-                thread.start()
-                self._thread = thread
+                self._thread = start_daemon_thread("commits", "commits cannot be read", self._run)
                 self._notices.start()
 
     def close(self) -> None:

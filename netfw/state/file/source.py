@@ -14,6 +14,7 @@ from oslo_config.cfg import FloatOpt, StrOpt
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.drivers.values.agent_requests import (
     EnsureDhcpPort,
     EnsureGatewayPort,
@@ -198,11 +199,11 @@ class FileSource(StateSource):
             self._notifiers.append(hint)
         with self._load_lock:
             if not self._watching and not self._ended.is_set():
-                thread = threading.Thread(
-                    target=self._poll_loop, name="netfw-file-source", daemon=True
+                self._thread = start_daemon_thread(
+                    "netfw-file-source",
+                    f"{self._in_force['path']} cannot be watched",
+                    self._poll_loop,
                 )
-                thread.start()
-                self._thread = thread
         return lambda: self._unwatch(hint, stop)
 
     def errors(self) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from itertools import islice
 from attrs import evolve, frozen
 
 from netfw.drivers.dhcp import DhcpNetwork
-from netfw.errors import BackendUnavailable, NetfwError
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import NetfwError
 from netfw.linux.process import Supervisor, is_asleep
 from netfw.linux.sockets.dns_probe import Server, silent_servers
 from netfw.model.values.device_names import dhcp_namespace
@@ -86,16 +87,13 @@ class HealthChecker:
             if self._stopped is not None:
                 return
             stopped = threading.Event()
-            thread = threading.Thread(
-                target=self._run,
-                args=(supervisor, stopped),
-                name="netfw-dnsmasq-health-check",
-                daemon=True,
+            start_daemon_thread(
+                "netfw-dnsmasq-health-check",
+                "dnsmasq cannot be probed",
+                self._run,
+                supervisor,
+                stopped,
             )
-            try:
-                thread.start()
-            except RuntimeError as error:
-                raise BackendUnavailable(f"dnsmasq cannot be probed: {error}") from error
             self._stopped = stopped
 
     def stop(self) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from netfw.errors import BackendUnavailable
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.linux.sockets.announcer import Announcer
 from netfw.model.values.address import IpAddress, Mac
 from netfw.model.values.ids import FloatingIpId
@@ -133,21 +133,19 @@ class Announcements:
             announcer.close()
 
     def _start(self) -> Announcer:
-        """Start the threads that do not run yet.  Called with the lock."""
-        try:
-            if self._announcer is None:
-                self._announcer = Announcer(rounds=self._settings.announce_count)
-            if self._thread is None and self._settings.announce_interval:
-                thread = threading.Thread(
-                    target=self._repeat,
-                    args=(self._closed,),
-                    name="netfw-router-announcements",
-                    daemon=True,
-                )
-                thread.start()
-                self._thread = thread
-        except RuntimeError as error:
-            raise BackendUnavailable(f"addresses cannot be announced: {error}") from error
+        """Start the threads that do not run yet.  Called with the lock.
+
+        :raises BackendUnavailable: the machine has no thread left.
+        """
+        if self._announcer is None:
+            self._announcer = Announcer(rounds=self._settings.announce_count)
+        if self._thread is None and self._settings.announce_interval:
+            self._thread = start_daemon_thread(
+                "netfw-router-announcements",
+                "addresses cannot be announced again",
+                self._repeat,
+                self._closed,
+            )
         return self._announcer
 
     def _repeat(self, closed: threading.Event) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from attrs import define, field
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.drivers.values.events import Event
 from netfw.drivers.values.router_values import PrefixDelegated
-from netfw.errors import BackendUnavailable, NetfwError
+from netfw.errors import NetfwError
 from netfw.linux.fs.atomic_files import read_file
 from netfw.model.values.ids import SubnetId
 from netfw_drivers.linux_router.config.dhclient import (
@@ -119,11 +120,7 @@ class LeaseMonitor:
     def _start(self) -> threading.Event:
         """Start the thread; return what ends it."""
         stop = threading.Event()
-        thread = threading.Thread(target=self._run, args=(stop,), name="netfw-leases", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as error:
-            raise BackendUnavailable(f"leases cannot be watched: {error}") from error
+        start_daemon_thread("netfw-leases", "leases cannot be watched", self._run, stop)
         return stop
 
     def _run(self, stop: threading.Event) -> None:

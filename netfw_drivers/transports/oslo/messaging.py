@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +11,9 @@ from typing import Any
 from attrs import field, frozen
 from oslo_config import cfg
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.drivers.support.thread_pool import InFlight
-from netfw.errors import ConfigError
+from netfw.errors import BackendUnavailable, ConfigError
 from netfw_drivers.transports.oslo.no_eventlet import (
     oslo_messaging,
     oslo_messaging_metrics,
@@ -133,11 +133,11 @@ class OsloMessaging:
         discards all answers to that queue for a minute.
         """
         former, self._sending = self._sending, SendingTransport(self._make_transport())
-        closing = threading.Thread(target=former.close, name="netfw-broker-close", daemon=True)
         try:
-            closing.start()
-        except RuntimeError as exc:
-            LOG.warning("the former connections to the broker stay open: %s", exc)
+            failure = "the former connections to the broker stay open"
+            start_daemon_thread("netfw-broker-close", failure, former.close)
+        except BackendUnavailable as exc:
+            LOG.warning("%s", exc)
 
     def close(self) -> None:
         """Close the connections of senders."""

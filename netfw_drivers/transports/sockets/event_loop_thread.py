@@ -8,6 +8,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import BackendUnavailable
+
 T = TypeVar("T")
 
 
@@ -32,20 +35,30 @@ class LoopThread:
         return self._closed
 
     def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call *callback* in the loop's thread, unless the loop is closed."""
+        """Call *callback* in the loop's thread, unless the loop is closed.
+
+        :raises BackendUnavailable: the machine has no thread left.
+        """
         with self._lock:
             if not self._closed:
                 self._running().call_soon_threadsafe(callback, *arguments)
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run *work* in the loop's thread."""
+        """Run *work* in the loop's thread.
+
+        :raises BackendUnavailable: the machine has no thread left; *work* is closed.
+        """
         with self._lock:
             if self._closed:
                 work.close()
                 cancelled: Future[T] = Future()
                 cancelled.cancel()
                 return cancelled
-            return asyncio.run_coroutine_threadsafe(work, self._running())
+            try:
+                return asyncio.run_coroutine_threadsafe(work, self._running())
+            except BackendUnavailable:
+                work.close()
+                raise
 
     def close(self) -> None:
         """Stop loop and thread, and cancel pending tasks.  Idempotent."""
@@ -59,13 +72,12 @@ class LoopThread:
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             loop = asyncio.new_event_loop()
-            thread = threading.Thread(target=_run, args=(loop,), name=self._name, daemon=True)
             try:
-                thread.start()
-            except RuntimeError:
+                self._thread = start_daemon_thread(self._name, self._name, _run, loop)
+            except BackendUnavailable:
                 loop.close()
                 raise
-            self._loop, self._thread = loop, thread
+            self._loop = loop
         return self._loop
 
 

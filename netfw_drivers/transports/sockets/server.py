@@ -99,9 +99,11 @@ class SocketServer:
                 answer = _limit_size(call, self._answer(call))
             self._loop.call_soon(_send_answer, call.connection, answer)
 
-        if not self._workers.submit(work):
-            busy = BackendUnavailable("the server has more requests than it can answer: wait")
-            call.connection.answer(_error(call, busy))
+        try:
+            if not self._workers.submit(work):
+                raise BackendUnavailable("the server has more requests than it can answer: wait")
+        except BackendUnavailable as exc:
+            call.connection.answer(_error(call, exc))
 
     def subscribed(self, connection: ServerConnection, topic: str) -> None:
         self._topics.setdefault(topic, set()).add(connection)

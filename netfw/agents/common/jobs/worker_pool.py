@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 from attrs import frozen
 
 from netfw.agents.common.jobs.jobs import JobPriority
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendUnavailable
 
 G = TypeVar("G", bound=Hashable)
@@ -141,15 +142,11 @@ class KeyedWorkerPool(Generic[G, J, R]):
 
     def _start_thread(self) -> BackendUnavailable | None:
         name = f"netfw-worker-{len(self._threads)}"
-        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        failure = f"only {len(self._threads)} of {self._size} worker threads run"
         try:
-            thread.start()
-        except RuntimeError as exc:
-            return BackendUnavailable(
-                f"only {len(self._threads)} of {self._size} worker threads run ({exc}): raise the "
-                "limit of threads or of memory of this service"
-            )
-        self._threads.append(thread)
+            self._threads.append(start_daemon_thread(name, failure, self._run))
+        except BackendUnavailable as exc:
+            return exc
         return None
 
     def _queued(self) -> int:

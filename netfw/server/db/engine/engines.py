@@ -107,8 +107,8 @@ class Limits:
 
     connections: int = 10
     lock_timeout: float = 10.0
-    connect_timeout: float | None = None
-    """Seconds in which a server must accept a connection; ``None``: as many as for a lock."""
+    connect_timeout: int = 10
+    """Seconds in which a server must accept a connection."""
     writers: int = 12
     """Concurrent transactions, waiting ones included; fewer than the threads that serve requests,
     so that reads and probes are served while writes block."""
@@ -179,17 +179,16 @@ def _use_wal(connection: sqlite3.Connection, seconds: float) -> None:
 
 def _server(url: URL, limits: Limits, isolation: Any) -> Engine:
     milliseconds, seconds = int(limits.lock_timeout * 1000), max(1, int(limits.lock_timeout))
-    connect_seconds = max(1, int(limits.connect_timeout or limits.lock_timeout))
     if url.get_backend_name() == "postgresql":
         arguments: dict[str, Any] = {
             "options": f"-c lock_timeout={milliseconds}",
-            "connect_timeout": connect_seconds,
+            "connect_timeout": limits.connect_timeout,
             "prepare_threshold": None,  # psycopg would deallocate those of others in a rollback
         }
     else:
         arguments = {
             "charset": "utf8mb4",
-            "connect_timeout": connect_seconds,
+            "connect_timeout": limits.connect_timeout,
             "init_command": f"SET SESSION innodb_lock_wait_timeout = {seconds}, "
             "SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         }

@@ -16,6 +16,8 @@ from typing import Any, Final
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import BackendUnavailable
 from netfw.server.db.journal.head_poller import autocommit_connection
 from netfw.server.db.journal.journal import CHANNEL
 
@@ -40,16 +42,13 @@ class CommitNotices:
     def start(self) -> None:
         """Start to listen."""
         if self._engine.dialect.name == "postgresql" and self._thread is None:
-            thread = threading.Thread(target=self._run, name="commit-notices", daemon=True)
             self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC)
             try:
-                thread.start()
-            except RuntimeError as exc:
-                LOG.warning("commit notices: %s; the database is polled instead", exc)
+                self._thread = start_daemon_thread("commit-notices", "commit notices", self._run)
+            except BackendUnavailable as exc:
+                LOG.warning("%s; the database is polled instead", exc)
                 os.close(self._stop_read)
                 os.close(self._stop_write)
-            else:
-                self._thread = thread
 
     def close(self) -> None:
         """Stop."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.values.events import Event, FeedLost
-from netfw.errors import BackendBroken, BackendLocked
+from netfw.errors import BackendBroken, BackendLocked, BackendUnavailable
 from netfw.linux.fs.directory_lock import DirectoryLock
 from tests.thread_limit import no_threads
 
@@ -89,7 +89,7 @@ def test_removed_directory_is_locked_again_without_on_acquired(tmp_path: Path) -
 def test_driver_that_got_no_thread_to_wait_with_waits_at_its_next_attempt(tmp_path: Path) -> None:
     first, second = Driver(tmp_path), Driver(tmp_path)
     first.lock.acquire()
-    with no_threads(), pytest.raises(RuntimeError):
+    with no_threads(), pytest.raises(BackendUnavailable):
         second.lock.acquire()
     with pytest.raises(BackendLocked):
         second.lock.acquire()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from netfw.errors import BackendUnavailable
 from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
 from tests.thread_limit import no_threads
 
@@ -12,10 +13,8 @@ async def answer():
 
 def test_loop_whose_thread_was_refused_starts_with_a_later_call():
     loop = LoopThread("test")
-    work = answer()
-    with no_threads(), pytest.raises(RuntimeError):
-        loop.run(work)
-    work.close()
+    with no_threads(), pytest.raises(BackendUnavailable):
+        loop.run(answer())
     assert not loop.started
     assert loop.run(answer()).result(10) == 42
     loop.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,28 @@ def test_client_connects_after_a_thread_that_resolves_names_was_refused(
         client._loop.call_soon(lambda: None)  # its thread runs
         with no_threads(), pytest.raises(BackendUnavailable, match="start new thread"):
             client.call(QUESTION, 0.5)
+        assert client.call(QUESTION, 10) == QUESTION
+    finally:
+        client.close()
+        server.close()
+
+
+def test_request_that_gets_no_thread_is_refused_at_once(
+    tmp_path: Path, address: TcpAddress
+) -> None:
+    connected = threading.Event()
+    server = SocketTransport(settings(tmp_path, address, listen=(address,)))
+    client = SocketTransport(settings(tmp_path, address, connect=(address,)))
+    try:
+        server.serve("server", lambda message, caller: message)
+        client.subscribe("server", lambda message: connected.set())
+        while not connected.wait(0.1):
+            server.publish(QUESTION)
+        with (
+            no_threads(),
+            pytest.raises(BackendUnavailable, match="0 of 8 threads"),
+        ):
+            client.call(QUESTION, 10)
         assert client.call(QUESTION, 10) == QUESTION
     finally:
         client.close()
