@@ -276,7 +276,7 @@ def test_probes_say_how_it_is_and_why_not(tmp_path: Path) -> None:
 def test_health_endpoints_answer_while_the_database_hangs(tmp_path: Path, workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and never answers
         url = f"postgresql://netfw:x@127.0.0.1:{silent.getsockname()[1]}/netfw"
-        options = {"database": {"connection": url, "lock_timeout": 600}}
+        options = {"database": {"connection": url, "lock_timeout": 600, "connect_timeout": 600}}
         server = PrivateNetfw(tmp_path / "server", options, arguments=["--workers", workers])
         server.spawn()
         wait_until(lambda: "has not answered" in str(probe(server)[1]))

@@ -9,7 +9,6 @@ import pytest
 from netfw.errors import BackendUnavailable
 from netfw.ovs.openflow import OpenFlow, messages
 from netfw.ovs.openflow.messages import Message, Type
-from tests.unit.ovs.openflow.test_bundle import FakeSwitch
 
 
 @pytest.fixture
@@ -60,13 +59,19 @@ def test_listener_is_added_when_the_connection_is_lost_at_that_moment(greeter):
 
 
 @pytest.mark.parametrize("kind", [Type.BARRIER_REPLY, Type.ERROR])
-def test_answer_that_arrives_while_the_connection_is_closed_is_dropped(kind, monkeypatch):
-    switch, answered = FakeSwitch(), []
-    monkeypatch.setattr(switch, "send", lambda data: None)
-    future = switch.ask(1, b"", lambda: answered.append(True))
-    waiting = switch._waiting[1]
-    switch._fail_waiting()  # by the thread that closes it
-    switch._answer(waiting, Message(messages.VERSION, kind, 1, bytes(16)))
-    with pytest.raises(BackendUnavailable):
-        future.result(0)
-    assert answered == []
+def test_answer_that_arrives_while_the_connection_is_closed_is_dropped(kind, greeter):
+    client, answered = OpenFlow(greeter), []
+    try:
+        client.wait_connected()
+        connection: Any = client.connection
+        future = connection.ask(
+            1, messages.message(Type.BARRIER_REQUEST, 1), lambda: answered.append(True)
+        )
+        waiting = connection._waiting[1]
+        connection._fail_waiting()  # by the thread that closes it
+        connection._answer(waiting, Message(messages.VERSION, kind, 1, bytes(16)))
+        with pytest.raises(BackendUnavailable):
+            future.result(0)
+        assert answered == []
+    finally:
+        client.close()
