@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import locale
 import logging
 import os
@@ -11,9 +10,10 @@ import socket
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,8 @@ SIGNALS = tuple(
     getattr(signal, f"SIG{name}")
     for name in ("HUP", "INT", "QUIT", "TERM", "CHLD", "PIPE", "ALRM", "USR1", "USR2", "WINCH")
 )
-
-
-_GET_HANDLER = inspect.unwrap(signal.getsignal)
-"""Returns a handler as it is: the wrapper looks each up as a member of an enum, and raises."""
+_get_handler: Callable[[int], Any] = import_module("_signal").getsignal
+"""Returns a handler as it is: that of `signal` looks each up as a member of an enum, and raises."""
 
 
 class _Environment:
@@ -75,7 +73,7 @@ def read_process_state() -> ProcessState:
     """Return the state of this process now."""
     root = logging.getLogger()
     return ProcessState(
-        signal_handlers=tuple(map(_GET_HANDLER, SIGNALS)),
+        signal_handlers=tuple(map(_get_handler, SIGNALS)),
         umask=_read_umask(),
         environment=_environment.read(),
         working_directory=os.getcwd(),
