@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from uuid import UUID
 
 from attrs import define, evolve, field
@@ -48,6 +48,7 @@ from tests.conformance.common.fake_backend import FakeFailures
 
 Policy = Mapping[FirewallKey, FirewallValue]
 Connection = tuple[object, ...]
+Change = tuple[FirewallKey, FirewallValue | None]
 SENSELESS = {Flags.SYN | Flags.ACK, Flags.SYN | Flags.FIN, Flags.SYN | Flags.RST, Flags(0)}
 WINDOW = 1 << 20
 
@@ -153,7 +154,7 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
     def execute(self, stage: Stage) -> None:
         with self.backend.lock:
             for each in stage.operations:
-                key, value = each.payload
+                key, value = cast(Change, each.payload)
                 if self.backend.refuses:
                     raise OperationRefused({each: "Operation not permitted"})
                 if value is None:
@@ -281,6 +282,7 @@ def staged(*stages: Iterable[Operation]) -> tuple[Stage, ...]:
 class FakeFirewallEnvironment(FakeFailures, FirewallEnvironment):
     """Carries packets as the class of the driver decides."""
 
+    backend: FakeFirewallBackend
     event_timeout = 0.0
 
     def __init__(self, kind: type[FakeFirewallDriver]) -> None:

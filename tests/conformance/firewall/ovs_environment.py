@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
+from netfw.drivers.base import Driver
 from netfw.drivers.firewall import FilteredPort, FirewallDriver
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey
@@ -72,7 +73,7 @@ class OvsEnvironment(FirewallLabEnvironment):
     def firewall(self, location: LocalHostResources) -> FirewallDriver:
         return OvsFirewallDriver.from_conf(self.options(OvsFirewallDriver), location)
 
-    def options(self, kind: type) -> dict[str, object]:
+    def options(self, kind: type[Driver]) -> dict[str, object]:
         values = {option.dest: option.default for option in kind.OPTIONS}
         ours = {
             "ovsdb_connection": self.host.ovs.remote,

@@ -5,6 +5,7 @@ import pytest
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.testing.conformance.firewall.lab_environment import BridgeEnvironment
 from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
+from netfw.testing.lab.host import Host
 from netfw_drivers.null.firewall import NullFirewallDriver, NullFirewallState
 from tests.conformance.firewall.kernel_environment import OnLabHost
 
@@ -12,19 +13,19 @@ from tests.conformance.firewall.kernel_environment import OnLabHost
 class NullEnvironment(BridgeEnvironment):
     """There is nothing to look at but what the drivers of the host hold."""
 
-    def __init__(self, host) -> None:
+    def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self.host = LocalHostResources()
+        self.resources = LocalHostResources()
 
     def make_driver(self) -> NullFirewallDriver:
-        return NullFirewallDriver.from_conf({}, self.host)
+        return NullFirewallDriver.from_conf({}, self.resources)
 
     def dump_state(self) -> frozenset[str]:
-        firewall = self.host.share(NullFirewallState, NullFirewallState)
+        firewall = self.resources.share(NullFirewallState, NullFirewallState)
         return frozenset(f"{key} {value}" for key, value in firewall.policy.items())
 
     def lose_state(self) -> None:
-        self.host.share(NullFirewallState, NullFirewallState).policy.clear()
+        self.resources.share(NullFirewallState, NullFirewallState).policy.clear()
 
     def make_foreign(self) -> None:
         """Nobody else has anything there."""

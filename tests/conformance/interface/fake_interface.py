@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from typing import cast
 
 from attrs import define, evolve, field, frozen
 
@@ -157,7 +158,7 @@ class FakeInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observ
             checkpoint(stage)
 
     def execute(self, operation: Operation) -> None:
-        verb, key, value = operation.payload
+        verb, key, value = cast(tuple[str, PortId, Attachment | None], operation.payload)
         if self.backend.refuses:
             raise OperationRefused({operation: "Operation not permitted"})
         if verb == "remove":
@@ -174,6 +175,7 @@ class FakeInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observ
 class FakeInterfaceConformance(FakeBackendHooks, InterfaceDriverConformance):
     """The suite on the fake backend; ``DRIVER`` is the class of the drivers under test."""
 
+    backend: FakeInterfaceBackend
     DRIVER: type[FakeInterfaceDriver] = FakeInterfaceDriver
     REMOVAL_TIMEOUT = 0.0
 

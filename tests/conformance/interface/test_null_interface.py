@@ -1,6 +1,7 @@
 """The null driver keeps the contract on its backend in memory."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -14,14 +15,22 @@ from tests.conformance.common.fake_backend import FakeBackendHooks
 
 pytestmark = pytest.mark.fakes
 
+T = TypeVar("T")
+
 
 @pytest.mark.spec("DRV-03", "DRV-04")
 class TestNullInterfaceDriver(FakeBackendHooks, InterfaceDriverConformance):
+    backend: NullInterfaceState
+
     @pytest.fixture
     def make_driver(self) -> Callable[[], NullInterfaceDriver]:
         host = LocalHostResources()
         self.backend = host.share(NullInterfaceState, NullInterfaceState)
         return lambda: NullInterfaceDriver.from_conf({}, host)
+
+    def refused(self, call: Callable[[], T]) -> T:
+        """Return the result of *call*: nothing refuses a change in memory."""
+        return call()
 
     def actual(self, key: PortId, value: Attachment) -> Attachment | None:
         device = self.backend.attachments.get(key)

@@ -123,7 +123,7 @@ class ChangesMoreThanPlanned(Broken):
     ids=lambda each: each.__name__ if isinstance(each, type) else "",
 )
 def test_fault_on_the_machine_is_seen(
-    bridge: PrivateOvs, driver: type, test: str, promise: str
+    bridge: PrivateOvs, driver: type[OvsInterfaceDriver], test: str, promise: str
 ) -> None:
     suite = OneNamespace()
     suite.DRIVER = type(driver.__name__, (driver,), {"VERSION": driver.VERSION, "switch": bridge})

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from io import BytesIO
 from ipaddress import ip_address
 from itertools import count
+from typing import cast
 
 from attrs import define, evolve, field, frozen
 
@@ -237,7 +238,8 @@ class FakeMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProxy, 
             checkpoint(stage)
 
     def execute(self, operation: Operation) -> None:
-        verb, key, proxy = operation.payload
+        payload = cast(tuple[str, MetadataKey, MetadataProxy | None], operation.payload)
+        verb, key, proxy = payload
         if verb == "remove":
             self.remove(key)
         elif any(

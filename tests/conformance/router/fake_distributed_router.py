@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from attrs import evolve, frozen
 
@@ -19,6 +20,7 @@ from netfw.drivers.values.router_values import (
 from netfw.errors import NotFound
 from netfw.model.values.ids import NetworkId, RouterId
 from netfw.plan import Operation, Plan, Stage, Update
+from tests.conformance.router.fake_distributed_backend import FakeDistributedBackend
 from tests.conformance.router.fake_parts import (
     CentralPart,
     LocalState,
@@ -27,7 +29,7 @@ from tests.conformance.router.fake_parts import (
     public_key,
     public_router,
 )
-from tests.conformance.router.fake_router import FakeRouterDriver, Observed
+from tests.conformance.router.fake_router import Change, FakeRouterDriver, Observed
 
 NO_GATEWAY = "its router has no gateway here"
 
@@ -41,6 +43,7 @@ class FakeDistributedRouterDriver(FakeRouterDriver):
     """The fake driver, for which each part of a distributed router is a full one."""
 
     VERSION = 2
+    backend: FakeDistributedBackend
 
     def describe(self) -> DriverInfo[HostCapability | RouterCapability]:
         known = super().describe()
@@ -154,7 +157,7 @@ class FakeDistributedRouterDriver(FakeRouterDriver):
     # Steps
 
     def execute(self, operation: Operation) -> None:
-        verb, key, value = operation.payload
+        verb, key, value = cast(Change, operation.payload)
         if not isinstance(key, AgentGatewayKey):
             super().execute(operation)
         elif verb == "put":

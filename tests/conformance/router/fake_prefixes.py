@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv6Network
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
@@ -11,6 +12,10 @@ from netfw.drivers.values.router_values import PrefixDelegated, RouterState
 from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.testing.conformance.router.environment import PrefixProvider
 from tests.conformance.router.fake_parts import public_router
+
+if TYPE_CHECKING:
+    from tests.conformance.router.fake_fabric import FakeFabric
+    from tests.conformance.router.fake_router_backend import FakeRouterBackend
 
 A_MINUTE = 60
 UNKNOWN = object()
@@ -28,7 +33,7 @@ class PrefixRequests:
 class FakeProvider(PrefixProvider):
     """A provider in memory.  Clients renew at once, and short leases expire at once."""
 
-    fabric: object
+    fabric: FakeFabric
     network: NetworkId
     pool: IPv6Network | None = None
     valid: int = 0
@@ -55,6 +60,8 @@ class FakeProvider(PrefixProvider):
 
 class FakePrefixClient:
     """The part of the fake driver that requests prefixes and reports them."""
+
+    backend: FakeRouterBackend
 
     def start_client(self) -> None:
         self.prefix_sinks: list = []

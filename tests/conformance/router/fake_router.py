@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv6Address
+from typing import Any, cast
 
 from attrs import evolve, frozen
 
@@ -40,6 +41,9 @@ from tests.conformance.router.fake_prefixes import FakePrefixClient
 from tests.conformance.router.fake_router_backend import FakeRouterBackend
 
 MARKS = 32
+
+Change = tuple[str, RouterDriverKey, Any]
+"""A verb, the key and the value that is put."""
 
 
 @frozen
@@ -278,7 +282,7 @@ class FakeRouterDriver(
             checkpoint(stage)
 
     def execute(self, operation: Operation) -> None:
-        verb, key, value = operation.payload
+        verb, key, value = cast(Change, operation.payload)
         if isinstance(key, RouterKey):
             self.put_router(operation, key.router, value)
         elif verb == "remove":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
@@ -18,17 +19,22 @@ from netfw.drivers.values.router_values import (
 )
 from netfw.errors import BackendUnavailable
 from netfw.model.router import HaRole
+from netfw.model.subnet import Subnet
+from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId
-from netfw.testing.conformance.router.environment import Arrival
+from netfw.testing.conformance.router.environment import Advertisement, Arrival
 from tests.conformance.router.fake_fabric import FakeFabric
+
+if TYPE_CHECKING:
+    from tests.conformance.router.fake_environment import FakeMachine
 
 HOPS = 8
 
 
 @frozen(kw_only=True)
 class Packet:
-    source: object
-    target: object
+    source: IpAddress
+    target: IpAddress
     protocol: str = "icmp"
     port: int = 0
     source_port: int = 0
@@ -53,9 +59,9 @@ class FakeRouterBackend:
     """Routers whose process was killed."""
     withdrawn: dict[PortId, set] = field(factory=dict)
     """Prefixes that were advertised on ports before."""
-    sources: dict[PortId, object] = field(factory=dict)
+    sources: dict[PortId, IPv6Address] = field(factory=dict)
     """Sources of the advertisements on ports."""
-    advertised: dict[NetworkId, object] = field(factory=dict)
+    advertised: dict[NetworkId, IpAddress] = field(factory=dict)
     """Default routers by network, of machines that advertise themselves."""
     sinks: list = field(factory=list)
     rules: dict[str, RouterState] = field(factory=dict)
@@ -71,6 +77,8 @@ class FakeRouterBackend:
     leases: dict = field(factory=dict)
     """Prefixes by router and subnet; ``None``: one that expired."""
     lease_watchers: list = field(factory=list)
+    advertise: Callable[[RouterPort, list[Subnet]], Advertisement] = field(init=False)
+    """Makes the advertisement of subnets on a port."""
 
     def __attrs_post_init__(self) -> None:
         self.fabric.hosts.append(self)
@@ -115,7 +123,7 @@ class FakeRouterBackend:
         state = self.routers.get(router)
         return None if state is None or state.full.gateway is None else state.full.gateway.port
 
-    def outside_addresses(self, router: RouterId) -> Iterator[object]:
+    def outside_addresses(self, router: RouterId) -> Iterator[IpAddress]:
         """Yield the addresses of the gateway's device."""
         port = self.gateway_port(router)
         yield from (each.ip for each in port.addresses)
@@ -123,7 +131,7 @@ class FakeRouterBackend:
         for each in self.routers[router].contributions:
             yield from (address.ip for address in each.addresses)
 
-    def proxied(self, router: RouterId) -> Iterator[object]:
+    def proxied(self, router: RouterId) -> Iterator[IpAddress]:
         """Yield the addresses for which the gateway answers."""
         for each in self.routers[router].contributions:
             yield from each.proxied
@@ -134,28 +142,28 @@ class FakeRouterBackend:
             for traffic in host.traffics:
                 traffic.send()
 
-    def announce(self, port: RouterPort, address: object) -> None:
+    def announce(self, port: RouterPort, address: IpAddress) -> None:
         self.sent[port.id] += 1
         for machine in self.near_machines():
             if machine.network == port.network:
                 machine.take_announcement(address, port.mac)
 
-    def near_machines(self) -> Iterator[object]:
+    def near_machines(self) -> Iterator[FakeMachine]:
         for host in self.fabric.near(self):
             yield from host.machines
 
-    def end_streams(self, router: RouterId, address: object) -> None:
+    def end_streams(self, router: RouterId, address: IpAddress) -> None:
         for stream in self.streams:
             if stream.router == router and address in stream.addresses:
                 stream.ended = True
 
     # Packets
 
-    def send(self, machine: object, packet: Packet) -> Arrival | None:
+    def send(self, machine: FakeMachine, packet: Packet) -> Arrival | None:
         """Deliver *packet* of *machine*; return how it arrived if an answer finds its way back."""
         return next(self.arrivals(machine, packet), None)
 
-    def arrivals(self, machine: object, packet: Packet) -> Iterator[Arrival]:
+    def arrivals(self, machine: FakeMachine, packet: Packet) -> Iterator[Arrival]:
         """Yield how each copy of *packet* arrived of which an answer finds its way back."""
         for receiver, seen, _, _ in self.deliveries(machine, packet):
             if receiver is None or receiver.knows_way(seen.source):
@@ -164,11 +172,11 @@ class FakeRouterBackend:
                     at=name, source=seen.source, source_port=seen.source_port, hops=seen.hops
                 )
 
-    def deliver(self, machine: object, packet: Packet):
+    def deliver(self, machine: FakeMachine, packet: Packet):
         """Return the receiver (``None``: a router), the packet there, the router and addresses."""
         return next(self.deliveries(machine, packet), None)
 
-    def deliveries(self, machine: object, packet: Packet) -> Iterator[tuple]:
+    def deliveries(self, machine: FakeMachine, packet: Packet) -> Iterator[tuple]:
         """Yield what each host delivers that the packet reaches."""
         target = packet.target
         if any(target in face.network for face in machine.addresses):
@@ -185,13 +193,13 @@ class FakeRouterBackend:
             if delivered is not None:
                 yield delivered
 
-    def on_link(self, network: NetworkId, address: object):
+    def on_link(self, network: NetworkId, address: IpAddress):
         for machine in self.near_machines():
             if machine.network == network and any(f.ip == address for f in machine.addresses):
                 return machine
         return None
 
-    def router_at(self, network: NetworkId, address: object):
+    def router_at(self, network: NetworkId, address: IpAddress):
         for router in self.routers:
             for port in self.ports(router):
                 outside = port is self.gateway_port(router)
@@ -227,7 +235,7 @@ class FakeRouterBackend:
         addresses = packet.source, packet.target, source, target
         return self.leave(out.network, hop, seen, router, addresses)
 
-    def leave(self, network: NetworkId, hop: object, seen: Packet, router, addresses):
+    def leave(self, network: NetworkId, hop: IpAddress, seen: Packet, router, addresses):
         """Deliver a packet that leaves *router* for the next hop on *network*."""
         receiver = self.on_link(network, hop)
         if receiver is None or seen.target not in [each.ip for each in receiver.addresses]:
@@ -268,11 +276,11 @@ class FakeRouterBackend:
     def matches(self, rule: RouterRule, inward: PortId, out: PortId) -> bool:
         return rule.in_port in (None, inward) and rule.out_port in (None, out)
 
-    def in_contribution(self, router: RouterId, target: object) -> bool:
+    def in_contribution(self, router: RouterId, target: IpAddress) -> bool:
         found = self.routers[router].contributions
         return any(each.ip == target for one in found for each in one.addresses)
 
-    def route(self, router: RouterId, target: object):
+    def route(self, router: RouterId, target: IpAddress):
         state = self.routers[router]
         for port in self.ports(router):
             if any(target in face.network for face in port.addresses):

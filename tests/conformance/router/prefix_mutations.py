@@ -6,6 +6,7 @@ from attrs import evolve
 
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.events import ProcessDied
+from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import PrefixDelegated
 from netfw.testing.conformance.router.prefix_delegation import PRINTABLE
 from tests.conformance.common.mutations import Mutations, breaks
@@ -170,4 +171,5 @@ def never_restart_the_client(driver, original, event):
     original(event)
     if isinstance(event, ProcessDied):
         for key in event.keys:
-            driver.backend.prefix_requests.pop(key.router, None)
+            if isinstance(key, RouterKey):
+                driver.backend.prefix_requests.pop(key.router, None)

@@ -19,7 +19,7 @@ from netfw.drivers.values.reports import ReportResult, RoleReport, StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotFound, NotSupported, RequestError
 from netfw.model.port import Port
-from netfw.model.resource import ref
+from netfw.model.resource import Ref, ref
 from netfw.model.values.address import Mac
 from netfw.model.values.common_fields import Status
 from netfw.model.values.device_owner import DeviceOwner
@@ -40,6 +40,9 @@ class FakeSource(MemorySource):
 
     cut: Callable[[], None] | None = None
     """Interrupts the connection to the server; ``None``: there is none."""
+
+    late: dict[Ref, int]
+    """The numbers that `number_changes_when_begun` gave to what was committed later."""
 
     def accepts(self, report: StatusReport) -> bool:
         """Return whether `accept_every_report` and what builds upon it accept *report*."""
@@ -96,6 +99,8 @@ def _(source, original, *items, page=500):
 
 class EarlyNumberingEnvironment(MemorySourceBackend):
     """Commits a change with the number that it had when it began."""
+
+    source: FakeSource
 
     def begin(self, put: Sequence[Item] = ()) -> Callable[[], None]:
         late, number = self.source.late, self.source.now().seq

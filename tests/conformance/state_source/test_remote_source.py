@@ -17,14 +17,11 @@ from netfw.drivers.state_source import StateSource
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source.environment import SourceEnvironment
+from netfw.testing.conformance.state_source.memory_backend import MemorySourceBackend
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from netfw.testing.fakes.transport import FakeNetwork
 from netfw_drivers.transports.sockets.transport import SocketTransport
-from tests.conformance.state_source.memory_environment import (
-    RESOURCE_BYTES,
-    MemorySourceBackend,
-    remote_memory,
-)
+from tests.conformance.state_source.memory_environment import RESOURCE_BYTES, remote_memory
 from tests.conformance.transport.hint_for_all import hints_for_all
 
 pytestmark = pytest.mark.services

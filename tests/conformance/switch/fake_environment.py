@@ -329,6 +329,7 @@ class FakeSwitchEnvironment(FakeRouting, SwitchEnvironment):
 class FakeSwitchConformance(SwitchDriverConformance):
     """The suite on fake switches; ``DRIVER`` is the class of the drivers under test."""
 
+    environment: FakeSwitchEnvironment
     DRIVER: type[FakeSwitchDriver] = FakeSwitchDriver
     timeout = 0.1
 

@@ -1,18 +1,25 @@
 """What the fake switches do with the frames of distributed routers."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from netfw.drivers.values.keys import NetworkKey
 from netfw.drivers.values.switch_values import HostMac, RouterInterface
 from netfw.model.values.address import IpAddress, Mac
 from netfw.testing.conformance.switch.environment import Request, RoutedPacket, SwitchTestPort
+from tests.conformance.switch.fake_switch import FakeSwitchBackend
 
 
-class FakeRouting:
+class FakeRouting(ABC):
     """Frames between ports of the fake environment, with what distributed routers change.
 
     The faults of a backend are what a mutation switches on.
     """
+
+    backends: tuple[FakeSwitchBackend, ...]
+
+    @abstractmethod
+    def hears(self, sender: SwitchTestPort, listener: SwitchTestPort) -> bool: ...
 
     def interfaces(self, port: SwitchTestPort) -> Collection[RouterInterface]:
         """Return the router interfaces on the network of a port, as its host knows them."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
+from typing import cast
 
 from attrs import define, evolve, field, frozen
 
@@ -325,7 +326,7 @@ class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed
         for stage in plan.stages:
             self.backend.check_online()
             for operation in stage.operations:
-                _, key, value = operation.payload
+                _, key, value = cast(tuple[str, SwitchKey, object], operation.payload)
                 if isinstance(value, Tunnel) and str(key) in self.backend.foreign:
                     raise OperationRefused({operation: "the name is taken"})
             for operation in stage.operations:

@@ -7,6 +7,8 @@ from netfw.drivers.values.switch_values import Forwarding, Wiring
 from tests.conformance.common.mutations import breaks
 from tests.conformance.switch.switch_mutations import MUTATIONS
 
+__all__ = ["MUTATIONS"]
+
 
 @MUTATIONS.override("execute", breaks(SwitchDriver, 9))
 def deliver_shared_mac_on_this_host_only(driver, original, verb, key, value):

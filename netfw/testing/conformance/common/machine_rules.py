@@ -237,12 +237,16 @@ class HostMachineConformance(HostDriverConformance[K, V]):
 
     def _done_when_refused(self, driver: HostDriver[K, V], update: Update[K, V]) -> frozenset[K]:
         """Return the keys that are said to be done although the kernel refuses every change."""
-        try:
-            return self.refused(lambda: driver.converge(update)).done
-        except AssertionError:
-            raise
-        except Exception:  # noqa: BLE001 - an error that is raised is reported
-            return frozenset()
+
+        def converge() -> frozenset[K]:
+            try:
+                return driver.converge(update).done
+            except AssertionError:
+                raise
+            except Exception:  # noqa: BLE001 - an error that is raised is reported
+                return frozenset()
+
+        return self.refused(converge)
 
     @proves(HostDriver, 9)
     def test_a_driver_that_watches_says_so(self, driver: HostDriver[K, V]) -> None:

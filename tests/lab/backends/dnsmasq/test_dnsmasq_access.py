@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from netfw.testing.conformance.dhcp.factories import make_network
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost
-from tests.lab.backends.dnsmasq.test_dnsmasq_driver import make_network
 
 
 @pytest.fixture

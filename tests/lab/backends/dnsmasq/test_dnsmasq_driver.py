@@ -179,7 +179,7 @@ def test_different_networks_are_served_at_the_same_time(host: DnsmasqHost) -> No
         ports = [net.tenant() for net in nets]
         done = list(pool.map(lambda port: host.driver.converge(Update(put=wanted(port))), ports))
     assert [outcome.ok for outcome in done] == [True] * 6
-    assert host.driver.present() == {thing.key for thing in (*nets, *ports)}
+    assert host.driver.present() == {*(net.key for net in nets), *(port.key for port in ports)}
 
 
 @pytest.mark.spec("DHCP-48")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from netfw.drivers.values.router_values import RouterDriverKey, RouterDriverValue
 from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.lab_host import BRIDGE
@@ -43,7 +44,7 @@ def test_a_killed_driver_interrupts_no_traffic(tmp_path: Path) -> None:
         gone = evolve(site, state=evolve(site.state, routes=routes)).with_full(
             interfaces=site.full.interfaces[:1]
         )
-        updates = [
+        updates: list[Update[RouterDriverKey, RouterDriverValue]] = [
             Update(put=site.wanted(kept, moving)),
             Update(put={moving.key: moving.to(there).value}),
             Update(put=gone.wanted(kept), drop=frozenset({moving.key})),
@@ -80,7 +81,7 @@ def test_a_killed_driver_interrupts_no_floating_ip(tmp_path: Path) -> None:
         environment.admit([*site.ports, gateway.value.port])
         net, external = site.nets[0], site.external
         kept, moving = (site.floating(n, net.address(n - 30)) for n in (50, 51))
-        updates = [
+        updates: list[Update[RouterDriverKey, RouterDriverValue]] = [
             Update(put=entries(site, gateways=[gateway], floating=[kept, moving])),
             Update(put={moving.key: moving.to(net.address(22)).value}),
             Update(

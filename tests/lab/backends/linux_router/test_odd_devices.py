@@ -31,7 +31,7 @@ def test_a_foreign_device_of_any_name_is_removed(
     bring(driver, site)
     _add_bridge(site, name)
     update = Update(put={site.key: site.state})
-    planned = driver.plan(update, driver.observe(update))
+    planned = plan(driver, update)
     assert "".join(op.text for stage in planned.stages for op in stage.operations).encode()
     assert driver.converge(update).ok
     with NetlinkClient(router_namespace(site.router)) as network:

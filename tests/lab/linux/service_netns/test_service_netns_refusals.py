@@ -13,7 +13,7 @@ from netfw.linux import netns
 from netfw.linux.service_netns import ServiceNetnsExecutor, plan_service_netns
 from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb
-from netfw.plan import Update
+from netfw.plan import Operation, Update
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 from tests.lab.linux.service_netns.samples import OWNER, converge, interfaces, plan, station
 
@@ -25,6 +25,7 @@ def test_missing_bridge_is_reported_with_the_remedy(interface, ovsdb):
     with pytest.raises(OperationRefused, match="ovs-vsctl add-br br-none") as refused:
         converge(stations, wanted)
     (operation,) = refused.value.reasons
+    assert isinstance(operation, Operation)
     assert (operation.owners, operation.backend) == ({OWNER}, "interface")
     assert converge(ServiceNetnsExecutor(interface), wanted), (
         "with the bridge it goes on from there"
@@ -80,7 +81,9 @@ def test_refused_stage_names_its_owners(interface, stations):
     addressing = next(stage for stage in stages if "ip address" in str(stage.operations[0]))
     with pytest.raises(OperationRefused, match="there is no network namespace") as refused:
         stations.apply(addressing)
-    assert [operation.owners for operation in refused.value.reasons] == [{"somebody"}]
+    (operation,) = refused.value.reasons
+    assert isinstance(operation, Operation)
+    assert operation.owners == {"somebody"}
 
 
 class Defective(OvsInterfaceDriver):

@@ -99,12 +99,14 @@ def test_twenty_reconnects_leave_one_thread_and_a_close_leaves_none(bridge, monk
     monkeypatch.setattr(socket_connection, "_LONGEST_LOCAL_PAUSE", 0.02)
     before = len(openflow_threads())
     client = OpenFlow(bridge)
+    connection = client.connection
+    assert isinstance(connection, socket_connection.SocketConnection)
     states: list[bool] = []
     client.on_state(states.append)
     for turn in range(20):
         wait_until(lambda: client.connected)
         client.barrier()
-        client.connection._hang_up()
+        connection._hang_up()
         wait_until(lambda turn=turn: states.count(False) == turn + 1)
     wait_until(lambda: client.connected)
     assert len(openflow_threads()) == before + 1

@@ -13,7 +13,7 @@ import pytest
 from netfw.errors import BackendBroken
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.ovs.ovsdb.operations import AddBridge, AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb.values import Changed, Connected, Disconnected, SwitchEvent
+from netfw.ovs.ovsdb.values import Changed, Connected, Disconnected, Port, SwitchEvent
 from netfw.testing.lab.openvswitch import PrivateOvs
 
 
@@ -160,7 +160,9 @@ def test_a_sink_may_read_and_may_not_write(ovsdb):
     ovsdb.snapshot()
     ovsdb.watch(sink)
     ovsdb.run([internal("tap1")])
-    assert answers.get(timeout=5).name == "tap1"
+    port = answers.get(timeout=5)
+    assert isinstance(port, Port)
+    assert port.name == "tap1"
     assert "a sink only enqueues" in answers.get(timeout=5)
 
 

@@ -126,7 +126,7 @@ def test_renamed_tables_and_columns_keep_their_rows_both_ways(
     database = open_database(empty_database.url)
     migration.upgrade(database, "0006")
     group, agent = str(UUID(int=1)), str(UUID(int=2))
-    old = {
+    old: dict[str, dict[str, Any]] = {
         "security_groups": {"id": group, "project_id": "p", "name": "n"},
         "interests": {"reader": "l2@h", "topic": "t", "uses": 2, "since": 3, "ended": None},
         "default_groups": {"project_id": "p", "security_group_id": group},

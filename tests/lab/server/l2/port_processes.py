@@ -37,7 +37,7 @@ def make_and_change(url: str, network: str, seed: int) -> list[tuple[str, list[s
 
     Those that stay: their MACs and addresses.
     """
-    port_macs.random = FewMacs()  # type: ignore[assignment]
+    vars(port_macs)["random"] = FewMacs()
     database, chance = Database(url, attempts=60), random.Random(seed)
     env, id = make_environment(database), NetworkId(UUID(network))
     kept: list[Any] = []

@@ -140,7 +140,7 @@ def test_port_that_no_driver_binds_is_retried_after_a_pause(
 
     assert not is_retried()
     now = time.monotonic
-    monkeypatch.setattr(failed_bindings.time, "monotonic", lambda: now() + 31)
+    monkeypatch.setattr(time, "monotonic", lambda: now() + 31)
     assert is_retried()
     assert not is_retried()
 

@@ -16,7 +16,7 @@ from netfw.server.db import Database
 from tests.lab.databases import DatabaseServers
 from tests.lab.server.l3.environment import ADMIN, Json
 from tests.lab.server.l3.ha_samples import activate, ha_networks, ha_ports, ha_router, l3_agent
-from tests.lab.server.l3.test_l3_lock_order import Meeting
+from tests.lab.server.l3.meeting import Meeting
 
 pytestmark = pytest.mark.spec("API-17", "API-18")
 

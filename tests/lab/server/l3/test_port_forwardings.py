@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import event
@@ -309,7 +309,7 @@ def test_many_port_forwardings_cost_few_more_statements_than_one(file_database: 
 
 @pytest.mark.spec("RPC-02")
 def test_the_agent_of_the_router_receives_port_forwardings(core: Layer3, site: Site) -> None:
-    router = Ref(Kind.ROUTER, core.context.handler("router").identity(site.router))
+    router = Ref(Kind.ROUTER, UUID(site.router))
     core.context.run(
         ADMIN, lambda unit: unit.tx.assignments.add(Assignment(Service.L3, "l3", router))
     )

@@ -104,7 +104,7 @@ def without_extras(lease: Lease | None) -> Lease | None:
     if lease is None:
         return None
     kept = {n: value for n, value in lease.options.items() if n in LEASE.options}
-    return Lease(**{**{n: getattr(lease, n) for n in Lease.__slots__[:-1]}, "options": kept})
+    return evolve(lease, options=kept)
 
 
 @pytest.mark.parametrize("kind", [Udhcpc, Dhclient4])

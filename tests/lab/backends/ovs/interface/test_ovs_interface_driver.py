@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from typing import TypeVar
 from uuid import uuid4
 
 import pytest
@@ -26,6 +27,7 @@ from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 
 MAC = "fa:16:3e:00:00:01"
+E = TypeVar("E", bound=Event)
 
 
 @pytest.fixture
@@ -186,7 +188,7 @@ def test_watchers_receive_the_ports_that_others_changed(ovs, ovsdb):
     driver.close()
 
 
-def until(events: "queue.Queue[Event]", kind: type) -> Event:
+def until(events: "queue.Queue[Event]", kind: type[E]) -> E:
     while True:
         event = events.get(timeout=10)
         if isinstance(event, kind):

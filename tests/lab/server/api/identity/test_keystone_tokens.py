@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 
 import pytest
 from oslo_config import cfg
@@ -19,9 +20,15 @@ from tests import ROOT
 STAND_IN = ROOT / "tests/tempest/keystone_stand_in.py"
 
 
+class StandIn(subprocess.Popen[str]):
+    """The process of the stand-in for Keystone, and its address."""
+
+    url: str
+
+
 @pytest.fixture
-def keystone():
-    process = subprocess.Popen([sys.executable, STAND_IN], stdout=subprocess.PIPE, text=True)
+def keystone() -> Iterator[StandIn]:
+    process = StandIn([sys.executable, STAND_IN], stdout=subprocess.PIPE, text=True)
     try:
         process.url = json.loads(process.stdout.readline())["url"]
         yield process

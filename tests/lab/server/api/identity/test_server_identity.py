@@ -36,7 +36,7 @@ class Server:
     """The process, and raw requests to it."""
 
     def __init__(self, path: Path, others: str) -> None:
-        self.path = path
+        self.path, self.others = path, others
         (path / "netfw.conf").write_text(CONF.format(path=path, others=others))
         (path / "tokens").touch(mode=0o600)
         command = [Path(sys.executable).parent / "netfw-server", "--config-file"]
@@ -91,7 +91,6 @@ def server(request):
     with tempfile.TemporaryDirectory(dir="/run") as path:
         os.chmod(path, 0o755)
         started = Server(Path(path), request.param)
-        started.others = request.param
         try:
             yield started
         finally:
