@@ -235,7 +235,7 @@ class SocketClient:
         for number in tuple(self._requests):
             self._send(connection, number)
         try:
-            why = await asyncio.shield(connection.gone)
+            why = await self._until_lost(connection)
         finally:
             self._connection = None
         self._last_error = f"{address}: {why}"
@@ -245,6 +245,25 @@ class SocketClient:
         sent = [number for number, each in self._requests.items() if each.sent]
         self._fail(sent, f"{self._last_error}; the request may have been executed")
         return True
+
+    async def _until_lost(self, connection: ClientConnection) -> str:
+        """Wait until a connection is closed, and return why; close it if the server is silent.
+
+        The kernel of a server whose process hangs keeps its connections.
+        """
+        idle, is_probed = self._settings.idle, False
+        while not connection.gone.done():
+            received = connection.last_received
+            await asyncio.wait([connection.gone], timeout=idle)
+            if connection.last_received != received:
+                is_probed = False
+            elif is_probed:
+                why = f"the server does not answer: it sent nothing for {2 * idle:g} s"
+                connection.close(why, at_once=True)
+            else:
+                connection.probe()
+                is_probed = True
+        return str(connection.gone.result())
 
     def _log_failure(self, address: Address, why: str, *, is_refusal: bool = False) -> bool:
         text = f"{address}: {why}"

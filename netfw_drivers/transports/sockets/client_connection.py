@@ -56,6 +56,10 @@ class ClientConnection(FramedConnection):
         """Unsubscribe from *topic*."""
         self.send(encode({"kind": "unsubscribe", "topics": [topic]}))
 
+    def probe(self) -> None:
+        """Have the server send a frame: it confirms a subscription to no topic."""
+        self.send(encode({"kind": "subscribe", "topics": []}))
+
     def log_refusal(self, reason: str) -> None:
         """Log nothing: ``gone`` carries the reason."""
 

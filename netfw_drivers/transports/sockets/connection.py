@@ -43,6 +43,8 @@ class FramedConnection(asyncio.Protocol):
         self._close_reason = ""
         self.gone = self._loop.create_future()
         """Done when the connection is closed; its result is the reason."""
+        self.last_received = self._loop.time()
+        """Time of the loop at which the peer last sent something."""
         self._handshake_timer: asyncio.TimerHandle | None = self._loop.call_later(
             settings.handshake, self.refuse, f"no handshake in {settings.handshake:g} s"
         )
@@ -119,6 +121,7 @@ class FramedConnection(asyncio.Protocol):
             transport.abort()  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
+        self.last_received = self._loop.time()
         self._reader.add(data)
         self._process_frames()
 

@@ -85,6 +85,9 @@ OPTIONS: tuple[cfg.Opt, ...] = (
                  help="Seconds in which a connection must be made and authenticated."),
     cfg.FloatOpt("transfer_timeout", default=30.0,
                  help="Seconds in which a message must be transferred."),
+    cfg.FloatOpt("idle_timeout", default=15.0,
+                 help="Seconds without a message after which a client probes its server; after as "
+                 "many more without an answer it connects again."),
     cfg.FloatOpt("reconnect_pause", default=0.2,
                  help="Seconds until a lost connection is made again; each further pause is twice "
                  "as long."),
@@ -121,6 +124,7 @@ class Settings:
     queue: int = 1000
     handshake: float = 10.0
     transfer: float = 30.0
+    idle: float = 15.0
     pause: float = 0.2
     pause_max: float = 2.0
 
@@ -150,6 +154,7 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
         queue=options["queue"],
         handshake=_seconds(options, "handshake_timeout"),
         transfer=_seconds(options, "transfer_timeout"),
+        idle=_seconds(options, "idle_timeout"),
         pause=_seconds(options, "reconnect_pause"),
         pause_max=_seconds(options, "reconnect_pause_max"),
     )
