@@ -6,7 +6,6 @@ has ended: functions that look at processes raise `OSError` then.
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import signal
@@ -18,10 +17,10 @@ from attrs import evolve, field, frozen
 
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw.linux import netns
+from netfw.linux.process.machine_errors import raise_if_full
 
 MARK = "NETFW_PROCESS"
 """Environment variable by which a process without a record is found again."""
-OUT_OF_DESCRIPTORS_OR_MEMORY = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 @frozen(kw_only=True)
@@ -79,12 +78,6 @@ class Handle:
 
     def close(self) -> None:
         os.close(self.descriptor)
-
-
-def raise_if_full(error: OSError) -> None:
-    """Raise *error* again if it is about this process, which has no descriptor or memory left."""
-    if error.errno in OUT_OF_DESCRIPTORS_OR_MEMORY:
-        raise error
 
 
 def observe(pid: int) -> Identity | None:

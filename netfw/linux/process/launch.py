@@ -28,10 +28,10 @@ from netfw.linux.process.identity import (
     hold,
     mark_of,
     observe,
-    raise_if_full,
     runs,
     stat,
 )
+from netfw.linux.process.machine_errors import raise_if_full
 from netfw.linux.process.program import ProcessKey, Program, Timeouts
 
 _TAIL = 2000

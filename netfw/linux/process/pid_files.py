@@ -17,7 +17,8 @@ from attrs import asdict, frozen
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.linux import netns
 from netfw.linux.fs.permissions import exposure_problem
-from netfw.linux.process.identity import Identity, raise_if_full
+from netfw.linux.process.identity import Identity
+from netfw.linux.process.machine_errors import raise_if_full
 from netfw.linux.process.program import ProcessKey, check_command
 
 _PIDS = range(1, (1 << 22) + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 import time
@@ -14,11 +13,12 @@ from signal import Signals
 from typing import Self
 
 from netfw.drivers.values.events import Event
-from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
+from netfw.errors import BackendBroken, NetfwError
 from netfw.linux import netns
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
-from netfw.linux.process.identity import OUT_OF_DESCRIPTORS_OR_MEMORY, Handle, hold, observe
+from netfw.linux.process.identity import Handle, hold, observe
 from netfw.linux.process.launch import Launch, end, tail
+from netfw.linux.process.machine_errors import translated_errors
 from netfw.linux.process.orphans import Orphans
 from netfw.linux.process.pid_files import PidFiles, Record
 from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
@@ -27,8 +27,6 @@ from netfw.linux.process.stopped import StopDetector, checked_processes
 from netfw.linux.process.watcher import Watcher
 
 LOG = logging.getLogger(__name__)
-
-_MACHINE_FULL = OUT_OF_DESCRIPTORS_OR_MEMORY | {errno.EAGAIN, errno.ENOSPC, errno.EDQUOT}
 
 
 class Supervisor:
@@ -88,9 +86,10 @@ class Supervisor:
         """
         with self._checked(key), self._exclusive(key) as state:
             state.turn += 1
+            namespace = netns.identity(program.namespace)
             record = self._records.read(key)
             running = self._running(record, state)
-            if running is not None and _fits(record, running, program):
+            if running is not None and _fits(record, running, program, namespace):
                 return self._keep(key, state, program, running, adopted=True)
             if running is not None:
                 self._end(key, state, running)
@@ -139,7 +138,7 @@ class Supervisor:
 
         :raises BackendUnavailable: no file descriptor or memory is left to find out.
         """
-        with _translated(key):
+        with translated_errors(key):
             return _pid(self._records.read(key))
 
     def running(self, key: ProcessKey) -> Running | None:
@@ -197,7 +196,7 @@ class Supervisor:
     @contextmanager
     def _checked(self, what: object) -> Iterator[None]:
         """Refuse a directory that others could change, and translate errors during *what*."""
-        with _translated(what):
+        with translated_errors(what):
             self._records.check_directory()
             yield
 
@@ -376,10 +375,12 @@ class Supervisor:
         return self._keep(key, state, program, handle, adopted=False)
 
 
-def _fits(record: Record | None, running: Handle, program: Program) -> bool:
+def _fits(
+    record: Record | None, running: Handle, program: Program, namespace: netns.Identity
+) -> bool:
     """Return whether the process runs *program*, in the namespace that has the name now."""
     same = record is not None and record.digest == program.digest()
-    return same and running.identity.namespace == netns.identity(program.namespace)
+    return same and running.identity.namespace == namespace
 
 
 def _pid(record: Record | None) -> int | None:
@@ -389,14 +390,3 @@ def _pid(record: Record | None) -> int | None:
         return None
     with closing(handle):
         return handle.pid if handle.alive() else None
-
-
-@contextmanager
-def _translated(what: object) -> Iterator[None]:
-    """Translate errors of the machine during *what* to errors of netfw."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _MACHINE_FULL:
-            raise BackendUnavailable(f"{what}: {error}") from error
-        raise BackendBroken(f"{what}: {error}; the records need a writable directory") from error

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from netfw.errors import NotFound
 from netfw.linux import netns
 from netfw.linux.process import (
     ProcessDied,
@@ -67,6 +68,23 @@ def test_a_process_in_a_namespace_that_was_made_anew_is_started_anew(make_superv
     new = make_supervisor().start(KEY, program)
     assert not new.adopted
     assert running("sleep", "1000") == [new.pid] != [old.pid]
+
+
+def test_process_whose_namespace_is_gone_is_refused_without_a_descriptor_left(
+    make_supervisor, served
+):
+    program = Program(argv=("sleep", "1000"), namespace=served)
+    first = make_supervisor()
+    process = first.start(KEY, program)
+    first.close()
+    second = make_supervisor()
+    netns.delete(served)
+    before = sorted(os.listdir("/proc/self/fd"))
+    with pytest.raises(NotFound):
+        second.start(KEY, program)
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert running("sleep", "1000") == [process.pid]
+    netns.create(served)
 
 
 @pytest.fixture
