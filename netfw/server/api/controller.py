@@ -145,7 +145,7 @@ class Controller:
         if request.route.parent_id is not None:
             parent = {resource.parent_attribute: (request.route.parent_id,)}
             query = evolve(query, filters={**query.filters, **parent})
-        rows = endpoint.plugin.find(requester, resource.name, query)
+        rows = self._find(endpoint, requester, query)
         visible = self._visible(endpoint, request, rows)
         body: dict[str, Any] = {
             resource.plural: [_select_fields(row, listing.fields) for row in visible]
@@ -247,6 +247,20 @@ class Controller:
                 raise HTTPBadRequest({"project_id": "only administrators give things to others"})
         return {**body, **_parent_of(endpoint.resource, request)}
 
+    def _find(
+        self, endpoint: ResourceEndpoint, requester: RequestContext, query: Query
+    ) -> Sequence[Body]:
+        """Return the rows of *query*, without those that do not show what it asks for."""
+        resource, find = endpoint.resource, endpoint.plugin.find
+        asked = _requested(query) & self._policy.conditional(requester, resource)
+        if not asked:
+            return find(requester, resource.name, query)
+        every = find(requester, resource.name, evolve(query, limit=None))
+        rows = self._policy.showing(requester, resource, every, asked)
+        if query.limit is None:
+            return rows
+        return rows[-query.limit :] if query.backwards else rows[: query.limit]
+
     def _restrict_hidden_filters(
         self, resource: ApiResource, requester: RequestContext, query: Query
     ) -> Query:
@@ -254,8 +268,7 @@ class Controller:
 
         A hidden attribute finds only rows of the requester's project; a secret one is refused.
         """
-        requested = {*query.filters, *(name for name, _ in query.sort)}
-        hidden = requested & self._policy.hidden(requester, resource)
+        hidden = _requested(query) & self._policy.hidden(requester, resource)
         if not hidden:
             return query
         owned = resource.attribute("project_id") is not None
@@ -311,6 +324,11 @@ def _parent_of(resource: ApiResource, request: ApiRequest) -> dict[str, Json]:
     """Return the attribute with the parent of a sub-resource, which the URL names."""
     parent = request.route.parent_id
     return {} if parent is None or resource.parent is None else {resource.parent_attribute: parent}
+
+
+def _requested(query: Query) -> set[str]:
+    """Return the attributes that *query* filters or sorts by."""
+    return {*query.filters, *(name for name, _ in query.sort)}
 
 
 def _select_fields(body: Body, fields: frozenset[str]) -> Body:
