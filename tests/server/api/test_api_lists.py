@@ -128,6 +128,14 @@ def test_lists_are_sorted_by_several_keys(three: Client) -> None:
     assert three.names("networks", *pairs) == ["a", "c", "b"]
 
 
+@pytest.mark.spec("API-05")
+def test_of_a_sort_key_that_is_there_twice_the_first_counts(three: Client) -> None:
+    up = (("sort_key", "name"), ("sort_dir", "asc"))
+    down = (("sort_key", "name"), ("sort_dir", "desc"))
+    assert three.names("networks", *up, *down) == ["a", "b", "c"]
+    assert three.names("networks", *down, *up * 400) == ["c", "b", "a"]
+
+
 
 def follow(client: Client, reply: Any, rel: str) -> Any:
     """The page behind a link of *reply*; ``None``: there is no such link."""
