@@ -85,38 +85,34 @@ class Controller:
 
         :raises NetfwError: the request is refused, or failed.
         """
+        request = self.with_parent(request)
         route = request.route
         endpoint = self._endpoints[route.resource.name]
-        if route.parent_id is not None:
-            parent = self._endpoints[endpoint.resource.parent or ""]
-            parent_body = self._show_parent(endpoint, parent, request)
-            route = evolve(route, parent_id=str(parent_body[parent.resource.identity]))
-            request = evolve(request, route=route)
         if endpoint.resource.one_per_project and route.id == OWN_PROJECT:
             request = evolve(request, route=evolve(route, id=request.requester.project_id))
         if route.action is not None:
             return self._act(endpoint, request, route.action)
         return self._verbs[request.method, route.id is not None](endpoint, request)
 
-    def _show_parent(
-        self, endpoint: ResourceEndpoint, parent: ResourceEndpoint, request: ApiRequest
-    ) -> Body:
-        """Return the resource before a sub-resource in the URL.
+    def with_parent(self, request: ApiRequest) -> ApiRequest:
+        """Return *request* with the id of the resource before a sub-resource as it is stored.
 
-        :raises NotFound: it does not exist, or is invisible to the requester.
+        :raises NotFound: that resource does not exist, or is invisible to the requester.
         :raises Forbidden: the requester may create none of these sub-resources, not even below a
             resource of its own.
         """
-        requester, id = request.requester, request.route.parent_id or ""
+        requester, route = request.requester, request.route
+        if route.parent_id is None:
+            return request
+        parent = self._endpoints[route.resource.parent or ""]
         try:
-            return parent.plugin.show(requester, parent.resource.name, id)
+            body = parent.plugin.show(requester, parent.resource.name, route.parent_id)
         except NotFound:
-            operation = Verb.CREATE
-            if request.method == "POST" and not self._policy.is_possible(
-                requester, endpoint.resource, operation
-            ):
-                self._policy.authorize(requester, endpoint.resource, operation, {}, {})
+            operation, creates = Verb.CREATE, request.method == "POST" and not route.tags
+            if creates and not self._policy.is_possible(requester, route.resource, operation):
+                self._policy.authorize(requester, route.resource, operation, {}, {})
             raise
+        return evolve(request, route=evolve(route, parent_id=str(body[parent.resource.identity])))
 
     def shows(self, requester: RequestContext, resource: ApiResource) -> bool:
         """Return whether policy may show some *resource* to the requester."""

@@ -158,12 +158,16 @@ class DocumentHandler(ResourceHandler):
     def _get(
         self, reader: Reader, requester: RequestContext, id: str, *, lock: bool = False
     ) -> dict[str, Any]:
-        return self._in(reader).get(
+        found = self._in(reader).get(
             self._identity(id),
             project=self._project(requester),
             or_shared=self._shareable,
             lock=lock,
         )
+        parent, slash, own = id.rpartition("/")
+        if slash and found.get(self._parent or "") != parent:
+            raise not_found(self.name)(f"there is no {self.name} {own} of {parent[:80]}")
+        return found
 
     def _project(self, requester: RequestContext) -> str | None:
         """Return the project whose resources *requester* sees; ``None``: all."""
