@@ -175,3 +175,23 @@ def test_a_sub_resource_is_found_below_its_own_parent_alone(vips: Client) -> Non
     assert vips.get(f"{path}/tags").json == {"tags": ["red"]}
     assert vips.put(path, change).json["part"]["name"] == "q"
     assert vips.delete(path).status == 204
+
+
+@pytest.mark.spec("API-06", "API-12")
+@pytest.mark.parametrize(("parents", "children"), [("vips", "parts"), ("networks", "notes")])
+def test_sub_resources_are_deleted_and_not_counted_any_more_with_their_parent(
+    vips: Client, parents: str, children: str
+) -> None:
+    child = children.removesuffix("s")
+
+    def used() -> int:
+        return int(vips.get("quotas/alice/details").json["quota"][child]["used"])
+
+    own, other = vips.make(parents), vips.make(parents)
+    vips.post(f"{parents}/{own['id']}/{children}", {children: [{}, {}]})
+    kept = vips.post(f"{parents}/{other['id']}/{children}", {child: {}}).json[child]
+    assert used() == 3
+    assert vips.delete(f"{parents}/{own['id']}").status == 204
+    assert used() == 1
+    left = vips.get(f"{parents}/{other['id']}/{children}").json[children]
+    assert [each["id"] for each in left] == [kept["id"]]
