@@ -136,7 +136,6 @@ def test_of_a_sort_key_that_is_there_twice_the_first_counts(three: Client) -> No
     assert three.names("networks", *down, *up * 400) == ["c", "b", "a"]
 
 
-
 def follow(client: Client, reply: Any, rel: str) -> Any:
     """The page behind a link of *reply*; ``None``: there is no such link."""
     links = {each["rel"]: each["href"] for each in reply.json.get("networks_links", [])}
