@@ -40,7 +40,7 @@ class ResourceDeclaration:
     attributes: tuple[Attribute, ...]
     """Attributes beyond the common ones: id, project, description, revision, times, tags."""
     parent: str | None = None
-    """The resource of which it is a sub-resource."""
+    """The resource of which it is a sub-resource; what the server stores is deleted with it."""
     verbs: frozenset[Verb] = frozenset(Verb)
     actions: tuple[Action, ...] = ()
     quota: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from netfw.drivers.server.query import Body, RequestContext
@@ -81,6 +81,18 @@ class Policy(Protocol):
 
     def hidden(self, requester: RequestContext, resource: ApiResource) -> frozenset[str]:
         """Return the attributes that are hidden from the requester in every row."""
+
+    def conditional(self, requester: RequestContext, resource: ApiResource) -> frozenset[str]:
+        """Return the attributes that are hidden from the requester in some rows."""
+
+    def showing(
+        self,
+        requester: RequestContext,
+        resource: ApiResource,
+        bodies: Sequence[Body],
+        names: Collection[str],
+    ) -> Sequence[Body]:
+        """Return those of *bodies* in which no attribute of *names* is hidden, in order."""
 
     def visible(
         self, requester: RequestContext, resource: ApiResource, bodies: Sequence[Body]

@@ -85,38 +85,34 @@ class Controller:
 
         :raises NetfwError: the request is refused, or failed.
         """
+        request = self.with_parent(request)
         route = request.route
         endpoint = self._endpoints[route.resource.name]
-        if route.parent_id is not None:
-            parent = self._endpoints[endpoint.resource.parent or ""]
-            parent_body = self._show_parent(endpoint, parent, request)
-            route = evolve(route, parent_id=str(parent_body[parent.resource.identity]))
-            request = evolve(request, route=route)
         if endpoint.resource.one_per_project and route.id == OWN_PROJECT:
             request = evolve(request, route=evolve(route, id=request.requester.project_id))
         if route.action is not None:
             return self._act(endpoint, request, route.action)
         return self._verbs[request.method, route.id is not None](endpoint, request)
 
-    def _show_parent(
-        self, endpoint: ResourceEndpoint, parent: ResourceEndpoint, request: ApiRequest
-    ) -> Body:
-        """Return the resource before a sub-resource in the URL.
+    def with_parent(self, request: ApiRequest) -> ApiRequest:
+        """Return *request* with the id of the resource before a sub-resource as it is stored.
 
-        :raises NotFound: it does not exist, or is invisible to the requester.
+        :raises NotFound: that resource does not exist, or is invisible to the requester.
         :raises Forbidden: the requester may create none of these sub-resources, not even below a
             resource of its own.
         """
-        requester, id = request.requester, request.route.parent_id or ""
+        requester, route = request.requester, request.route
+        if route.parent_id is None:
+            return request
+        parent = self._endpoints[route.resource.parent or ""]
         try:
-            return parent.plugin.show(requester, parent.resource.name, id)
+            body = parent.plugin.show(requester, parent.resource.name, route.parent_id)
         except NotFound:
-            operation = Verb.CREATE
-            if request.method == "POST" and not self._policy.is_possible(
-                requester, endpoint.resource, operation
-            ):
-                self._policy.authorize(requester, endpoint.resource, operation, {}, {})
+            operation, creates = Verb.CREATE, request.method == "POST" and not route.tags
+            if creates and not self._policy.is_possible(requester, route.resource, operation):
+                self._policy.authorize(requester, route.resource, operation, {}, {})
             raise
+        return evolve(request, route=evolve(route, parent_id=str(body[parent.resource.identity])))
 
     def shows(self, requester: RequestContext, resource: ApiResource) -> bool:
         """Return whether policy may show some *resource* to the requester."""
@@ -145,7 +141,7 @@ class Controller:
         if request.route.parent_id is not None:
             parent = {resource.parent_attribute: (request.route.parent_id,)}
             query = evolve(query, filters={**query.filters, **parent})
-        rows = endpoint.plugin.find(requester, resource.name, query)
+        rows = self._find(endpoint, requester, query)
         visible = self._visible(endpoint, request, rows)
         body: dict[str, Any] = {
             resource.plural: [_select_fields(row, listing.fields) for row in visible]
@@ -247,6 +243,20 @@ class Controller:
                 raise HTTPBadRequest({"project_id": "only administrators give things to others"})
         return {**body, **_parent_of(endpoint.resource, request)}
 
+    def _find(
+        self, endpoint: ResourceEndpoint, requester: RequestContext, query: Query
+    ) -> Sequence[Body]:
+        """Return the rows of *query*, without those that do not show what it asks for."""
+        resource, find = endpoint.resource, endpoint.plugin.find
+        asked = _requested(query) & self._policy.conditional(requester, resource)
+        if not asked:
+            return find(requester, resource.name, query)
+        every = find(requester, resource.name, evolve(query, limit=None))
+        rows = self._policy.showing(requester, resource, every, asked)
+        if query.limit is None:
+            return rows
+        return rows[-query.limit :] if query.backwards else rows[: query.limit]
+
     def _restrict_hidden_filters(
         self, resource: ApiResource, requester: RequestContext, query: Query
     ) -> Query:
@@ -254,8 +264,7 @@ class Controller:
 
         A hidden attribute finds only rows of the requester's project; a secret one is refused.
         """
-        requested = {*query.filters, *(name for name, _ in query.sort)}
-        hidden = requested & self._policy.hidden(requester, resource)
+        hidden = _requested(query) & self._policy.hidden(requester, resource)
         if not hidden:
             return query
         owned = resource.attribute("project_id") is not None
@@ -311,6 +320,11 @@ def _parent_of(resource: ApiResource, request: ApiRequest) -> dict[str, Json]:
     """Return the attribute with the parent of a sub-resource, which the URL names."""
     parent = request.route.parent_id
     return {} if parent is None or resource.parent is None else {resource.parent_attribute: parent}
+
+
+def _requested(query: Query) -> set[str]:
+    """Return the attributes that *query* filters or sorts by."""
+    return {*query.filters, *(name for name, _ in query.sort)}
 
 
 def _select_fields(body: Body, fields: frozenset[str]) -> Body:

@@ -181,8 +181,10 @@ class QueryParser:
             if direction not in ("asc", "desc"):
                 raise HTTPBadRequest({"sort_dir": f"{quote(direction)} is neither asc nor desc"})
         padded = [*directions, *["asc"] * (len(keys) - len(directions))]
-        pairs = zip(keys, padded, strict=True)
-        return tuple((_SYNONYMS.get(key, key), way == "asc") for key, way in pairs)
+        order: dict[str, bool] = {}
+        for key, way in zip(keys, padded, strict=True):
+            order.setdefault(_SYNONYMS.get(key, key), way == "asc")
+        return tuple(order.items())
 
 
 _CONTROLS = frozenset({"fields", "sort_key", "sort_dir", "limit", "marker", "page_reverse"})

@@ -37,6 +37,7 @@ class Tagging:
 
         :raises NetfwError: the request is refused, or failed.
         """
+        request = self._controller.with_parent(request)
         tag = request.route.tag
         if request.method == "GET":
             return self._show(request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Self, cast
 from uuid import UUID, uuid4
 
@@ -11,10 +12,12 @@ from attrs import evolve
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.server.api_extension import ResourceDeclaration
+from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.service_plugin import ServicePlugin
-from netfw.errors import ConfigError, Outdated
+from netfw.errors import ConfigError, NotFound, Outdated
 from netfw.errors.registry import not_found
+from netfw.model.resource import kind_of
 from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import (
@@ -50,6 +53,8 @@ class DocumentHandler(ResourceHandler):
         all projects see it; *shareable*: if it is ``shared``; *tagged*: it has tags."""
         self._name, self._parent, self._counted, self._public = name, parent, counted, public
         self._shareable, self._tagged = shareable, tagged
+        self.children: Sequence[DocumentHandler] = ()
+        """Handlers of its sub-resources, which are deleted with it."""
 
     @classmethod
     def declared(cls, declared: ResourceDeclaration) -> Self:
@@ -88,9 +93,18 @@ class DocumentHandler(ResourceHandler):
         self.do_delete(unit, self.get_for_update(unit, id, revision))
 
     def do_delete(self, unit: UnitOfWork, before: Body) -> None:
-        """Delete *before*, which this transaction locked."""
+        """Delete *before*, which this transaction locked, with its sub-resources."""
+        for child in self.children:
+            child.delete_below(unit, str(before["id"]))
         self._in(unit.tx).delete(UUID(str(before["id"])))
         self._count(unit, [before], -1)
+
+    def delete_below(self, unit: UnitOfWork, parent: str) -> None:
+        """Delete those whose parent is *parent*."""
+        stored = self._in(unit.tx)
+        for each in stored.find({"parent_id": [parent]}):
+            with suppress(NotFound):  # deleted meanwhile
+                self.do_delete(unit, stored.get(UUID(each["id"]), lock=True))
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         by_column: dict[str, Sequence[str]] = {}
@@ -158,12 +172,16 @@ class DocumentHandler(ResourceHandler):
     def _get(
         self, reader: Reader, requester: RequestContext, id: str, *, lock: bool = False
     ) -> dict[str, Any]:
-        return self._in(reader).get(
+        found = self._in(reader).get(
             self._identity(id),
             project=self._project(requester),
             or_shared=self._shareable,
             lock=lock,
         )
+        parent, slash, own = id.rpartition("/")
+        if slash and found.get(self._parent or "") != parent:
+            raise not_found(self.name)(f"there is no {self.name} {own} of {parent[:80]}")
+        return found
 
     def _project(self, requester: RequestContext) -> str | None:
         """Return the project whose resources *requester* sees; ``None``: all."""
@@ -193,7 +211,16 @@ class DocumentsPlugin(HandlerPlugin, ServicePlugin):
     VERSION: ClassVar[int] = 2
 
     def __init__(self, context: ServerContext, declared: Iterable[ResourceDeclaration]) -> None:
-        super().__init__(context, [DocumentHandler.declared(each) for each in declared])
+        every = {each.name: each for each in declared}
+        handlers = {name: DocumentHandler.declared(each) for name, each in every.items()}
+        super().__init__(context, list(handlers.values()))
+        self._children: dict[str, list[DocumentHandler]] = {}
+        for name, each in every.items():
+            if each.parent is not None:
+                self._children.setdefault(each.parent, []).append(handlers[name])
+        for name in self._children.keys() & handlers.keys():
+            handlers[name].children = self._children[name]
+        context.precommit_hooks.append(self._delete_children)
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -201,6 +228,13 @@ class DocumentsPlugin(HandlerPlugin, ServicePlugin):
 
     def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("documents")
+
+    def _delete_children(self, unit: UnitOfWork, change: Change) -> None:
+        """Delete the sub-resources of a resource of the model; a pre-commit hook."""
+        gone: Any = change.before
+        if change.after is None and gone is not None:
+            for child in self._children.get(kind_of(gone).value, ()):
+                child.delete_below(unit, str(gone.id))
 
 
 def _time(unit: UnitOfWork) -> str:

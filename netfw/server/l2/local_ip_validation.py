@@ -26,13 +26,17 @@ def get_port(unit: UnitOfWork, attribute: str, id: str) -> Port:
     """Return the port that *attribute* of a request names, locked.
 
     :raises BadRequest: there is no such port that the requester may see.
+    :raises Forbidden: it belongs to another project.
     """
     try:
         row = unit.tx.resources.get(Kind.PORT, UUID(id), project=unit.requester.sees, lock=True)
     except NotFound:
         raise BadRequest({attribute: f"there is no port {id}"}) from None
     unit.extras[row.ref] = dict(row.extra)
-    return cast(Port, row.resource())
+    port = cast(Port, row.resource())
+    if not unit.requester.admin and port.project_id != unit.requester.project_id:
+        raise Forbidden(f"port {port.id} belongs to another project")
+    return port
 
 
 def choose_address(port: Port, attribute: str, requested: str | None) -> IPv4Address:

@@ -169,7 +169,8 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         port = cast(Port, row.resource())
         left = tuple(each for each in port.fixed_ips if each.subnet_id != subnet.id)
         if is_dhcp(port.device_owner) and not left:
-            unit.context.handler("port").delete(unit, str(port.id))
+            with unit.elevated():  # the port belongs to the owner of the network
+                unit.context.handler("port").delete(unit, str(port.id))
         else:
             self._readdress(unit, row, port, left)
 

@@ -192,6 +192,10 @@ def _by_port(unit: UnitOfWork, router: Router, attached: RouterPorts, id: UUID) 
             f"port {id} is in use by {port.device_owner or 'device'} {port.device_id}; "
             "a router takes only an unused port"
         )
+    if port.trunk is not None:
+        raise PortInUse(
+            f"port {id} is of trunk {port.trunk.trunk_id}; a router takes only an unused port"
+        )
     subnets = subnets_of(unit.tx, port.fixed_ips)
     _check_port(port, tuple(subnets.values()), attached)
     return change_port(

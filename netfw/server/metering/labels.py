@@ -5,6 +5,7 @@ No agent counts traffic: every label says so in its status.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_network
 from typing import Any, ClassVar, Final, Self
@@ -64,18 +65,28 @@ class MeteringLabelRuleHandler(DocumentHandler):
         self._labels = labels
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
-        return tuple(self._create(unit, body) for body in bodies)
+        for body in bodies:
+            _check_prefixes(body)
+        ids = sorted({str(body[LABEL_ID]) for body in bodies})
+        labels = {id: self._own_label(unit, id) for id in ids}
+        stored = VendorResources(unit.tx.connection, RULE)
+        prefixes = {
+            id: RemotePrefixes(stored.find({"parent_id": [label["id"]]}))
+            for id, label in labels.items()
+        }
+        made = []
+        for body in bodies:
+            id = str(body[LABEL_ID])
+            prefixes[id].add(body)
+            label = labels[id]
+            made.append({**body, "project_id": label["project_id"], "shared": label["shared"]})
+        return super().create(unit, made)
 
-    def _create(self, unit: UnitOfWork, body: Body) -> Body:
-        _check_prefixes(body)
-        label = self._labels.get_for_update(unit, str(body[LABEL_ID]))
+    def _own_label(self, unit: UnitOfWork, id: str) -> dict[str, Any]:
+        label = self._labels.get_for_update(unit, id)
         if unit.requester.sees not in (None, label["project_id"]):
             raise MeteringLabelNotFound(f"there is no metering label {label['id']} of yours")
-        others = VendorResources(unit.tx.connection, RULE).find({"parent_id": [label["id"]]})
-        _refuse_overlap(body, others)
-        of_label = {"project_id": label["project_id"], "shared": label["shared"]}
-        (made,) = super().create(unit, [{**body, **of_label}])
-        return made
+        return label
 
 
 class MeteringPlugin(HandlerPlugin, ServicePlugin):
@@ -107,19 +118,28 @@ def _check_prefixes(body: Body) -> None:
         raise InvalidInput({given[1]: f"is of another IP version than {given[0]}"})
 
 
-def _refuse_overlap(new: Body, others: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse a remote prefix that overlaps with that of a rule of the same label and direction."""
-    remote = PREFIXES[0]
-    if not new.get(remote):
-        return
-    wanted = ip_network(str(new[remote]))
-    for other in others:
-        same = all(other[name] == new[name] for name in ("direction", "excluded"))
-        if same and other.get(remote) and _overlaps(wanted, ip_network(other[remote])):
-            raise MeteringLabelRuleOverlaps(
-                f"{wanted} overlaps with {other[remote]} of rule {other['id']}"
-            )
+class RemotePrefixes:
+    """The remote prefixes of one label; those of one direction do not overlap."""
 
+    def __init__(self, rules: Iterable[Mapping[str, Any]]) -> None:
+        self._ranges: dict[tuple[Any, ...], list[tuple[int, int, str]]] = {}
+        """First and last address of each prefix, in order, and the prefix with its rule."""
+        for rule in rules:
+            self.add(rule)
 
-def _overlaps(one: Any, other: Any) -> bool:
-    return one.version == other.version and bool(one.overlaps(other))
+    def add(self, rule: Mapping[str, Any]) -> None:
+        """Add the prefix of *rule*, which is stored if it has an id.
+
+        :raises MeteringLabelRuleOverlaps: it overlaps with that of another rule.
+        """
+        if not rule.get(PREFIXES[0]):
+            return
+        prefix = ip_network(str(rule[PREFIXES[0]]))
+        first, last = int(prefix.network_address), int(prefix.broadcast_address)
+        ranges = self._ranges.setdefault((prefix.version, rule["direction"], rule["excluded"]), [])
+        at = bisect_right(ranges, first, key=lambda each: each[0])
+        for low, high, other in ranges[max(at - 1, 0) : at + 1]:
+            if low <= last and first <= high:
+                raise MeteringLabelRuleOverlaps(f"{prefix} overlaps with {other}")
+        owner = f"rule {rule['id']}" if "id" in rule else "another rule of the request"
+        ranges.insert(at, (first, last, f"{prefix} of {owner}"))

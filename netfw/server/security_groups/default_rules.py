@@ -29,6 +29,7 @@ from netfw.server.security_groups.rules import (
     parse_rule,
     requested_spelling,
     traffic_identity,
+    with_stored_spelling,
 )
 
 MAX_DEFAULT_RULES = 200
@@ -66,7 +67,7 @@ class DefaultSecurityGroupRuleHandler(StoredResourceHandler[DefaultSecurityGroup
         unit.delete(before)
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
-        return super().find(reader, requester.elevated(), query)
+        return super().find(reader, requester.elevated(), with_stored_spelling(query))
 
     def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         return super().show(reader, requester.elevated(), id)

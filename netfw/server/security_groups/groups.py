@@ -21,6 +21,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.security_group import SecurityGroup
 from netfw.model.values.ids import SecurityGroupId
+from netfw.model.values.text_validation import check_text
 from netfw.model.wire import parse, render
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
@@ -199,8 +200,17 @@ def _requested_project(requester: RequestContext, query: Query) -> str:
     requester's."""
     named = query.filters.get("project_id") or query.filters.get("tenant_id") or ()
     if requester.admin and len(named) == 1:
-        return str(named[0] or "")
+        return _project_or_empty(str(named[0] or ""))
     return requester.project_id
+
+
+def _project_or_empty(text: str) -> str:
+    """Return *text*, or the empty text if it can name no project."""
+    try:
+        check_text(text)
+    except ValueError:
+        return ""
+    return text
 
 
 def _refuse_default_name(body: Body) -> None:

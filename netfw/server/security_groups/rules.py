@@ -44,7 +44,7 @@ from netfw.model.values.ids import SecurityGroupId
 from netfw.model.values.port_range import PORTS
 from netfw.model.values.protocol import ICMP, ICMPV6, NAMES, NUMBERS, PORTED
 from netfw.model.wire import parse, render
-from netfw.model.wire.scalars import PROTOCOL
+from netfw.model.wire.scalars import CIDR, PROTOCOL
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.enforcement import check_rules
@@ -92,11 +92,7 @@ class SecurityGroupRuleHandler(StoredResourceHandler[SecurityGroupRule]):
         unit.touch(cast(SecurityGroup, row.resource()))
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
-        protocols = query.filters.get("protocol")
-        if protocols is not None:
-            names = tuple(map(_protocol_name, protocols))
-            query = evolve(query, filters={**query.filters, "protocol": names})
-        return super().find(reader, requester, query)
+        return super().find(reader, requester, with_stored_spelling(query))
 
     def decorate(
         self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
@@ -166,6 +162,23 @@ def requested_spelling(
     if prefix is not None and prefix != ours["remote_ip_prefix"]:
         words |= {"remote_ip_prefix": prefix, "normalized_cidr": ours["remote_ip_prefix"]}
     return words
+
+
+def with_stored_spelling(query: Query) -> Query:
+    """Return *query* with protocols and prefixes as they are stored, however rules show them."""
+    spellings = {"protocol": _protocol_name, "remote_ip_prefix": _stored_prefix}
+    filters = {
+        name: tuple(map(spellings[name], values)) if name in spellings else values
+        for name, values in query.filters.items()
+    }
+    return evolve(query, filters=filters)
+
+
+def _stored_prefix(value: Value) -> Value:
+    try:
+        return value if value is None else str(CIDR.parse(value))
+    except ValueError:
+        return value  # no rule has it
 
 
 def _protocol_name(value: Value) -> Value:

@@ -64,6 +64,31 @@ def test_by_what_is_not_shown_one_finds_nothing_but_ones_own(client: Client) -> 
     assert client.names("ports", **{"binding:host_id": "h1"}) == []
 
 
+@pytest.mark.spec("API-09")
+def test_by_what_some_rows_do_not_show_one_finds_only_the_others(
+    plugins: list[HandlerPlugin], tmp_path: Path
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text('"get_network:provider:segmentation_id": "rule:admin_or_owner"\n')
+    alice = api(plugins, policy_file=str(file))
+    admin = alice.as_("cloud/admin")
+    for name in ("a", "c"):
+        admin.network(name=name, shared=True)
+    for name in ("b", "d"):
+        alice.network(name=name)
+    numbers = {each["name"]: each["provider:segmentation_id"] for each in admin.list("networks")}
+    shown = {each["name"]: "provider:segmentation_id" in each for each in alice.list("networks")}
+    assert shown == {"a": False, "b": True, "c": False, "d": True}
+    of_a, *others = [("provider:segmentation_id", str(numbers[name])) for name in "abcd"]
+    assert alice.get("networks", of_a, ("limit", "1")).json == {"networks": []}
+    by_name = [of_a, *others, ("sort_key", "name"), ("limit", "1")]
+    page = alice.get("networks", *by_name).json
+    assert [each["name"] for each in page["networks"]] == ["b"]
+    following = parse_qsl(urlsplit(page["networks_links"][0]["href"]).query)
+    assert alice.names("networks", *following) == ["d"]
+    assert admin.names("networks", of_a, *others, ("sort_key", "name")) == ["a", "b", "c", "d"]
+
+
 @pytest.mark.spec("API-05")
 def test_unknown_filters_and_impossible_values_are_refused(three: Client) -> None:
     for pairs, message in (
@@ -101,6 +126,14 @@ def test_lists_are_sorted_by_several_keys(three: Client) -> None:
         ("sort_dir", "desc"),
     )
     assert three.names("networks", *pairs) == ["a", "c", "b"]
+
+
+@pytest.mark.spec("API-05")
+def test_of_a_sort_key_that_is_there_twice_the_first_counts(three: Client) -> None:
+    up = (("sort_key", "name"), ("sort_dir", "asc"))
+    down = (("sort_key", "name"), ("sort_dir", "desc"))
+    assert three.names("networks", *up, *down) == ["a", "b", "c"]
+    assert three.names("networks", *down, *up * 400) == ["c", "b", "a"]
 
 
 def follow(client: Client, reply: Any, rel: str) -> Any:

@@ -30,6 +30,19 @@ VIP = ResourceDeclaration(
     ),
     quota=2,
 )
+PART = ResourceDeclaration(
+    name="part",
+    collection="parts",
+    attributes=(Attribute(name="name", type=AttributeType.TEXT, default=""),),
+    parent="vip",
+    quota=3,
+)
+"""Sub-resources of a vip."""
+NOTE = ResourceDeclaration(
+    name="note", collection="notes", attributes=(), parent="network", quota=3
+)
+"""Sub-resources of a network."""
+DECLARED = (VIP, PART, NOTE)
 
 
 class VipExtension(ApiExtension):
@@ -50,11 +63,13 @@ class VipExtension(ApiExtension):
         )
 
     def resources(self) -> tuple[ResourceDeclaration, ...]:
-        return (VIP,)
+        return DECLARED
 
     def policies(self) -> tuple[PolicyRule, ...]:
         return tuple(
-            PolicyRule(name=f"{verb}_vip", check="rule:member", description="") for verb in Verb
+            PolicyRule(name=f"{verb}_{each.name}", check="rule:member", description="")
+            for verb in Verb
+            for each in DECLARED
         )
 
 
@@ -62,8 +77,8 @@ class VipExtension(ApiExtension):
 def vips(plugins: list[HandlerPlugin]) -> Client:
     """Alice, before a server that stores vips."""
     context = plugins[0].context
-    context.add_default_quotas([VIP])
-    return api([*plugins, DocumentsPlugin(context, [VIP])], extensions=[VipExtension()])
+    context.add_default_quotas(DECLARED)
+    return api([*plugins, DocumentsPlugin(context, DECLARED)], extensions=[VipExtension()])
 
 
 @pytest.mark.spec("API-06", "API-12")
@@ -137,3 +152,46 @@ def test_tags_are_put_found_and_taken_off(vips: Client) -> None:
     assert vips.as_("bob/member").put(f"{path}/gold").status == 404
     many = [f"t{number}" for number in range(51)]
     assert vips.put(path, {"tags": many}).status == 400
+
+
+@pytest.mark.spec("API-01", "API-12")
+def test_a_sub_resource_is_found_below_its_own_parent_alone(vips: Client) -> None:
+    own, other = vips.make("vips"), vips.make("vips")
+    part = vips.post(f"vips/{own['id']}/parts", {"part": {"name": "p"}}).json["part"]
+    change = {"part": {"name": "q"}}
+    for parent in (other["id"], "nonsense"):
+        path = f"vips/{parent}/parts/{part['id']}"
+        statuses = {
+            "show": vips.get(path).status,
+            "update": vips.put(path, change).status,
+            "tags": vips.get(f"{path}/tags").status,
+            "tag": vips.put(f"{path}/tags/red").status,
+            "delete": vips.delete(path).status,
+        }
+        assert set(statuses.values()) == {404}, (parent, statuses)
+    path = f"vips/{own['id'].upper()}/parts/{part['id']}"
+    assert vips.get(path).json["part"] == part
+    assert vips.put(f"{path}/tags/red").status == 201
+    assert vips.get(f"{path}/tags").json == {"tags": ["red"]}
+    assert vips.put(path, change).json["part"]["name"] == "q"
+    assert vips.delete(path).status == 204
+
+
+@pytest.mark.spec("API-06", "API-12")
+@pytest.mark.parametrize(("parents", "children"), [("vips", "parts"), ("networks", "notes")])
+def test_sub_resources_are_deleted_and_not_counted_any_more_with_their_parent(
+    vips: Client, parents: str, children: str
+) -> None:
+    child = children.removesuffix("s")
+
+    def used() -> int:
+        return int(vips.get("quotas/alice/details").json["quota"][child]["used"])
+
+    own, other = vips.make(parents), vips.make(parents)
+    vips.post(f"{parents}/{own['id']}/{children}", {children: [{}, {}]})
+    kept = vips.post(f"{parents}/{other['id']}/{children}", {child: {}}).json[child]
+    assert used() == 3
+    assert vips.delete(f"{parents}/{own['id']}").status == 204
+    assert used() == 1
+    left = vips.get(f"{parents}/{other['id']}/{children}").json[children]
+    assert [each["id"] for each in left] == [kept["id"]]

@@ -268,6 +268,15 @@ def test_a_subnet_in_use_stays_and_ports_of_the_server_make_way(
     assert calls.subnet(network, "10.0.0.0/24")
 
 
+@pytest.mark.spec("API-06")
+def test_ports_of_the_server_make_way_for_the_owner_of_a_subnet_alone(calls: Calls) -> None:
+    network = calls.network()
+    subnet = calls.subnet(network, "10.0.0.0/24", ADMIN, project_id=BOB.project_id)
+    calls.make("port", network_id=network["id"], device_owner="network:dhcp")
+    calls.delete("subnet", subnet["id"], BOB)
+    assert calls.all("subnet") == calls.all("port") == []
+
+
 @pytest.mark.spec("ML2-09")
 @pytest.mark.spec("API-06")
 def test_hosts_derive_addresses_when_such_a_subnet_comes_and_lose_them_when_it_goes(

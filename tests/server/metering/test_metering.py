@@ -12,7 +12,7 @@ from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.resources.vendor_resources import VendorResources
 from netfw.server.metering.labels import LABEL, MeteringPlugin
 from tests.server.api.environment import Client, Reply, api
-from tests.server.core.core_client import core_plugin
+from tests.server.core.core_client import core_plugin, statements
 
 pytestmark = pytest.mark.spec("API-07")
 LABELS, RULES = "metering/metering-labels", "metering/metering-label-rules"
@@ -94,6 +94,43 @@ def test_remote_prefixes_of_a_label_do_not_overlap(admin: Client) -> None:
     ):
         reply = add_rule(admin, made, **{"remote_ip_prefix": "10.0.0.0/25", **other})
         assert reply.status == 201
+
+
+def test_rules_of_one_request_are_compared_with_each_other_and_with_those_there(
+    admin: Client,
+) -> None:
+    made = label(admin)["id"]
+    common = {"metering_label_id": made, "direction": "ingress"}
+
+    def add_all(*prefixes: str) -> Reply:
+        new = [{**common, "remote_ip_prefix": each} for each in prefixes]
+        return admin.post(RULES, {"metering_label_rules": new})
+
+    overlaps = (409, "MeteringLabelRuleOverlaps")
+    assert add_all("10.0.2.0/24", "10.0.0.0/24", "10.0.1.0/24", "fd00::/64").status == 201
+    for wrong in (
+        ["10.0.4.0/24", "10.0.4.128/25"],
+        ["10.0.4.128/25", "10.0.4.0/24"],
+        ["10.0.4.0/24", "10.0.2.7/32"],
+        ["10.0.0.0/8"],
+        ["10.0.1.0/24"],
+        ["fd00::/48"],
+    ):
+        assert refused(add_all(*wrong)) == overlaps, wrong
+    assert len(rules(admin)) == 4
+
+
+def test_a_request_reads_the_rules_of_a_label_once_however_many_it_adds(
+    admin: Client, database: Database
+) -> None:
+    counts = []
+    for number in (2, 20):
+        common = {"metering_label_id": label(admin)["id"], "direction": "ingress"}
+        new = [{**common, "source_ip_prefix": f"10.0.{at}.0/24"} for at in range(number)]
+        with statements(database) as seen:
+            assert admin.post(RULES, {"metering_label_rules": new}).status == 201
+            counts.append(len(seen))
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize(

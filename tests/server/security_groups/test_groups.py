@@ -104,6 +104,13 @@ class TestTheDefaultGroup:
         projects = {each["project_id"] for each in plugin.find(ADMIN, "security_group", Query())}
         assert projects == {"anna", "bert", "root"}
 
+    @pytest.mark.parametrize("text", ["x" * 256, "\u2028"])
+    @pytest.mark.parametrize("kind", ["security_group", "security_group_rule"])
+    def test_is_not_created_for_a_text_that_names_no_project(
+        self, plugin: SecurityGroupsPlugin, kind: str, text: str
+    ) -> None:
+        assert plugin.find(ADMIN, kind, Query(filters={"project_id": (text,)})) == ()
+
     def test_counts_and_no_quota_stands_against_it(
         self, context: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:

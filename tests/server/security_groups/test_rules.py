@@ -58,6 +58,22 @@ def test_rules_are_found_by_protocols_in_any_words(plugin: SecurityGroupsPlugin)
     assert len(plugin.find(ANNA, "security_group_rule", any_protocol)) == 2
 
 
+@pytest.mark.parametrize("written", ["192.0.2.77/24", "2001:DB8::1/64"])
+def test_rules_are_found_by_their_prefix_as_written_and_as_meant(
+    plugin: SecurityGroupsPlugin, written: str
+) -> None:
+    id = group(plugin)["id"]
+    ethertype = "IPv6" if ":" in written else "IPv4"
+    made = rule(plugin, id, remote_ip_prefix=written, ethertype=ethertype)
+    for prefix in (written, made["normalized_cidr"]):
+        query = Query(filters={"remote_ip_prefix": (prefix,)})
+        found = [each["id"] for each in plugin.find(ANNA, "security_group_rule", query)]
+        assert found == [made["id"]], prefix
+    for other in ("nonsense", "198.51.100.0/24"):
+        query = Query(filters={"remote_ip_prefix": (other,)})
+        assert plugin.find(ANNA, "security_group_rule", query) == ()
+
+
 def test_a_list_of_rules_has_those_of_the_default_group(plugin: SecurityGroupsPlugin) -> None:
     assert len(plugin.find(ANNA, "security_group_rule", Query())) == 4
 

@@ -6,7 +6,7 @@ forbidden.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from attrs import frozen
@@ -158,6 +158,21 @@ class RulesPolicy:
 
     def hidden(self, requester: RequestContext, resource: ApiResource) -> frozenset[str]:
         return self._view_of(requester, resource).hidden
+
+    def conditional(self, requester: RequestContext, resource: ApiResource) -> frozenset[str]:
+        return frozenset(name for name, _ in self._view_of(requester, resource).conditional)
+
+    def showing(
+        self,
+        requester: RequestContext,
+        resource: ApiResource,
+        bodies: Sequence[Body],
+        names: Collection[str],
+    ) -> Sequence[Body]:
+        conditional = self._view_of(requester, resource).conditional
+        predicates = [predicate for name, predicate in conditional if name in names]
+        rows = Rows(bodies, resource, self._lookup, requester)
+        return [body for body in bodies if all(each(Row(body, rows)) for each in predicates)]
 
     def visible(
         self, requester: RequestContext, resource: ApiResource, bodies: Sequence[Body]

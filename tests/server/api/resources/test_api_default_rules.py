@@ -93,6 +93,15 @@ def test_a_rule_is_created_shown_and_deleted(client: Client, admin: Client) -> N
     assert (missing.status, missing.error["type"]) == (404, "DefaultSecurityGroupRuleNotFound")
 
 
+def test_a_rule_is_found_by_what_it_shows(admin: Client) -> None:
+    wanted = {**SSH, "protocol": "6", "remote_ip_prefix": "192.0.2.77/24"}
+    made = admin.post(RULES, {"default_security_group_rule": wanted})
+    shown = made.json["default_security_group_rule"]
+    for name in ("protocol", "remote_ip_prefix"):
+        assert shown[name] == wanted[name]
+        assert [each["id"] for each in rules(admin, **{name: shown[name]})] == [shown["id"]], name
+
+
 def test_new_groups_get_the_rules_of_their_template(client: Client, admin: Client) -> None:
     assert group_rules(client, "default") == OPEN + MEMBERS
     admin.make(RULES, **SSH)

@@ -242,6 +242,21 @@ def test_other_projects_see_and_use_nothing(client: Client, site: Site) -> None:
     assert reader.delete(f"{path}/{port['id']}").status == 403
 
 
+def test_the_owner_of_a_network_does_not_use_the_ports_of_others(
+    client: Client, site: Site
+) -> None:
+    admin, bob = client.as_("root/admin"), client.as_("bob/member")
+    admin.put(f"networks/{site.network}", {"network": {"shared": True}})
+    port = bob.make("ports", network_id=site.network)
+    assert site.try_local_ip(local_port_id=port["id"]).status == 403
+    assert site.associate(site.local_ip(), port).status == 403
+    assert bob.get(f"ports/{port['id']}").json["port"]["revision_number"] == 1
+    assert bob.delete(f"ports/{port['id']}").status == 204
+    theirs = bob.make("ports", network_id=site.network)
+    site.alice = admin
+    assert site.try_local_ip(local_port_id=theirs["id"]).status == 201
+
+
 def test_a_port_has_a_bounded_number_of_local_ips(client: Client, site: Site) -> None:
     port, local_port = site.port("10.0.0.8"), site.port("10.0.0.9")
     for _ in range(MAX_PER_PORT):

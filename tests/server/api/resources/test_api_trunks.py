@@ -8,6 +8,7 @@ import pytest
 
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l2.trunks import TrunkPlugin
+from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.environment import Client, Reply, api
 from tests.server.core.core_client import statements
 
@@ -162,6 +163,20 @@ def test_a_port_is_in_one_trunk(client: Client, site: Site) -> None:
     assert refused(gone) == (409, "PortInUseAsTrunkParent")
     gone = client.delete(f"ports/{sub['port_id']}")
     assert refused(gone) == (409, "PortInUseAsSubPort")
+
+
+def test_a_router_takes_no_port_of_a_trunk(plugins: list[HandlerPlugin]) -> None:
+    context = plugins[0].context
+    context.quotas["trunk"] = -1
+    client = api([*plugins, TrunkPlugin(context), RouterPlugin(context)])
+    site, router = Site(client), client.make("routers")["id"]
+    client.make("subnets", network_id=site.network, cidr="192.0.2.0/24", ip_version=4)
+    site.parent, sub = site.port(), site.sub(5)
+    site.trunk(sub)
+    for port in (site.parent, sub["port_id"]):
+        reply = client.put(f"routers/{router}/add_router_interface", {"port_id": port})
+        assert refused(reply) == (409, "PortInUse")
+        assert client.get(f"ports/{port}").json["port"]["device_id"] == ""
 
 
 def test_bulk_creation_sees_its_own_ports(client: Client, site: Site) -> None:
