@@ -206,6 +206,19 @@ def test_a_solicit_is_answered_by_an_advertise_and_a_request_by_a_reply() -> Non
     assert dict(decode_options6(options[3][12:]))[5] == address
 
 
+def test_options_of_dhcpv6_that_do_not_fit_are_left_out_and_requested_ones_come_first() -> None:
+    numbers = range(200, 208)
+    long = tuple(DhcpOption(name=str(each), value="x" * 200, ip_version=6) for each in numbers)
+    data = userdata(Leases6, evolve(PORT, options=long))
+    request = (1, DUID), (3, IA)
+    reply = make_reply(request6(Message6.SOLICIT, *request), data)
+    assert reply is not None
+    assert len(reply) - 14 <= 1280, "every link carries it"
+    assert replied6(request6(Message6.SOLICIT, *request), data)[1].keys() >= {3, 23, 24, 200, 203}
+    wanted = request6(Message6.SOLICIT, *request, (6, b"\0\xcf\0\xce\0"))
+    assert replied6(wanted, data)[1].keys() >= {3, 206, 207}
+
+
 def test_rapid_commit_is_one_exchange() -> None:
     kind, options = replied6(request6(Message6.SOLICIT, (1, DUID), (3, IA), (14, b"")))
     assert kind == Message6.REPLY
