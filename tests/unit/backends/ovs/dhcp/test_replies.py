@@ -158,6 +158,14 @@ def test_options_that_do_not_fit_are_left_out_and_requested_ones_come_first() ->
     assert replied4(request4(DISCOVER, wide), data)[2].keys() >= {224, 225, 226}
 
 
+def test_a_reply_is_no_larger_than_the_mtu_of_the_network_whatever_the_client_states() -> None:
+    long = tuple(DhcpOption(name=str(number), value="x" * 50) for number in range(224, 254))
+    data = userdata(Leases4, evolve(PORT, options=long))
+    reply = make_reply(request4(DISCOVER, {MAX_SIZE: (1500).to_bytes(2, "big")}), data)
+    assert reply is not None
+    assert 1300 < len(reply) - 14 <= SERVED.mtu
+
+
 def test_ipxe_has_options_of_its_own_and_a_boot_server_is_in_the_header() -> None:
     options = (
         DhcpOption(name="tag:ipxe,bootfile-name", value="script"),
