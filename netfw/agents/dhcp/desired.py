@@ -15,6 +15,7 @@ from netfw.agents.dhcp.port_names import (
     HostnameKey,
     hostname_keys,
     served_name,
+    served_options,
     sole_project,
 )
 from netfw.agents.dhcp.resource_index import DhcpResourceIndex, is_service_port
@@ -181,7 +182,7 @@ class Desired(GroupedState[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
             fixed_ips=fixed_ips,
             hostname=hostname,
             domain=domain,
-            options=port.dhcp_options,
+            options=served_options(port, network),
         )
 
     def _spec(self, id: NetworkId) -> NetworkSpec | None:

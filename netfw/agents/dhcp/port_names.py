@@ -1,8 +1,11 @@
-"""Host names of ports, and the projects that use them on a network.  Pure.
+"""Host names and client identifiers of ports, by the projects that use a network.  Pure.
 
 On a network that several projects use, a member could take the name of another project's port, and
 receive its connections.  So a name that two projects use belongs to the network's owner alone, or
 to none of them; a port without a name gets the default name of its address.
+
+A DHCP server gives the lease of a client identifier to whichever port sends it, so that a member
+could give its own lease to another project's port.  So only the network's owner sets identifiers.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from netfw.drivers.support.dhcp_options import is_client_id
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.values.dhcp_option import DhcpOption
 from netfw.model.values.ids import NetworkId
 from netfw.model.values.text_validation import is_autodiscovery_name
 
@@ -61,3 +66,10 @@ def served_name(port: Port, network: Network, project: str | None) -> tuple[str,
     if port.project_id == network.project_id:
         return name, port.dns_domain
     return (name if project == port.project_id else ""), ""
+
+
+def served_options(port: Port, network: Network) -> tuple[DhcpOption, ...]:
+    """Return the DHCP options to serve for *port*: the network's owner alone names clients."""
+    if port.project_id == network.project_id:
+        return port.dhcp_options
+    return tuple(each for each in port.dhcp_options if not is_client_id(each))

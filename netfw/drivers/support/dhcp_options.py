@@ -147,6 +147,8 @@ _IDENTIFIER = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2})+|[A-Za-z0-9_.@+=/
 _NEVER_EMPTY: Final = {4: frozenset({1, 26, 28}), 6: frozenset[int]()}
 """Options that every client needs: netmask, MTU and broadcast address."""
 _LONGEST = 255
+_BY_NAME_ENCODING, _BY_ADDRESS_ENCODING = b"\0", b"\1"
+"""First octet of a list of SIP servers (RFC 3361)."""
 
 
 def _addresses(text: str) -> bytes:
@@ -196,6 +198,13 @@ def encode_domains(text: str) -> bytes:
     return coded
 
 
+def _servers(text: str) -> bytes:
+    """Encode SIP servers, by address or by name, as in RFC 3361."""
+    if re.fullmatch(r"[0-9., ]*", text):
+        return _BY_ADDRESS_ENCODING + _addresses(text)
+    return _BY_NAME_ENCODING + encode_domains(text)
+
+
 def routes(advertised: Iterable[Route]) -> bytes:
     """Encode routes as in RFC 3442."""
     coded = b""
@@ -232,6 +241,7 @@ _FORMS: Final[Mapping[Kind, Form]] = {
     Kind.LONG: _whole(4),
     Kind.TIME: _time,
     Kind.DOMAINS: encode_domains,
+    Kind.SERVERS: _servers,
     Kind.TEXT: _text,
 }
 """Encoders by format; any other format is encoded as it looks."""

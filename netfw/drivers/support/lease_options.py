@@ -14,6 +14,8 @@ from netfw.errors import ConfigError
 INFINITE: Final = -1
 SHORTEST_LEASE: Final = 120
 """Seconds; dnsmasq raises shorter leases to it."""
+_LONGEST_TIME: Final = (1 << 31) - 1
+"""Seconds; a longer time has no room in an answer, or dnsmasq misreads it."""
 
 LEASE_OPTIONS: Final[tuple[cfg.Opt, ...]] = (
     cfg.IntOpt(
@@ -47,7 +49,7 @@ def check_lease_times(options: Mapping[str, Any]) -> None:
 
     Times that are not set count with their defaults.
 
-    :raises ConfigError: they do not, or the lease is too short.
+    :raises ConfigError: they do not, or the lease is too short, or a time is too long.
     """
     lease = options["dhcp_lease_duration"]
     if lease != INFINITE and lease < SHORTEST_LEASE:
@@ -60,6 +62,10 @@ def check_lease_times(options: Mapping[str, Any]) -> None:
         "dhcp_rebinding_time": options["dhcp_rebinding_time"] or (finite and lease * 7 // 8),
         "dhcp_lease_duration": finite and lease,
     }
+    for name, seconds in reversed(times.items()):  # others may follow from the duration
+        if seconds > _LONGEST_TIME:
+            text = f"{name}: more than {_LONGEST_TIME} seconds; a lease of -1 is for ever"
+            raise ConfigError(text)
     given = [(name, seconds) for name, seconds in times.items() if seconds]
     for (first, before), (second, after) in pairwise(given):
         if before >= after:

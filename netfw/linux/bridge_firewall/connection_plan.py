@@ -6,7 +6,7 @@ in force decide, whatever wrote them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from attrs import frozen
 
@@ -57,45 +57,65 @@ class DenialFinder:
         concerned = {id for id in ports if id in present and not present[id].trusted}
         bridges = {present[id].location.bridge for id in concerned} & self.index.zones.keys()
         zones = {self.index.zones[bridge].number for bridge in bridges}
-        neighbours: dict[int | None, set[PortId]] = {zone: set() for zone in zones}
+        neighbours: dict[int | None, _AddressOwners] = {
+            zone: _AddressOwners(self.index) for zone in zones
+        }
         for bridge, zone in self.index.zones.items():
             if zone.number in neighbours:
-                neighbours[zone.number] |= self.index.on_bridge.get(bridge, frozenset())
+                neighbours[zone.number].add(self.index.on_bridge.get(bridge, frozenset()))
 
         def is_denied(connection: Connection) -> bool:
-            candidates = neighbours.get(connection.zone)
-            if not candidates:
+            owners = neighbours.get(connection.zone)
+            if owners is None:
                 return False
             flow = connection.original
-            return self._is_refused(flow.source, flow, candidates, concerned, Direction.EGRESS) or (
-                self._is_refused(flow.destination, flow, candidates, concerned, Direction.INGRESS)
-            )
+            return self._is_refused(
+                owners.find(flow.source), flow, concerned, Direction.EGRESS
+            ) or self._is_refused(owners.find(flow.destination), flow, concerned, Direction.INGRESS)
 
         return is_denied
 
     def _is_refused(
         self,
-        address: IpAddress,
+        owners: Sequence[PortId],
         flow: ConntrackTuple,
-        candidates: Iterable[PortId],
         concerned: Container[PortId],
         direction: Direction,
     ) -> bool:
-        """Return whether all ports with *address* are concerned, and none allows the flow."""
-        owners = self._owners(address, candidates)
+        """Return whether all *owners* of an address are concerned, and none allows the flow."""
         if not owners or any(id not in concerned for id in owners):
             return False
         groups = {group for id in owners for group in self.index.ports[id].groups}
         return not any(self.group_allows(group, flow, direction) for group in groups)
 
-    def _owners(self, address: IpAddress, candidates: Iterable[PortId]) -> list[PortId]:
+
+class _AddressOwners:
+    """Ports of a zone by their source prefixes: a connection costs the same for any number."""
+
+    def __init__(self, index: PortIndex) -> None:
+        self._index = index
+        self._ports: dict[tuple[int, int, int], list[PortId]] = {}
+        """By IP version, length and bits of a prefix."""
+        self._lengths: dict[int, list[int]] = {4: [], 6: []}
+
+    def add(self, ports: Iterable[PortId]) -> None:
+        """Add the prefixes of *ports*."""
+        for id in ports:
+            for version, lengths in self._lengths.items():
+                for prefix in self._index.sources.get((id, version), ()):
+                    key = _key(prefix.network_address, prefix.prefixlen)
+                    self._ports.setdefault(key, []).append(id)
+                    if prefix.prefixlen not in lengths:
+                        lengths.append(prefix.prefixlen)
+                        lengths.sort(reverse=True)
+
+    def find(self, address: IpAddress) -> Sequence[PortId]:
         """Return the ports that may have *address*: those with its longest prefix."""
-        best, found = -1, list[PortId]()
-        for id in candidates:
-            for prefix in self.index.sources.get((id, address.version), ()):
-                if address not in prefix or prefix.prefixlen < best:
-                    continue
-                if prefix.prefixlen > best:
-                    best, found = prefix.prefixlen, []
-                found.append(id)
-        return found
+        for length in self._lengths[address.version]:
+            if found := self._ports.get(_key(address, length)):
+                return found
+        return ()
+
+
+def _key(address: IpAddress, length: int) -> tuple[int, int, int]:
+    return address.version, length, int(address) >> (address.max_prefixlen - length)

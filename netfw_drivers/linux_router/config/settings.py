@@ -14,8 +14,10 @@ from netfw.conf.paths import STATE_PATH, absolute_path
 from netfw.errors import ConfigError, InvalidInput
 from netfw.linux.process.program import OnDeath
 from netfw.model.values.address import Mac
+from netfw.model.values.ids import RouterId
 from netfw_drivers.linux_router.config.conntrackd import ConntrackdSettings, path_problem
 from netfw_drivers.linux_router.config.keepalived import VrrpSettings
+from netfw_drivers.linux_router.plan.names import CentralPart, config_path
 
 OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
@@ -195,7 +197,8 @@ def read_settings(options: Mapping[str, Any]) -> RouterSettings:
 def _read_conntrackd(options: Mapping[str, Any], directory: Path) -> ConntrackdSettings | None:
     if not options["ha_conntrackd_enabled"]:
         return None
-    if why := path_problem(directory / "conntrackd" / f"{UUID(int=0)}.conf"):
+    longest = CentralPart(RouterId(UUID(int=0)))
+    if why := path_problem(config_path(directory, "conntrackd", longest)):
         raise ConfigError(
             f"router_confs: {why}; name another directory, or set ha_conntrackd_enabled to false"
         )

@@ -133,7 +133,8 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         flows = self._current()
         if plan.absent or plan.revision != self._revision:
             raise OperationRefused({f"the filters of {self._bridge}": _OVERTAKEN})
-        flows.flush_zones(self._zones.first_used(plan.zones, self._state.ports))
+        gone, dropped = frozenset(plan.draft.state.gone()), plan.dropped
+        flows.flush_zones(self._zones.first_used(plan.zones, self._state.ports, gone))
         try:
             flows.mirror.apply(plan.flows)
         except OperationRefused as refusal:
@@ -141,7 +142,6 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         except BackendUnavailable:
             self._recovered = False  # it is unknown what was done
             raise
-        gone, dropped = tuple(plan.draft.state.gone()), plan.dropped
         plan.draft.state.commit()
         self._revision += 1
         self._drifts.settle(parts_of([*plan.flows.holds, *plan.flows.gone]))

@@ -20,7 +20,7 @@ from netfw_drivers.ovs.dhcp.plan.leases import (
 )
 
 DISCOVER, OFFER, REQUEST, ACK, NAK, INFORM = 1, 2, 3, 5, 6, 8
-MASK, REQUESTED, LEASE, TYPE, SERVER, WANTED, MAX_SIZE = 1, 50, 51, 53, 54, 55, 57
+MASK, MTU, REQUESTED, LEASE, TYPE, SERVER, WANTED, MAX_SIZE = 1, 26, 50, 51, 53, 54, 55, 57
 T1, T2, CLIENT_ID, IPXE, BOOT_SERVER, END = 58, 59, 61, 175, 255, 255
 _TIMES: Final = frozenset({LEASE, T1, T2})
 _ESSENTIAL: Final = (LEASE, T1, T2, MASK)
@@ -29,8 +29,8 @@ _COOKIE: Final = b"\x63\x82\x53\x63"
 _ANY: Final = IPv4Address(0)
 _BROADCAST_FLAG: Final = 0x8000
 _LEAST, _MOST = 576, 1500
-"""Limits of the size of a reply: every client accepts the former, no link has less than the latter
-unless the client says so."""
+"""Limits of the size of a reply: every client accepts the former; what is larger than the MTU of
+the network does not reach the client, whatever it states."""
 _IP_AND_UDP: Final = 28
 _SHORTEST: Final = 300
 
@@ -133,7 +133,8 @@ def render_reply4(request: Request4, reply: Reply4) -> bytes:
 
 def _fitting(request: Request4, reply: Reply4, offered: Options) -> Iterator[tuple[int, bytes]]:
     stated = int.from_bytes(request.options.get(MAX_SIZE, b""), "big")
-    left = min(max(stated, _LEAST), _MOST) - _IP_AND_UDP - _HEADER.size - 1
+    mtu = int.from_bytes(offered.get(MTU, b""), "big") or _MOST
+    left = max(min(stated, mtu, _MOST), _LEAST) - _IP_AND_UDP - _HEADER.size - 1
     own = {TYPE: bytes((reply.kind,)), SERVER: reply.lease.server.packed}
     if CLIENT_ID in request.options:
         own[CLIENT_ID] = request.options[CLIENT_ID]  # RFC 6842

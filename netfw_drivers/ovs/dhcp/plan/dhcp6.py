@@ -41,10 +41,15 @@ class Message6(enum.IntEnum):
 
 
 CLIENT_ID, SERVER_ID, IA_NA, IA_ADDRESS, PREFERENCE, STATUS, RAPID_COMMIT = 1, 2, 3, 5, 7, 13, 14
+WANTED: Final = 6
+"""The option that lists those which the client requests."""
 SUCCESS, NO_ADDRESSES, NOT_ON_LINK = 0, 2, 4
 _DUID_LL: Final = bytes((0, 3, 0, 1))
 """A DUID of the type link-layer address, on Ethernet."""
 _IA, _ADDRESS, _STATUS = Struct("!III"), Struct("!16sII"), Struct("!H")
+_HEAD, _OPTION_HEAD = 4, 4
+_MOST: Final = 1280 - 40 - 8
+"""Octets of a message that every link of IPv6 carries; a reply is one packet."""
 _FIRST: Final = 255
 """The preference by which a client does not wait for other servers."""
 _TO_THIS_SERVER: Final = frozenset(
@@ -113,9 +118,21 @@ def render_reply6(request: Request6, leases: Leases6) -> bytes | None:
             return None
         options.append((STATUS, _STATUS.pack(status)))
     if request.kind in _GIVING or is_information:
-        options += sorted(leases.options.items())
+        options += _fitting(request, leases, _MOST - _HEAD - len(encode_options6(options)))
     kind = Message6.ADVERTISE if is_advertised else Message6.REPLY
     return bytes((kind,)) + request.xid + encode_options6(options)
+
+
+def _fitting(request: Request6, leases: Leases6, left: int) -> Iterator[Option6]:
+    """Yield the options of the port that fit into *left* octets, requested ones first."""
+    wanted = request.first(WANTED) or b""
+    requested = {int.from_bytes(wanted[at : at + 2]) for at in range(0, len(wanted), 2)}
+    ordered = sorted(leases.options, key=lambda number: (number not in requested, number))
+    for number in ordered:
+        value = leases.options[number]
+        if len(value) + _OPTION_HEAD <= left:
+            left -= len(value) + _OPTION_HEAD
+            yield number, value
 
 
 def _confirmed(request: Request6, leases: Leases6) -> int | None:

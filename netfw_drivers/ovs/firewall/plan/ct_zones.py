@@ -27,13 +27,16 @@ class Zones:
         self._unknown = {port for port in present if port not in self._zone}
 
     def first_used(
-        self, put: Mapping[PortKey, int | None], present: Container[PortKey]
+        self,
+        put: Mapping[PortKey, int | None],
+        present: Container[PortKey],
+        gone: Container[PortKey] = (),
     ) -> frozenset[int]:
         """Return the zones that *put* is the first to use; *present* have flows already.
 
-        Until the ports of unknown zones are put again, nothing is flushed.
+        Until the ports of unknown zones are put again, or are *gone* by now, nothing is flushed.
         """
-        if any(put.get(port) is None for port in self._unknown):
+        if any(put.get(port) is None and port not in gone for port in self._unknown):
             return frozenset()
         zones = {zone for zone in put.values() if zone is not None}
         return frozenset(

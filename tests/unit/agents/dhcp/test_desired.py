@@ -103,6 +103,19 @@ def test_a_domain_of_a_port_is_served_for_the_owner_of_the_network_alone():
     assert names(found) == {ONE.id: ("a", "bank.example"), TWO.id: ("web", "")}
 
 
+def test_client_identifiers_are_served_for_the_owner_of_the_network_alone():
+    boot = DhcpOption(name="bootfile-name", value="x")
+    stolen = (
+        DhcpOption(name="client-id", value="01:02:03:04:05"),
+        DhcpOption(name="61", value="01:02:03:04:05"),
+        DhcpOption(name="1", value="00:03:00:01:ff", ip_version=6),
+    )
+    theirs = [evolve(each, dhcp_options=(*stolen, boot)) for each in (OWNERS, MEMBERS)]
+    found = desired(OWNED, SUBNET, *theirs)
+    assert found.ports[ONE.id].options == (*stolen, boot)
+    assert found.ports[TWO.id].options == (boot,)
+
+
 def test_a_name_that_two_projects_use_is_served_for_the_network_owner_alone():
     found = desired(OWNED, SUBNET, MEMBERS)
     assert names(found) == {TWO.id: ("web", "")}

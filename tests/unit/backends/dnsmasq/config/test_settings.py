@@ -47,6 +47,7 @@ def test_options_become_settings() -> None:
     [
         ("dhcp_lease_duration", 60),
         ("dhcp_lease_duration", 0),
+        ("dhcp_lease_duration", 1 << 31),
         ("dhcp_confs", "relative"),
         ("dnsmasq_config_file", "/x\ny"),
         ("dhcp_domain", "a b"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from attrs import evolve
 
 from netfw.errors import ConfigError, InvalidInput
+from netfw.model.values.ids import RouterId
 from netfw_drivers.linux_router.config.conntrackd import (
     MAX_PATH,
     SOCKET,
@@ -19,6 +21,7 @@ from netfw_drivers.linux_router.config.conntrackd import (
     render_conntrackd,
 )
 from netfw_drivers.linux_router.config.settings import OPTIONS, read_settings
+from netfw_drivers.linux_router.plan.names import CentralPart, config_path
 from tests.unit.backends.linux_router.config.golden import check_golden
 
 GOLDEN = Path(__file__).parent / "golden_conntrackd"
@@ -77,3 +80,15 @@ def test_options_are_read_and_a_long_directory_is_refused():
     assert read_settings(enabled).conntrackd == ConntrackdSettings(hash_limit=10)
     with pytest.raises(ConfigError, match=r"router_confs: .* at most 107; name another directory"):
         read_settings({**enabled, "router_confs": f"/{'x' * 80}"})
+
+
+def test_a_directory_that_is_too_long_for_a_central_part_alone_is_refused():
+    options = {option.dest: option.default for option in OPTIONS}
+    options["ha_conntrackd_enabled"] = True
+    central = CentralPart(RouterId(UUID(int=1)))
+    for length in range(30, 60):
+        directory = Path("/" + "x" * length)
+        if path_problem(config_path(directory, "conntrackd", central)) is None:
+            continue
+        with pytest.raises(ConfigError, match="router_confs"):
+            read_settings({**options, "router_confs": str(directory)})

@@ -143,6 +143,8 @@ def test_options_too_long_for_a_flow_are_refused_and_reach_no_switch(ip_version:
     ("options", "named"),
     [
         ({"dhcp_lease_duration": 60}, "dhcp_lease_duration"),
+        ({"dhcp_lease_duration": 1 << 32}, "dhcp_lease_duration"),
+        ({"dhcp_lease_duration": -1, "dhcp_rebinding_time": 1 << 32}, "dhcp_rebinding_time"),
         ({"dhcp_renewal_time": 80000}, "dhcp_renewal_time"),
         ({"dhcp_renewal_time": 75600}, "dhcp_renewal_time"),
         ({"dhcp_rebinding_time": 90000}, "dhcp_rebinding_time"),

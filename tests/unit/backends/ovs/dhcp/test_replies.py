@@ -158,6 +158,14 @@ def test_options_that_do_not_fit_are_left_out_and_requested_ones_come_first() ->
     assert replied4(request4(DISCOVER, wide), data)[2].keys() >= {224, 225, 226}
 
 
+def test_a_reply_is_no_larger_than_the_mtu_of_the_network_whatever_the_client_states() -> None:
+    long = tuple(DhcpOption(name=str(number), value="x" * 50) for number in range(224, 254))
+    data = userdata(Leases4, evolve(PORT, options=long))
+    reply = make_reply(request4(DISCOVER, {MAX_SIZE: (1500).to_bytes(2, "big")}), data)
+    assert reply is not None
+    assert 1300 < len(reply) - 14 <= SERVED.mtu
+
+
 def test_ipxe_has_options_of_its_own_and_a_boot_server_is_in_the_header() -> None:
     options = (
         DhcpOption(name="tag:ipxe,bootfile-name", value="script"),
@@ -204,6 +212,19 @@ def test_a_solicit_is_answered_by_an_advertise_and_a_request_by_a_reply() -> Non
     kind, options = replied6(request6(Message6.REQUEST, (1, DUID), (2, SERVER_DUID), (3, IA)))
     assert kind == Message6.REPLY
     assert dict(decode_options6(options[3][12:]))[5] == address
+
+
+def test_options_of_dhcpv6_that_do_not_fit_are_left_out_and_requested_ones_come_first() -> None:
+    numbers = range(200, 208)
+    long = tuple(DhcpOption(name=str(each), value="x" * 200, ip_version=6) for each in numbers)
+    data = userdata(Leases6, evolve(PORT, options=long))
+    request = (1, DUID), (3, IA)
+    reply = make_reply(request6(Message6.SOLICIT, *request), data)
+    assert reply is not None
+    assert len(reply) - 14 <= 1280, "every link carries it"
+    assert replied6(request6(Message6.SOLICIT, *request), data)[1].keys() >= {3, 23, 24, 200, 203}
+    wanted = request6(Message6.SOLICIT, *request, (6, b"\0\xcf\0\xce\0"))
+    assert replied6(wanted, data)[1].keys() >= {3, 206, 207}
 
 
 def test_rapid_commit_is_one_exchange() -> None:

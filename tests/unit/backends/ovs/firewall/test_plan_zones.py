@@ -37,6 +37,17 @@ def test_a_port_of_an_unknown_zone_keeps_all_zones_from_being_flushed():
     assert zones.first_used({two: 8}, {one}) == {8}, "its zone is known from before"
 
 
+def test_ports_that_went_while_no_agent_ran_keep_no_zone_from_being_flushed():
+    one, two, three = (PortKey(PortId(UUID(int=number))) for number in (1, 2, 3))
+    zones = Zones()
+    zones.recover([one, two])
+    put = {two: 7, three: 9}
+    assert zones.first_used(put, {one, two}, {one}) == {9}
+    assert zones.first_used(put, {one, two}) == frozenset(), "it may be in this zone"
+    zones.note(put, [one])
+    assert zones.first_used({one: 9}, {two, three}) == frozenset()
+
+
 class _Counted:
     """Ports with flows that can be looked up one by one only."""
 
