@@ -121,6 +121,9 @@ def _migrate(database: Database, to: str, steps: Steps, on_step: OnStep) -> None
             return found
 
         def report(*, step: MigrationInfo, **_: object) -> None:
+            if not _has_transactional_ddl(connection):
+                _start_epoch(connection)
+                connection.commit()
             on_step(str(step.up_revision_id))
 
         environment = EnvironmentContext(_config(), scripts, fn=chosen)
@@ -133,6 +136,12 @@ def _migrate(database: Database, to: str, steps: Steps, on_step: OnStep) -> None
         if found:
             _start_epoch(connection)
         connection.commit()
+
+
+def _has_transactional_ddl(connection: Connection) -> bool:
+    """Return whether all steps are one transaction; otherwise each is committed alone, with its
+    version, so that the next migration starts behind it."""
+    return connection.dialect.name not in ("mysql", "mariadb")
 
 
 def _version(connection: Connection) -> str | None:
