@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, Engine, inspect, update
 
-from netfw.errors import BackendBroken, Conflict, InvalidInput
+from netfw.errors import BackendBroken, BackendUnavailable, Conflict, InvalidInput
 from netfw.server.db.database import Database
 from netfw.server.db.engine.errors import FAILURES, translate_error
 from netfw.server.db.schema.tables import JOURNAL_HEAD
@@ -184,6 +184,8 @@ def _migration_lock(connection: Connection) -> Iterator[None]:
 
     On SQLite a transaction that writes locks the database from its start; PostgreSQL's lock ends
     with the transaction.
+
+    :raises BackendUnavailable: another migration has it for too long.
     """
     name = connection.dialect.name
     if name == "sqlite":
@@ -196,11 +198,13 @@ def _migration_lock(connection: Connection) -> Iterator[None]:
         yield
         return
     lock = f"CONCAT(DATABASE(), '.{VERSION_TABLE}')"
-    connection.exec_driver_sql(f"SELECT GET_LOCK({lock}, {LOCK_TIMEOUT})")
+    if not connection.exec_driver_sql(f"SELECT GET_LOCK({lock}, {LOCK_TIMEOUT})").scalar():
+        raise BackendUnavailable("another migration of the database is under way; try again later")
     try:
         yield
     finally:
-        connection.exec_driver_sql(f"SELECT RELEASE_LOCK({lock})")
+        if not connection.invalidated:  # with a lost connection the lock is gone
+            connection.exec_driver_sql(f"SELECT RELEASE_LOCK({lock})")
 
 
 def _begin_on_sqlite(connection: Connection) -> None:
