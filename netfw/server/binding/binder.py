@@ -161,15 +161,16 @@ class PortBinder:
         rows = unit.tx.statuses.get_for_update(Kind.PORT, found)
         for row in rows.values():
             unit.extras.setdefault(row.ref, dict(row.extra))
-        ports = [cast(Port, row.resource()) for row in rows.values()]
-        agents = self.agents(unit, (port.binding.host for port in ports))
+        locked = [cast(Port, row.resource()) for row in rows.values()]
+        ports = [each for each in locked if _has_failed(each)]  # others are bound meanwhile
+        agents = self.agents(unit, (each.binding.host for each in ports))
         count = 0
         for before in ports:
             former = _levels(unit, before)
             after = self.rebind(unit, before, before, agents)
             if after.binding != before.binding or _levels(unit, after) != former:
                 unit.update(before, after)
-                count += after.binding.vif_type != VifType.BINDING_FAILED.value
+                count += not _has_failed(after)
         return count
 
     def _bind(
@@ -230,6 +231,10 @@ class PortBinder:
     def _drop(self, unit: UnitOfWork, segment: Segment) -> None:
         self._types.release(unit.tx, segment.provider)
         unit.delete(segment)
+
+
+def _has_failed(port: Port) -> bool:
+    return port.binding.vif_type == VifType.BINDING_FAILED.value
 
 
 def _policy(unit: UnitOfWork, port: Port, network: Network) -> QosPolicy | None:
