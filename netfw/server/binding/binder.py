@@ -24,7 +24,7 @@ from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import Subnet
 from netfw.model.values.common_fields import Status
 from netfw.model.values.device_owner import is_distributed
-from netfw.model.values.ids import SegmentId
+from netfw.model.values.ids import PortId, SegmentId
 from netfw.server.binding.algorithm import bind
 from netfw.server.binding.inactive_bindings import (
     LEVELS,
@@ -151,25 +151,26 @@ class PortBinder:
         binding = evolve(chosen.binding, prepared_hosts=frozenset(every))
         return evolve(port, binding=binding, status=Status.DOWN)
 
-    def rebind_failed(self, unit: UnitOfWork, host: str) -> int:
-        """Retry the failed bindings of ports on *host*; return how many are bound now.
-
-        Call it when an agent of that host is usable again, or reports another configuration.
-        """
+    def rebind_failed(self, unit: UnitOfWork, host: str, port: PortId | None = None) -> int:
+        """Retry the failed bindings of ports on *host*, of all or of one; return how many are
+        bound now."""
         failed = {"binding:host_id": (host,), "binding:vif_type": (VifType.BINDING_FAILED.value,)}
+        if port is not None:
+            failed["id"] = (str(port),)
         found = [row.ref.id for row in unit.tx.resources.find(Kind.PORT, Query(filters=failed))]
         rows = unit.tx.statuses.get_for_update(Kind.PORT, found)
         for row in rows.values():
             unit.extras.setdefault(row.ref, dict(row.extra))
-        ports = [cast(Port, row.resource()) for row in rows.values()]
-        agents = self.agents(unit, (port.binding.host for port in ports))
+        locked = [cast(Port, row.resource()) for row in rows.values()]
+        ports = [each for each in locked if _has_failed(each)]  # others are bound meanwhile
+        agents = self.agents(unit, (each.binding.host for each in ports))
         count = 0
         for before in ports:
             former = _levels(unit, before)
             after = self.rebind(unit, before, before, agents)
             if after.binding != before.binding or _levels(unit, after) != former:
                 unit.update(before, after)
-                count += after.binding.vif_type != VifType.BINDING_FAILED.value
+                count += not _has_failed(after)
         return count
 
     def _bind(
@@ -230,6 +231,10 @@ class PortBinder:
     def _drop(self, unit: UnitOfWork, segment: Segment) -> None:
         self._types.release(unit.tx, segment.provider)
         unit.delete(segment)
+
+
+def _has_failed(port: Port) -> bool:
+    return port.binding.vif_type == VifType.BINDING_FAILED.value
 
 
 def _policy(unit: UnitOfWork, port: Port, network: Network) -> QosPolicy | None:

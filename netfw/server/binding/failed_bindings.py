@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import cast
 
 from attrs import define, frozen
@@ -19,6 +20,7 @@ from attrs import define, frozen
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.errors import BackendError, RequestError
+from netfw.model.agent import Agent
 from netfw.model.binding import VifType
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Resource
@@ -77,6 +79,23 @@ class FailedBindings:
             if self._is_due(host) and self._with_live_agent({host}):
                 self._trigger()
 
+    def on_agent_up(self, unit: UnitOfWork, agent: Agent) -> None:
+        """Retry the failed bindings of the host after the commit.
+
+        A driver that refuses one of them does not keep the agent away.
+        """
+        failed = {"binding:vif_type": _FAILED, "binding:host_id": (agent.host,)}
+        if unit.tx.resources.find(Kind.PORT, Query(filters=failed, limit=1)):
+            unit.after_commit.append(partial(self._retry_now, agent.host))
+
+    def _retry_now(self, host: str) -> None:
+        try:
+            self._retry(host)
+        except BackendError as exc:  # what was committed is done; the next pass retries
+            LOG.warning("ports of host %s are not bound: %s", host, exc)
+        except Exception:
+            LOG.exception("ports of host %s are not bound: internal error", host)
+
     def reconcile(self) -> int:
         """Retry the failed bindings of hosts with a live agent; return how many are bound."""
         with self._lock:
@@ -87,10 +106,7 @@ class FailedBindings:
             due = frozenset(host for host, retry in self._hosts.items() if retry.due <= now)
         count = 0
         for host in sorted(self._with_live_agent(due)):
-            try:
-                count += self._retry(host)
-            except RequestError as exc:
-                LOG.warning("ports of host %s are not bound: %s", host, exc)
+            count += self._retry(host)
         return count
 
     def _is_due(self, host: str) -> bool:
@@ -108,12 +124,27 @@ class FailedBindings:
             former = (self._hosts or {}).pop(host, _Retry())
         count, some_are_left = 0, True
         try:
-            count = self._context.run(SERVER, lambda unit: self._binder.rebind_failed(unit, host))
+            count = self._rebind(host)
             some_are_left = self._context.read(lambda view: bool(_failures(view, host)))
         finally:
             if some_are_left:
                 longer = min(2 * former.pause or FIRST_PAUSE, LONGEST_PAUSE)
                 self._retry_after(host, FIRST_PAUSE if count else longer)
+        return count
+
+    def _rebind(self, host: str) -> int:
+        """Retry all ports of *host* at once, or, if one is refused, each by itself."""
+        rebind, run = self._binder.rebind_failed, self._context.run
+        try:
+            return run(SERVER, rebind, host)
+        except RequestError:
+            failures = self._context.read(lambda view: _failures(view, host))
+        count = 0
+        for port in failures:
+            try:
+                count += run(SERVER, rebind, host, port.id)
+            except RequestError as exc:
+                LOG.warning("port %s of host %s is not bound: %s", port.id, host, exc)
         return count
 
     def _retry_after(self, host: str, pause: float) -> None:

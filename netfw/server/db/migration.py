@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, Engine, inspect, update
 
-from netfw.errors import BackendBroken, Conflict, InvalidInput
+from netfw.errors import BackendBroken, BackendUnavailable, Conflict, InvalidInput
 from netfw.server.db.database import Database
 from netfw.server.db.engine.errors import FAILURES, translate_error
 from netfw.server.db.schema.tables import JOURNAL_HEAD
@@ -121,6 +121,9 @@ def _migrate(database: Database, to: str, steps: Steps, on_step: OnStep) -> None
             return found
 
         def report(*, step: MigrationInfo, **_: object) -> None:
+            if not _has_transactional_ddl(connection):
+                _start_epoch(connection)
+                connection.commit()
             on_step(str(step.up_revision_id))
 
         environment = EnvironmentContext(_config(), scripts, fn=chosen)
@@ -133,6 +136,12 @@ def _migrate(database: Database, to: str, steps: Steps, on_step: OnStep) -> None
         if found:
             _start_epoch(connection)
         connection.commit()
+
+
+def _has_transactional_ddl(connection: Connection) -> bool:
+    """Return whether all steps are one transaction; otherwise each is committed alone, with its
+    version, so that the next migration starts behind it."""
+    return connection.dialect.name not in ("mysql", "mariadb")
 
 
 def _version(connection: Connection) -> str | None:
@@ -175,6 +184,8 @@ def _migration_lock(connection: Connection) -> Iterator[None]:
 
     On SQLite a transaction that writes locks the database from its start; PostgreSQL's lock ends
     with the transaction.
+
+    :raises BackendUnavailable: another migration has it for too long.
     """
     name = connection.dialect.name
     if name == "sqlite":
@@ -187,11 +198,13 @@ def _migration_lock(connection: Connection) -> Iterator[None]:
         yield
         return
     lock = f"CONCAT(DATABASE(), '.{VERSION_TABLE}')"
-    connection.exec_driver_sql(f"SELECT GET_LOCK({lock}, {LOCK_TIMEOUT})")
+    if not connection.exec_driver_sql(f"SELECT GET_LOCK({lock}, {LOCK_TIMEOUT})").scalar():
+        raise BackendUnavailable("another migration of the database is under way; try again later")
     try:
         yield
     finally:
-        connection.exec_driver_sql(f"SELECT RELEASE_LOCK({lock})")
+        if not connection.invalidated:  # with a lost connection the lock is gone
+            connection.exec_driver_sql(f"SELECT RELEASE_LOCK({lock})")
 
 
 def _begin_on_sqlite(connection: Connection) -> None:

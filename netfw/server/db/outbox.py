@@ -29,6 +29,7 @@ from netfw.model.wire import parse, render
 from netfw.server.db.agents.heartbeats import Now
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.rows import AT_ONCE
+from netfw.server.db.schema.columns import storable
 from netfw.server.db.schema.tables import OUTBOX, OUTBOX_LANES
 
 LONGEST_ERROR: Final = 2000
@@ -258,7 +259,7 @@ class Outbox(OutboxRows):
         self._connection.execute(
             update(OUTBOX_LANES)
             .where(*_same(lane), mine)
-            .values(until=0, retry_at=retry_at, error=error[:LONGEST_ERROR])
+            .values(until=0, retry_at=retry_at, error=storable(error, LONGEST_ERROR))
         )
 
     def reset_attempts(self, lane: Lane, owner: str) -> None:
@@ -278,7 +279,7 @@ class Outbox(OutboxRows):
         """Mark entries as permanently refused, for the operator."""
         for part in _parts([each.number for each in entries]):
             these = tuple_(OUTBOX.c.seq, OUTBOX.c.position).in_(part)
-            text = error[:LONGEST_ERROR] or "refused"
+            text = storable(error, LONGEST_ERROR) or "refused"
             self._connection.execute(update(OUTBOX).where(these).values(error=text))
 
     def retry(self, driver: str | None = None) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 from attrs import frozen
 
 from netfw.drivers.values.agent_requests import Request
-from netfw.model.agent import Agent
 from netfw.server.agents.agents import SERVICES, AgentHandler, ZoneHandler
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers, Answer
@@ -17,7 +16,6 @@ from netfw.server.binding.failed_bindings import FailedBindings
 from netfw.server.core.context import ServerContext
 from netfw.server.core.quotas import QuotaHandler
 from netfw.server.core.resource_handler import ResourceHandler
-from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.distributed_dhcp import DistributedDhcpPorts
 from netfw.server.l2.port_status import PortStatuses
 from netfw.server.l2.ports_awaiting_dhcp import PortsAwaitingDhcp
@@ -60,10 +58,7 @@ def build_agent_services(context: ServerContext, binder: PortBinder) -> AgentSer
     context.precommit_hooks += (dhcp_ports.watch, *watches)
     context.reassignment_hooks.append(waiting.follow_agents)
 
-    def rebind(unit: UnitOfWork, agent: Agent) -> None:
-        binder.rebind_failed(unit, agent.host)
-
-    context.agent_up_hooks += [rebind, rescheduler.on_agent_up]
+    context.agent_up_hooks += [bindings.on_agent_up, rescheduler.on_agent_up]
     return AgentServices(
         handlers=(
             AgentHandler(context.settings),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import ClassVar
 from uuid import UUID
 
@@ -25,7 +25,7 @@ from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.agents.excluded_hosts import ExcludedHosts
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.scheduling.assignments import AgentAssignments
-from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_server
+from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_each_as_server
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 
 LOG = logging.getLogger(__name__)
@@ -74,9 +74,9 @@ class DhcpScheduler:
 
         Each network is a transaction of its own. Return how many changed.
         """
-        changed = sum(map(self._move, self._abandoned()))
-        changed += sum(map(self._withdraw, self.context.read(self._withdrawn_from)))
-        return changed + sum(map(self._serve, self.context.read(self.unserved)))
+        changed = self._run_each(self._move, self._abandoned())
+        changed += self._run_each(self._withdraw, self.context.read(self._withdrawn_from))
+        return changed + self._run_each(self._schedule, self.context.read(self.unserved))
 
     def unserved(self, view: ReadSnapshot) -> tuple[UUID, ...]:
         """Return the networks with DHCP that have too few agents, and could have another one."""
@@ -105,10 +105,10 @@ class DhcpScheduler:
             body = {"device_id": RESERVED_DHCP_DEVICE, "binding:host_id": ""}
             unit.context.handler("port").update(unit, str(row.ref.id), body)
 
-    def _schedule(self, unit: UnitOfWork, id: NetworkId) -> tuple[str, ...]:
+    def _schedule(self, unit: UnitOfWork, id: UUID) -> tuple[str, ...]:
         if self.context.settings.distributed_dhcp or not self.assignments.any(unit.tx):
             return ()
-        network = unit.network(id, lock=True)
+        network = unit.network(NetworkId(id), lock=True)
         wanted = self.context.settings.dhcp_agents_per_network
         return self.assignments.fill(
             unit,
@@ -117,8 +117,11 @@ class DhcpScheduler:
             zones=network.availability_zone_hints,
         )
 
-    def _serve(self, network: UUID) -> bool:
-        return run_as_server(self.context, lambda unit: self._schedule(unit, NetworkId(network)))
+    def _run_each(
+        self, work: Callable[[UnitOfWork, UUID], object], networks: Iterable[UUID]
+    ) -> int:
+        targets = (Ref(Kind.NETWORK, id) for id in networks)
+        return run_each_as_server(self.context, work, targets)
 
     def _abandoned(self) -> tuple[UUID, ...]:
         """Return the networks of dead agents; with distributed DHCP they need no others."""
@@ -131,20 +134,13 @@ class DhcpScheduler:
         off = sorted(self.assignments.withdrawn(view))
         return tuple(id for host in off for id in self.assignments.at(view, host))
 
-    def _move(self, network: UUID) -> bool:
-        def moved(unit: UnitOfWork) -> bool:
-            dead = self.assignments.dead(unit.tx)
-            return self._replaced(unit, NetworkId(network), dead, "dead", anyway=False)
+    def _move(self, unit: UnitOfWork, id: UUID) -> bool:
+        dead = self.assignments.dead(unit.tx)
+        return self._replaced(unit, NetworkId(id), dead, "dead", anyway=False)
 
-        return run_as_server(self.context, moved)
-
-    def _withdraw(self, network: UUID) -> bool:
-        def withdrawn(unit: UnitOfWork) -> bool:
-            off = self.assignments.withdrawn(unit.tx)
-            why = "switched off or deleted"
-            return self._replaced(unit, NetworkId(network), off, why, anyway=True)
-
-        return run_as_server(self.context, withdrawn)
+    def _withdraw(self, unit: UnitOfWork, id: UUID) -> bool:
+        off = self.assignments.withdrawn(unit.tx)
+        return self._replaced(unit, NetworkId(id), off, "switched off or deleted", anyway=True)
 
     def _replaced(
         self, unit: UnitOfWork, id: NetworkId, unwanted: Collection[str], why: str, *, anyway: bool

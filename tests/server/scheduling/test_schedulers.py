@@ -7,13 +7,16 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from netfw.drivers.server.change import Change
 from netfw.drivers.values.agent_requests import EnsureDhcpPort
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import Conflict, NotFound
 from netfw.errors.agents import InvalidDHCPAgent
+from netfw.model.port import Port
 from netfw.model.resource import Kind, Resource
 from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
+from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
 from netfw.server.db.resources.row import Row
 from netfw.server.scheduling.rescheduler import FailureDetector
@@ -112,6 +115,30 @@ def test_a_dead_agents_networks_go_to_others_with_the_addresses_of_its_port(make
     cloud.agents(DHCP, "a")
     assert cloud.rescheduler.reconcile() == 0, "serving agents stay"
     assert cloud.hosts(network["id"]) == ["b"]
+
+
+@pytest.mark.spec("ML2-10")
+def test_a_network_whose_change_a_driver_refuses_keeps_no_other_with_a_dead_agent(
+    make: Make,
+) -> None:
+    cloud = make()
+    cloud.agents(DHCP, "a")
+    networks = sorted(cloud.network() for _ in range(3))
+    for network in networks:
+        wanted = EnsureDhcpPort(host="a", network=NetworkId(UUID(network)), subnets=frozenset())
+        AgentRpcHandlers(cloud.context).ensure_dhcp_port(wanted)
+
+    def refuse(unit: UnitOfWork, change: Change) -> None:
+        if isinstance(change.resource, Port) and str(change.resource.network_id) == networks[0]:
+            raise Conflict("the device is read-only")
+
+    cloud.context.precommit_hooks.append(refuse)
+    grow_old(cloud.context, "a", 80)
+    cloud.agents(DHCP, "b")
+    assert [cloud.hosts(id) for id in networks] == [["a"], ["b"], ["b"]]
+    agent = cloud.agent("b", DHCP)
+    cloud.calls.plugin.update(ADMIN, "agent", agent, {"admin_state_up": False})
+    assert [cloud.hosts(id) for id in networks] == [["a"], [], []]
 
 
 @pytest.mark.spec("ML2-10", "DHCP-06")

@@ -21,6 +21,7 @@ from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.resources.row import Row
 from netfw.server.db.resources.rows import AT_ONCE
+from netfw.server.db.schema.columns import storable
 from netfw.server.db.schema.port_tables import PORTS
 from netfw.server.db.schema.resource_tables import table_mapping
 from netfw.server.db.schema.tables import STATUS_REPORTS
@@ -176,7 +177,7 @@ def _key(report: StatusReport) -> tuple[Ref, Service, str]:
 
 def _equal(one: StatusReport, two: StatusReport) -> bool:
     """Return whether status and reason are equal, whatever the revisions are."""
-    return one.status is two.status and one.reason == two.reason[:REASON_LENGTH]
+    return one.status is two.status and one.reason == storable(two.reason, REASON_LENGTH)
 
 
 def _where(report: StatusReport) -> dict[str, Any]:
@@ -191,7 +192,7 @@ def _values(prefix: str, report: StatusReport) -> dict[str, Any]:
     return {
         f"{prefix}revision": report.revision,
         f"{prefix}status": report.status.value,
-        f"{prefix}reason": report.reason[:REASON_LENGTH],
+        f"{prefix}reason": storable(report.reason, REASON_LENGTH),
     }
 
 

@@ -109,8 +109,8 @@ class Ranges:
         return True
 
     def drop(self, pool: str) -> None:
-        """Delete *pool*.  Idempotent."""
-        for table in (FREE_RANGES, OFFERS, POOLS):
+        """Delete *pool*, first its definition, which waits for releases.  Idempotent."""
+        for table in (POOLS, OFFERS, FREE_RANGES):
             self._connection.execute(delete(table).where(table.c.pool == pool))
 
     def pools(self, prefix: str) -> tuple[str, ...]:
@@ -169,12 +169,13 @@ class Ranges:
         self._replace(pool, free, subtract(free, number))
         return number
 
-    def release(self, pool: str, number: int, *, shared: bool = False) -> None:
+    def release(self, pool: str, number: int) -> None:
         """Release *number*.  Idempotent; an id outside of the pool is ignored.
 
-        *shared*: keep the definition of the pool, so that the id is offered if the pool offers it.
+        The definition of the pool is kept until the transaction ends, so that the id is offered if
+        the pool offers it.
         """
-        whole = self._one(BOUNDS_SHARED if shared else BOUNDS, of_pool=pool)
+        whole = self._one(BOUNDS_SHARED, of_pool=pool)
         if whole is None or not whole.lowest <= key(number) <= whole.highest:
             return
         offered = self._one(OFFER, of_pool=pool, number=key(number)) is not None

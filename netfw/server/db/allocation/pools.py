@@ -132,7 +132,7 @@ class SegmentIdStore:
 
     def release(self, pool: Pool, number: int) -> None:
         """Release *number*.  Idempotent."""
-        self._ranges.release(pool_name(pool), number, shared=True)
+        self._ranges.release(pool_name(pool), number)
 
 
 class OwnSegmentIds:

@@ -47,6 +47,14 @@ def document() -> TypeEngine[str]:
     return Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 
 
+def storable(text: str, length: int) -> str:
+    """Return the first *length* characters of a text that no validation has seen.
+
+    Not every database stores NUL, and none stores surrogates: each becomes a question mark.
+    """
+    return text[:length].encode(errors="replace").decode().replace("\0", "?")
+
+
 def number() -> TypeEngine[int]:
     """Return the type of 64-bit integers."""
     return BigInteger()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from ipaddress import ip_address
 from itertools import pairwise
@@ -217,3 +218,54 @@ def test_a_pool_that_is_redefined_keeps_ids_that_another_transaction_splits_off(
     taken = database.transaction(lambda tx: Ranges(tx.connection).acquire_any("p", 10))
     assert taken == (1, 2, 3, 4, 6, 7, 8)
     assert database.transaction(lambda tx: Ranges(tx.connection).acquire("p", 9))
+
+
+def release_while(database: Database, other: Callable[[Transaction], object]) -> None:
+    """Release 10.0.0.10, all whose neighbours are taken, while *other* runs in a transaction that
+    begins later."""
+    block, address = subnet(), ip_address("10.0.0.10")
+
+    def take(tx: Transaction) -> None:
+        tx.addresses.define(block)
+        tx.addresses.take_some(block, 20)
+
+    def release(tx: Transaction) -> None:
+        tx.addresses.release(block.id, address)
+        later.append(pool.submit(database.transaction, other))
+        while not later[-1].done() and not count_blocked(database):
+            time.sleep(0.2)  # InnoDB shows former waits to who asks again within 0.1 s
+
+    database.transaction(take)
+    later: list[Future[object]] = []
+    with ThreadPoolExecutor(1) as pool:
+        database.transaction(release)
+        later[-1].result(60)
+
+
+@pytest.mark.spec("ML2-09")
+@pytest.mark.parametrize("backend", ["postgresql", "mariadb"])
+def test_an_address_released_while_pools_shrink_is_not_allocated_automatically(
+    database_servers: DatabaseServers, backend: str
+) -> None:
+    smaller = subnet(last="10.0.0.5")
+    with closing(Database(database_servers.filled(backend))) as database:
+        release_while(database, lambda tx: tx.addresses.define(smaller))
+        assert database.transaction(lambda tx: tx.addresses.acquire_any(smaller)) is None
+
+
+@pytest.mark.spec("ML2-09")
+@pytest.mark.parametrize("backend", ["postgresql", "mariadb"])
+def test_an_address_released_while_the_subnet_is_renumbered_is_gone(
+    database_servers: DatabaseServers, backend: str
+) -> None:
+    pools = (AllocationPool(start="10.1.0.2", end="10.1.0.5"),)
+    renumbered = subnet(cidr="10.1.0.0/16", gateway="10.1.0.1", allocation_pools=pools)
+
+    def renumber(tx: Transaction) -> None:
+        tx.addresses.drop(renumbered.id)
+        tx.addresses.define(renumbered)
+
+    with closing(Database(database_servers.filled(backend))) as database:
+        release_while(database, renumber)
+        found = database.transaction(lambda tx: tx.addresses.acquire_any(renumbered))
+        assert found == ip_address("10.1.0.2")

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
+from uuid import UUID
 
 import pytest
+from sqlalchemy import event
 
 from netfw.drivers.server.change import Change
+from netfw.drivers.values.reports import StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict
 from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref
+from netfw.model.values.common_fields import Status
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.binding import failed_bindings
 from netfw.server.core.context import ServerContext
@@ -155,3 +162,43 @@ def test_bulk_of_ports_that_fail_checks_their_host_once(file_database: Database)
             server.calls.plugin.create(ADMIN, "port", [dict(body) for _ in range(number)])
         counts.append(sum("heartbeats" in each for each in seen))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("backend", ["postgresql", "mariadb"])
+def test_port_that_another_server_binds_meanwhile_keeps_its_reports(
+    database_servers: DatabaseServers, backend: str
+) -> None:
+    """Both have found the port; the other one binds it, and its host reports, before the lock."""
+    with closing(Database(database_servers.filled(backend))) as database:
+        server = Server(database)
+        grow_old(server.context, "h1", DEAD)
+        port = server.port()
+        report = StatusReport(
+            ref=Ref(Kind.PORT, UUID(port["id"])),
+            revision=2,
+            host="h1",
+            service=Service.L2,
+            status=Status.ACTIVE,
+        )
+        overtaking: list[Callable[[], object]] = [
+            lambda: HeartbeatHandler(server.context)(
+                [beat("h1", start=True, tunnel_types=["vxlan"])]
+            ),
+            lambda: database.transaction(lambda tx: tx.statuses.record([report], {})),
+        ]
+
+        def overtake(_conn: Any, _cursor: Any, text: str, *_: Any) -> None:
+            if "FROM ports" in text and "FOR UPDATE" in text:
+                others, overtaking[:] = tuple(overtaking), ()
+                with ThreadPoolExecutor(1) as other:
+                    for each in others:
+                        other.submit(each).result(60)
+
+        grow_old(server.context, "h1", -DEAD)
+        event.listen(database.writing, "before_cursor_execute", overtake)
+        server.reconcile()
+        assert not overtaking
+        assert server.vif_type(port) == "ovs"
+        assert database.transaction(lambda tx: tx.statuses.of([report.ref])) == {
+            report.ref: (report,)
+        }

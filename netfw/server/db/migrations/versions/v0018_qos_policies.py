@@ -23,6 +23,9 @@ OWNERS = {
     "floating_ip": "floating_ips",
     "router": "routers",
 }
+COLUMNS = ("networks", "ports", "floating_ips")
+"""Those of the tables that have a column for filters by policy."""
+ATTRIBUTES = ("qos_policy_id", "qos_network_policy_id")
 
 
 def upgrade() -> None:
@@ -101,24 +104,35 @@ def _owner(name: str, column: str, owners: str) -> sa.ForeignKeyConstraint:
 
 def _clear_gateways() -> None:
     """Remove the ids of policies that gateways of routers were given without effect."""
-    routers = sa.table("routers", sa.column("id", sa.Text()), sa.column("body", sa.Text()))
-    named = (
-        routers.c.body.contains(f'"qos_policy_id":{space}"', autoescape=True) for space in ("", " ")
-    )
-    rows = sa.select(routers.c.id, routers.c.body).where(sa.or_(*named))
-    found = op.get_bind().execute(rows).all()
-    for id, text_ in found:
-        body: dict[str, Any] = json.loads(text_)
-        body["external_gateway_info"]["qos_policy_id"] = None
-        cleared = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
-        op.execute(routers.update().where(routers.c.id == id).values(body=cleared))
-    if found:
+    if _clear("routers"):
         rebuild_subscriptions(op.get_bind())
 
 
+def _clear(name: str) -> int:
+    """Remove the ids of policies from the documents of a table; return how many had one."""
+    table = sa.table(name, sa.column("id", sa.Text()), sa.column("body", sa.Text()))
+    named = (table.c.body.contains(f'_policy_id":{space}"', autoescape=True) for space in ("", " "))
+    rows = sa.select(table.c.id, table.c.body).where(sa.or_(*named))
+    found = op.get_bind().execute(rows).all()
+    for id, text_ in found:
+        body: dict[str, Any] = json.loads(text_)
+        for part in (body, body.get("external_gateway_info") or {}):
+            part.update({each: None for each in ATTRIBUTES if each in part})
+        cleared = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+        op.execute(table.update().where(table.c.id == id).values(body=cleared))
+    return len(found)
+
+
 def downgrade() -> None:
-    """Drop the tables with their rows."""
+    """Drop the tables with their rows, and the ids of policies that documents have."""
+    found = sum(map(_clear, OWNERS.values()))
+    for name in COLUMNS:
+        policy = sa.column("qos_policy_id", sa.Text())
+        change = sa.update(sa.table(name, policy)).where(policy.is_not(None))
+        op.execute(change.values(qos_policy_id=None))
     for owner in OWNERS:
         op.drop_table(f"{owner}_qos_policies")
     for name in ("default_qos_policies", "qos_rules", POLICIES):
         op.drop_table(name)
+    if found:
+        rebuild_subscriptions(op.get_bind())

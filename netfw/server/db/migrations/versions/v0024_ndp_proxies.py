@@ -63,5 +63,4 @@ def downgrade() -> None:
     for id, body in bind.execute(chosen).all():
         left = {name: value for name, value in json.loads(body).items() if name != ATTRIBUTE}
         bind.execute(sa.update(ROUTERS).where(ROUTERS.c.id == id).values(body=json.dumps(left)))
-    with op.batch_alter_table("routers") as table:
-        table.drop_column(ATTRIBUTE)
+    op.drop_column("routers", ATTRIBUTE)
