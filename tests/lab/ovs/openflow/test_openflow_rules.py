@@ -181,7 +181,7 @@ def test_a_peer_that_hangs_up_at_once_is_left_alone_for_longer_and_longer(
 ) -> None:
     start = time.monotonic()
     peer, _ = connected_to(behaviour)
-    wait_until(lambda: peer.accepted == 6)
+    wait_until(lambda: peer.accepted >= 6)
     assert time.monotonic() - start > 0.04 + 0.08 + 0.16 + 0.32 + 0.64
 
 
@@ -195,7 +195,7 @@ def test_unreachable_switch_is_retried_with_back_off() -> None:
 
     lonely = Counting("tcp:127.0.0.1:1")
     try:
-        wait_until(lambda: len(tried) == 6)
+        wait_until(lambda: len(tried) >= 6)
     finally:
         lonely.close()
     assert tried[5] - tried[0] > 0.04 + 0.08 + 0.16 + 0.32 + 0.64
