@@ -14,6 +14,7 @@ from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, PipelineHoo
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import Admission
 from netfw.plan import Update
+from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.pipeline import br_int
 from netfw_drivers.ovs.pipeline.br_int import Receiver
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
@@ -243,7 +244,17 @@ def test_a_filtered_receiver_decides_which_connections_are_remembered(trio):
         "table=71,priority=1,arp,actions=resubmit(,91)",
         "table=81,priority=1,arp,actions=resubmit(,92)",
     )
-    assert trio.machines[0].ping("10.0.0.2", count=1, timeout=0.3).lost == 1
+    one = trio.machines[0]
+
+    def introduced() -> bool:
+        one.ping("10.0.0.2", count=1, timeout=0.3)
+        return mac(2) in hears(trio, 1)
+
+    def remembered() -> bool:
+        one.ping("10.0.0.3", count=1, timeout=0.3)  # its answer is not let in
+        return "10.0.0.3" in trio.ovs.appctl("dpctl/dump-conntrack")
+
+    wait_until(introduced)
+    assert one.ping("10.0.0.2", count=1, timeout=0.3).lost == 1
+    wait_until(remembered)  # the switch has handled what was sent before, too
     assert "10.0.0.2" not in trio.ovs.appctl("dpctl/dump-conntrack")
-    trio.machines[0].ping("10.0.0.3", count=1, timeout=0.3)  # its answer is not let in
-    assert "10.0.0.3" in trio.ovs.appctl("dpctl/dump-conntrack")
