@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.testing.lab import sandbox
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.l3.environment import (
     RoutedCloud,
     fetch,
@@ -48,7 +48,7 @@ def test_router_and_floating_ip_of_the_api_work_and_go(routed: RoutedCloud) -> N
     wait_until(lambda: fetch(vm).startswith("vm-1 10.0.1.11"), lambda: fetch(vm))
     (agent,) = network.agents(agent_type="L3 agent")
     wait_until(lambda: network.get_agent(agent.id).configuration["floating_ips"] == 1)
-    with world.pinging(floating.floating_ip_address) as inside:
+    with world.pinging(floating.floating_ip_address, timeout=TIMEOUT) as inside:
         routed.l3.kill()
         routed.l3.start()
         assert inside.stop().lost == 0
@@ -112,7 +112,7 @@ def test_a_firewall_of_the_api_filters_at_the_interface_of_a_router(routed: Rout
         ping = network.create_firewall_rule(action="allow", protocol="icmp")
         network.insert_rule_into_policy(policy.id, firewall_rule_id=ping.id)
         wait_until(lambda: is_reached(world, address))
-        with world.pinging(address) as pings:
+        with world.pinging(address, timeout=TIMEOUT) as pings:
             network.update_firewall_rule(web, action="deny")
             wait_until(lambda: not is_answered(world, address, 8080))
             routed.l3.kill()

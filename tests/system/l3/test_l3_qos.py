@@ -10,7 +10,7 @@ import pytest
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.temp_directory import temporary_directory
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.datagrams import assert_address_limited, assert_unlimited
 from tests.system.l3.environment import SAMPLE, FileSite, is_reached, running
 
@@ -57,7 +57,7 @@ def test_a_changed_policy_reaches_limits_that_are_in_force(site: FileSite) -> No
     wait_until(lambda: rates(site) == {"in-400", "out-400"}, lambda: rates(site))
     assert_address_limited(world, web, FLOATING, 400)
     assert_address_limited(web, world, WORLD, 400)
-    with world.pinging(FLOATING) as pings:
+    with world.pinging(FLOATING, timeout=TIMEOUT) as pings:
         site.content["qos_policies"][0]["rules"] = rules(200)
         site.write()
         wait_until(lambda: rates(site) == {"in-200", "out-200"}, lambda: rates(site))

@@ -6,16 +6,18 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from netfw.testing.lab import sandbox
+from netfw.testing.lab.ping import BackgroundPing
 from netfw.testing.lab.services.fault_proxy import FaultProxy
 from netfw.testing.lab.services.rabbitmq import PORT, PrivateRabbitmq
 from netfw.testing.lab.temp_directory import temporary_directory
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.l3.environment import (
     EdgeRouter,
     RoutedCloud,
@@ -59,6 +61,11 @@ def add_floating_ip(routed: RoutedCloud, edge: EdgeRouter) -> Any:
     return routed.network.create_ip(floating_network_id=edge.outside.id, port_id=port.id)
 
 
+def pinging_floating_ip(edge: EdgeRouter) -> AbstractContextManager[BackgroundPing]:
+    """Ping the floating IP of the router from outside while the block runs."""
+    return edge.world.pinging(edge.floating_ip.floating_ip_address, timeout=TIMEOUT)
+
+
 def await_active(routed: RoutedCloud, floating_ip: Any) -> None:
     is_active = lambda: routed.network.get_ip(floating_ip.id).status == "ACTIVE"  # noqa: E731
     wait_until(is_active, routed.l3.status)
@@ -71,7 +78,7 @@ def test_a_broker_that_is_away_costs_nothing_and_loses_no_change(broker: Private
     options = {"server": {"transport": "oslo"}, "oslo": {"transport_url": broker.url()}}
     with routed_cloud(options, lambda made: use_broker(made, broker, relay)) as routed:
         edge = make_edge_router(routed)
-        with edge.world.pinging(edge.floating_ip.floating_ip_address) as ping:
+        with pinging_floating_ip(edge) as ping:
             broker.kill()
             routed.l3.wait_for(lambda status: bool(status.get("errors")))
             second = add_floating_ip(routed, edge)
@@ -114,7 +121,7 @@ def test_an_older_database_that_is_restored_is_read_in_full(tmp_path: Path) -> N
         edge = make_edge_router(routed)
         removed = add_floating_ip(routed, edge)
         await_active(routed, removed)
-        with edge.world.pinging(edge.floating_ip.floating_ip_address) as ping:
+        with pinging_floating_ip(edge) as ping:
             server.stop()
             copy_database(server.directory, backup)
             server.start()

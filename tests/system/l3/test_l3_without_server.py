@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.testing.lab import sandbox
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.l3.environment import (
     FileSite,
     fetch,
@@ -40,7 +40,10 @@ def test_router_of_a_file_carries_instances_of_another_host(site: FileSite) -> N
     with listening(db, 22):
         wait_until(lambda: is_answered(world, "203.0.113.101", 2222))
     router = site.hosts["host2"].serving
-    with web.pinging("203.0.113.1") as out, world.pinging("203.0.113.100") as inside:
+    with (
+        web.pinging("203.0.113.1", timeout=TIMEOUT) as out,
+        world.pinging("203.0.113.100", timeout=TIMEOUT) as inside,
+    ):
         router.kill()
         router.start()
         pings = out.stop(), inside.stop()

@@ -17,7 +17,7 @@ from netfw.cli.demo.server import Cloud, make_cloud
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.server.tenants import Tenant
 
 pytestmark = [
@@ -153,7 +153,7 @@ def test_what_is_changed_while_the_server_is_away_is_not_lost_and_no_packet_is(n
     one, _ = (net.plug(port, host) for host, port in enumerate(ports))
     wait_until(lambda: net.active("one", "two"))
     wait_until(lambda: one.ping(address(ports[1]), count=1, timeout=0.5).received)
-    with one.pinging(address(ports[1]), interval=0.01) as running:
+    with one.pinging(address(ports[1]), interval=0.01, timeout=TIMEOUT) as running:
         cloud.server.kill()
         cloud.hosts[0].stop()
         cloud.server.start()

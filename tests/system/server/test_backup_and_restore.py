@@ -21,7 +21,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.services.databases import PrivateMariadb, PrivatePostgres
 from netfw.testing.lab.temp_directory import temporary_directory
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests import ROOT
 
 PAGE = ROOT / "docs/backup.md"
@@ -188,7 +188,7 @@ def test_a_backup_under_way_is_one_moment_and_agents_return_to_it(stored: Stored
     network.delete_port(removed.id)
     wait_until(lambda: stored.reaches(added) and not stored.reaches(removed))
     address = kept.fixed_ips[0]["ip_address"]
-    with stored.instances["client"].pinging(address) as ping:
+    with stored.instances["client"].pinging(address, timeout=TIMEOUT) as ping:
         server.stop()
         stored.run("restore")
         server.start()

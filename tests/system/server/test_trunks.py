@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -14,7 +15,8 @@ from netfw.cli.demo.server import Cloud, make_cloud
 from netfw.model.values.address import Mac
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.ping import BackgroundPing
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.server.tagged_ping import TaggedHost
 
 pytestmark = [
@@ -94,6 +96,10 @@ class Trunk:
     def reaches(self, name: str) -> bool:
         return self.tagged(name).ping(self.addresses[name])
 
+    def pinging_parent(self) -> AbstractContextManager[BackgroundPing]:
+        """Ping from the parent port while the block runs."""
+        return self.parent.pinging(self.addresses["plain"], interval=0.01, timeout=TIMEOUT)
+
     def add(self, name: str) -> None:
         self.api.add_trunk_subports(self.trunk, [_sub_port(self.subs[name], TAGS[name])])
 
@@ -153,7 +159,7 @@ def test_security_groups_filter_a_sub_port(trunk: Trunk) -> None:
 
 def test_sub_ports_come_and_go_without_loss_for_the_parent(trunk: Trunk) -> None:
     wait_until(lambda: trunk.parent.ping(trunk.addresses["plain"], count=1, timeout=1).received)
-    with trunk.parent.pinging(trunk.addresses["plain"], interval=0.01) as running:
+    with trunk.pinging_parent() as running:
         trunk.add("blue")
         wait_until(lambda: trunk.port_status("blue") == "ACTIVE")
         wait_until(lambda: trunk.reaches("blue"))
@@ -163,14 +169,14 @@ def test_sub_ports_come_and_go_without_loss_for_the_parent(trunk: Trunk) -> None
         wait_until(lambda: not trunk.reaches("blue"))
         ping = running.stop()
     assert (ping.lost, ping.sent > 0) == (0, True)
-    names = trunk.cloud.hosts[0].host.ovs.vsctl("list-ports", "br-int").split()
-    assert sum(name.startswith("sub") for name in names) == 1
+    ovs = trunk.cloud.hosts[0].host.ovs
+    wait_until(lambda: ("\n" + ovs.vsctl("list-ports", "br-int")).count("\nsub") == 1)
 
 
 def test_sub_ports_outlive_the_agent_and_the_switch(trunk: Trunk) -> None:
     host = trunk.cloud.hosts[0]
     wait_until(lambda: trunk.reaches("red"))
-    with trunk.parent.pinging(trunk.addresses["plain"], interval=0.01) as running:
+    with trunk.pinging_parent() as running:
         host.stop()
         wait_until(lambda: trunk.reaches("red"))
         host.start()

@@ -79,7 +79,7 @@ def test_a_connection_is_listed_with_all_that_matters(tracked, connect):
         destination_port=destination,
     )
     assert connection.reply.source_port == destination
-    assert connection.status & (Status.ASSURED | Status.CONFIRMED | Status.SEEN_REPLY)
+    assert Status.ASSURED | Status.CONFIRMED | Status.SEEN_REPLY in connection.status
     assert (connection.family, connection.mark, connection.zone) == (4, 0, 0)
     assert connection.timeout > 60
 

@@ -13,6 +13,7 @@ from netfw.linux import netns
 from netfw.linux.ipset import IpSet, IpSets, PortMember, SetKind, SetType
 from netfw.linux.process.command import run_command
 from netfw.plan import Update
+from netfw.testing.lab.wait import wait_until
 
 V4 = SetKind()
 V6 = SetKind(family=6)
@@ -172,20 +173,29 @@ def test_a_replaced_set_is_never_seen_half_full(sets):
     old = frozenset(ip_address(f"10.0.{i}.1") for i in range(200))
     new = frozenset(ip_address(f"10.1.{i}.1") for i in range(200))
     sets.converge(Update({"a": IpSet(V4, old)}))
-    seen, over = set(), threading.Event()
+    seen, over = [], threading.Event()
 
     def look() -> None:
         while not over.is_set():
             lines = run_command(["ipset", "save", "nfw-a"]).output.splitlines()[1:]
-            seen.add(frozenset(line.split()[2] for line in lines))
+            seen.append(frozenset(line.split()[2] for line in lines))
 
     thread = threading.Thread(target=netns.run_in, args=(sets.namespace, look))
     thread.start()
-    for turn in (new, old) * 10:
-        sets.converge(Update({"a": IpSet(V4, turn)}))
-    over.set()
-    thread.join()
-    assert seen <= {frozenset(map(str, old)), frozenset(map(str, new))}
+    allowed = {frozenset(map(str, old)), frozenset(map(str, new))}
+
+    def was_replaced() -> bool:
+        """Replace it twice, and return whether it was listed often, as the one and the other."""
+        for turn in (new, old):
+            sets.converge(Update({"a": IpSet(V4, turn)}))
+        return len(seen) >= 20 and {*seen} >= allowed
+
+    try:
+        wait_until(was_replaced, pause=0)
+    finally:
+        over.set()
+        thread.join()
+    assert {*seen} == allowed
 
 
 @pytest.mark.spec("FW-11")

@@ -222,8 +222,8 @@ def every_flow() -> list[of.Flow]:
     found += [
         of.Flow(table=0, priority=0x8000, match=of.ANYTHING),
         of.Flow(table=0, priority=0x8000, match=of.in_port(1), cookie=2**64 - 2),
-        of.Flow(table=3, priority=0xFFFF, match=of.ANYTHING, idle_timeout=5, hard_timeout=9),
-        of.Flow(table=253, priority=0, match=of.ANYTHING, hard_timeout=9),
+        of.Flow(table=3, priority=0xFFFF, match=of.ANYTHING, idle_timeout=605, hard_timeout=609),
+        of.Flow(table=253, priority=0, match=of.ANYTHING, hard_timeout=609),
     ]
     return found
 

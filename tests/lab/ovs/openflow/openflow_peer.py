@@ -11,7 +11,7 @@ import pytest
 
 from netfw.errors import BackendUnavailable
 from netfw.ovs.openflow import OpenFlow
-from netfw.ovs.openflow.messages import COMMIT, HEADER, Type
+from netfw.ovs.openflow.messages import CLOSE, COMMIT, HEADER, Type
 
 HELLO = pack("!BBHIHHI", 5, 0, 16, 1, 1, 8, 1 << 5)
 Behaviour = Callable[[socket.socket], None]
@@ -78,15 +78,21 @@ def error_of(client: OpenFlow) -> str:
 
 
 class Relay:
-    """Passes everything on to a bridge and back; commits may wait, or they or answers get lost."""
+    """Passes everything on to a bridge and back; commits may wait, or they or answers get lost.
+
+    *on_closed* is called before the answer to the step before a commit is passed back.
+    """
 
     def __init__(self, bridge: str) -> None:
         self._bridge = bridge.removeprefix("unix:")
-        self.may_commit = threading.Event()
+        self.may_commit, self.may_connect = threading.Event(), threading.Event()
         self.may_commit.set()
+        self.may_connect.set()
+        self.on_closed: Callable[[], None] = lambda: None
         self.loses_commits = self.loses_answers = False
 
     def __call__(self, sock: socket.socket) -> None:
+        self.may_connect.wait(30)
         with socket.socket(socket.AF_UNIX) as switch:
             switch.connect(self._bridge)
             back = threading.Thread(target=self._back, args=(switch, sock))
@@ -94,7 +100,7 @@ class Relay:
             try:
                 while True:
                     kind, xid, body = received(sock)
-                    if _is_commit(kind, body, COMMIT):
+                    if _is_step(kind, body, COMMIT):
                         self.may_commit.wait(30)
                         if self.loses_commits:
                             return
@@ -107,13 +113,15 @@ class Relay:
         with suppress(OSError):
             while True:
                 kind, xid, body = received(switch)
-                if self.loses_answers and _is_commit(kind, body, COMMIT + 1):
+                if _is_step(kind, body, CLOSE + 1):
+                    self.on_closed()
+                if self.loses_answers and _is_step(kind, body, COMMIT + 1):
                     sock.shutdown(socket.SHUT_RDWR)
                     return
                 sock.sendall(_message(kind, xid, body))
 
 
-def _is_commit(kind: int, body: bytes, step: int) -> bool:
+def _is_step(kind: int, body: bytes, step: int) -> bool:
     return kind == Type.BUNDLE_CONTROL and int.from_bytes(body[4:6], "big") == step
 
 

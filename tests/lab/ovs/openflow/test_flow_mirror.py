@@ -85,13 +85,18 @@ def test_what_the_client_does_past_the_mirror_is_read_again(mirror, client, comm
     assert is_true(mirror, client)
 
 
+def give_up_on_commits(relay: Relay, client: OpenFlow) -> None:
+    """Keep commits back, and have the client wait for them, and for nothing else, in vain."""
+    relay.may_commit.clear()
+    relay.on_closed = lambda: setattr(client.connection, "timeout", 0.3)
+
+
 def test_a_late_commit_past_the_mirror_is_read_too(bridge, connected_to) -> None:
     relay = Relay(bridge)
     _, client = connected_to(relay)
     mirror = FlowMirror(client)
     mirror.wait_current(60)
-    client.connection.timeout = 0.3
-    relay.may_commit.clear()
+    give_up_on_commits(relay, client)
     changes = FlowChanges(tuple(encode_flows([flow(1, 1)]).values()))
     with pytest.raises(BackendUnavailable):
         client.commit(changes, lambda: None, by=mirror)
@@ -257,8 +262,8 @@ def test_an_audit_reads_again_and_keeps_following(ovs, bridge, mirror, client, w
     mirror.wait_current()
     assert is_true(mirror, client)
     ovs.ofctl("del-flows", bridge)
-    wait_until(lambda: len(mirror) == 0)
-    assert watch.owners == {1}
+    wait_until(lambda: watch.owners == {1})
+    assert len(mirror) == 0
 
 
 def test_it_stays_true_while_others_interfere(ovs, bridge, mirror, client) -> None:
@@ -306,16 +311,18 @@ def test_a_commit_whose_answer_does_not_come_is_found_by_reading_again(
     mirror.converge({"old": port(1)})
     plan = mirror.plan({"new": port(2)}, drop=["old"])
     if answer == "late":
-        client.connection.timeout = 0.3
-        relay.may_commit.clear()
-    relay.loses_answers = answer == "lost"
+        give_up_on_commits(relay, client)
+    else:
+        relay.loses_answers = True
+        relay.may_connect.clear()
     with pytest.raises(BackendUnavailable):
         mirror.apply(plan)
     with pytest.raises(BackendUnavailable):
         mirror.plan({"new": port(2)})
+    client.connection.timeout, relay.on_closed = 60, lambda: None
     relay.loses_answers = False
     relay.may_commit.set()
-    client.connection.timeout = 60
+    relay.may_connect.set()
     mirror.wait_current(60)
     assert is_true(mirror, client)
     assert not mirror.plan({"new": port(2)}, drop=["old"], complete=OURS)

@@ -197,6 +197,7 @@ def test_an_audit_finds_meters_that_another_client_changed_or_deleted(
     else:
         ovs.ofctl("-O", "OpenFlow14", "mod-meter", bridge, other)
     audit(mirror)
+    wait_until(lambda: drifts)
     assert [drift.owners for drift in drifts] == [{1}]
     assert len(mirror.converge(groups).changes) == 1
     assert meters(ovs, bridge) == {5: (10, 20), 6: (1000, 300)}

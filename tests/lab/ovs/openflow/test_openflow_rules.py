@@ -181,7 +181,7 @@ def test_a_peer_that_hangs_up_at_once_is_left_alone_for_longer_and_longer(
 ) -> None:
     start = time.monotonic()
     peer, _ = connected_to(behaviour)
-    wait_until(lambda: peer.accepted == 6)
+    wait_until(lambda: peer.accepted >= 6)
     assert time.monotonic() - start > 0.04 + 0.08 + 0.16 + 0.32 + 0.64
 
 
@@ -195,7 +195,7 @@ def test_unreachable_switch_is_retried_with_back_off() -> None:
 
     lonely = Counting("tcp:127.0.0.1:1")
     try:
-        wait_until(lambda: len(tried) == 6)
+        wait_until(lambda: len(tried) >= 6)
     finally:
         lonely.close()
     assert tried[5] - tried[0] > 0.04 + 0.08 + 0.16 + 0.32 + 0.64
@@ -205,21 +205,23 @@ def test_after_a_good_connection_the_next_one_is_tried_at_once(connected_to, mon
     monkeypatch.setattr(socket_connection, "_STEADY", 0.1)
     monkeypatch.setattr(socket_connection, "_LONGEST_PAUSE", 60.0)
     calls: list[float] = []
+    ends: list[float] = []
     clients: list[OpenFlow] = []
 
     def moody(sock: socket.socket) -> None:
         calls.append(time.monotonic())
         sock.sendall(HELLO)
-        if len(calls) == 7:
+        if len(calls) > 9:
+            until_hung_up(sock)
+        elif len(calls) > 6:
             wait_until(lambda: clients and clients[0].connected)
             time.sleep(0.3)
-            calls.append(time.monotonic())
-        elif len(calls) > 7:
-            until_hung_up(sock)
+            ends.append(time.monotonic())
 
     clients.append(connected_to(moody)[1])
-    wait_until(lambda: len(calls) == 9)
-    assert calls[8] - calls[7] < 2.5, "the pause before it was 1.28 s, and was doubled"
+    wait_until(lambda: len(calls) == 10)
+    pauses = [after - before for before, after in zip(ends, calls[7:], strict=True)]
+    assert min(pauses) < 2.5, "the pause before them was 1.28 s, and was doubled each time"
 
 
 def test_numbers_of_messages_start_again_before_they_run_out() -> None:

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests import ROOT
 from tests.system.file_hosts import FileHost
 from tests.system.l3.environment import (
@@ -96,7 +96,10 @@ def test_restart_of_the_agents_changes_no_role_and_loses_nothing(site: HaFileSit
     assert "10.0.1.1/24" in addresses(active)
     assert FLOATING_IP in addresses(active)
     assert "/" not in addresses(standby), "a standby has an address"
-    with site.web.pinging(OUTSIDE) as out, site.world.pinging(FLOATING_IP) as inside:
+    with (
+        site.web.pinging(OUTSIDE, timeout=TIMEOUT) as out,
+        site.world.pinging(FLOATING_IP, timeout=TIMEOUT) as inside,
+    ):
         for host in site.hosts.values():
             host.serving.kill()
             host.serving.start()

@@ -12,6 +12,7 @@ from tests.lab.backends.ovs.firewall.environment import (
     ICMP,
     IN,
     OUT,
+    TIMEOUT,
     FilteredHost,
     arrives,
     everything,
@@ -57,7 +58,7 @@ def durations(host) -> dict[str, float]:
 @pytest.mark.spec("FW-10")
 def test_a_restart_touches_no_flow_and_loses_no_packet(duo):
     before = durations(duo)
-    with duo.vms[1].pinging("10.0.0.2") as stream:
+    with duo.vms[1].pinging("10.0.0.2", timeout=TIMEOUT) as stream:
         duo.start()
         assert duo.switch.converge(
             Update(put={**network(1), **wired(1), **wired(2)}, complete=True)
@@ -78,9 +79,9 @@ def test_after_a_restart_an_update_harms_nothing_that_it_does_not_mention(duo):
     assert duo.switch.converge(Update(put={**network(1), **wired(1), **wired(2)})).ok
     duo.filter(members(2, "10.0.0.77"))
     assert duo.firewall.present() == {*STATE, *members(2, "10.0.0.77")}
-    assert duo.vms[1].ping("10.0.0.2").lost == 0
+    assert duo.vms[1].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
     duo.filter({}, drop=members(2, "10.0.0.1"))
-    assert duo.vms[2].ping("10.0.0.1").lost == 0
+    assert duo.vms[2].ping("10.0.0.1", timeout=TIMEOUT).lost == 0
 
 
 def test_a_switch_that_lost_its_flows_gets_them_back(duo):
@@ -91,7 +92,7 @@ def test_a_switch_that_lost_its_flows_gets_them_back(duo):
     wanted = {**network(1), **wired(1), **wired(2)}
     assert duo.switch.converge(Update(put=wanted, complete=True)).ok
     duo.filter(STATE, complete=True)
-    assert duo.vms[1].ping("10.0.0.2").lost == 0
+    assert duo.vms[1].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
 
 
 def test_removed_flows_are_announced_and_come_back(duo):
@@ -128,14 +129,14 @@ def test_a_device_that_gets_a_number_is_announced(host):
 def test_all_addresses_as_a_member_allow_every_sender(duo):
     duo.filter({}, drop=[*members(2, "10.0.0.1", "10.0.0.2"), *group(3)])
     duo.filter(members(2, "0.0.0.0/0"))
-    assert duo.vms[1].ping("10.0.0.2").lost == 0
+    assert duo.vms[1].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
     assert duo.vms[1].ping("fd00:1::2", timeout=0.5).lost == 3
 
 
 def test_a_member_with_a_mac_address_matches_that_mac_only(duo):
     duo.filter({}, drop=[*members(2, "10.0.0.1", "10.0.0.2"), *group(3)])
     duo.filter(members(2, "0.0.0.0/0", mac="fa:16:3e:00:00:01"))
-    assert duo.vms[1].ping("10.0.0.2").lost == 0
+    assert duo.vms[1].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
     assert duo.vms[2].ping("10.0.0.1", timeout=0.5).lost == 3
     two, one = duo.udp(2, "10.0.0.2", 7), duo.udp(1, "10.0.0.1", 7)
     assert is_dropped(two, one)
@@ -151,13 +152,13 @@ def test_two_ports_can_change_their_devices(duo):
     }
     duo.filter(swapped)
     assert duo.firewall.present() == STATE.keys()
-    assert duo.vms[2].ping("10.0.0.1").lost == 0
+    assert duo.vms[2].ping("10.0.0.1", timeout=TIMEOUT).lost == 0
 
 
 @pytest.mark.spec("FW-08")
 def test_a_network_finds_no_connections_of_one_that_had_its_number_before(duo):
     """And ports that come later leave those of its own alone."""
-    assert duo.vms[1].ping("10.0.0.2").lost == 0
+    assert duo.vms[1].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
     before = [line for line in duo.connections() if "10.0.0.2" in line]
     assert before
     duo.filter(port(1, 1, 3))
@@ -170,7 +171,7 @@ def test_a_network_finds_no_connections_of_one_that_had_its_number_before(duo):
 
 
 def test_a_restarted_driver_forgets_no_connections(duo):
-    assert duo.vms[1].ping("10.0.0.2").lost == 0
+    assert duo.vms[1].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
     for complete in (False, True):
         duo.start()
         assert duo.switch.converge(Update(put={**network(1), **wired(1), **wired(2)})).ok

@@ -8,6 +8,7 @@ from tests.lab.backends.ovs.firewall.environment import (
     ICMP,
     IN,
     OUT,
+    TIMEOUT,
     UDP,
     V6,
     arrives,
@@ -33,10 +34,10 @@ def duo(pair):
 def test_nothing_passes_until_a_rule_allows_it_and_then_only_that(duo):
     assert duo.vms[1].ping("10.0.0.2", timeout=0.5).lost == 3
     duo.filter(group(1, *everything(OUT), rule(IN, protocol=ICMP)))
-    assert duo.vms[1].ping("10.0.0.2").lost == 0
+    assert duo.vms[1].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
     assert duo.vms[1].ping("fd00:1::2", timeout=0.5).lost == 3
     duo.filter(group(1, *everything(OUT), rule(IN, V6, protocol=ICMP)))
-    assert duo.vms[1].ping("fd00:1::2").lost == 0
+    assert duo.vms[1].ping("fd00:1::2", timeout=TIMEOUT).lost == 0
     assert duo.vms[1].ping("10.0.0.2", timeout=0.5).lost == 3
 
 
@@ -68,7 +69,7 @@ def test_members_come_and_go(duo):
     duo.filter({**group(1, *everything(OUT), remote)})
     assert duo.vms[1].ping("10.0.0.2", timeout=0.5).lost == 3
     duo.filter(members(2, "10.0.0.1"))
-    assert duo.vms[1].ping("10.0.0.2").lost == 0
+    assert duo.vms[1].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
     duo.filter({}, drop=members(2, "10.0.0.1"))
     assert duo.vms[1].ping("10.0.0.2", timeout=0.5).lost == 3
 

@@ -72,7 +72,7 @@ def test_fragments_pass_with_the_first_of_them(duo, stateful):
     pings = [rule(way, protocol=ICMP, port_min=8, port_max=0) for way in (IN,)]
     answers = [] if stateful else [rule(OUT, protocol=ICMP, port_min=0, port_max=0)]
     duo.filter(group(2, *[rule(w, **TALK) for w in ways], *pings, *answers, stateful=stateful))
-    duo.vms[1].run(["ping", "-c1", "-W2", "-s4000", "10.0.0.2"])
+    duo.vms[1].run(["ping", "-c1", f"-W{TIMEOUT:g}", "-s4000", "10.0.0.2"])
     one, two = duo.udp(1, "10.0.0.1", 500), duo.udp(2, "10.0.0.2", 500)
     assert arrives(one, two, b"x" * 3000)
     assert arrives(two, one, b"y" * 3000)
@@ -107,7 +107,7 @@ def test_equal_addresses_of_two_networks_do_not_know_each_other(host):
         guests |= port(number, rules, net=net, sources=host.sources(number, (number - 1) % 2 + 1))
     groups = {**group(2, rule(OUT, V4)), **group(3, rule(IN, protocol=UDP))}
     host.filter({**guests, **group(1, *everything(IN, OUT)), **groups})
-    assert host.vms[1].ping("10.0.0.2").lost == 0
+    assert host.vms[1].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
     assert host.vms[3].ping("10.0.0.2", timeout=0.5).lost == 3
     one, two = host.udp(1, "10.0.0.1", 4000), host.udp(2, "10.0.0.2", 500)
     one_twin, two_twin = host.udp(3, "10.0.0.1", 4000), host.udp(4, "10.0.0.2", 500)
@@ -120,7 +120,7 @@ def test_equal_addresses_of_two_networks_do_not_know_each_other(host):
 @pytest.mark.spec("FW-05")
 def test_a_stolen_address_is_of_no_use(duo):
     duo.filter(group(2, *everything(IN)))
-    assert duo.vms[1].ping("10.0.0.2").lost == 0
+    assert duo.vms[1].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
     duo.vms[1].run(["ip", "addr", "add", "10.0.0.66/24", "dev", "eth0"])
     thief, two = duo.udp(1, "10.0.0.66", 500), duo.udp(2, "10.0.0.2", 500)
     assert is_dropped(thief, two)

@@ -17,6 +17,7 @@ from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
 from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw.testing.lab.wait import TIMEOUT
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 
 MAC = "fa:16:3e:00:00:01"
@@ -111,15 +112,17 @@ def test_marks_that_are_both_strange_are_put_right(ovs, ovsdb, namespace):
 @pytest.mark.parametrize("place", [None, PLACE])
 def test_what_was_dropped_while_the_switch_was_dead_leaves_nothing(ovs, namespace, use_veth, place):
     ovs.add_bridge("br-int")
-    with Ovsdb(ovs.remote, timeout=1) as ovsdb:
+    with Ovsdb(ovs.remote, timeout=TIMEOUT) as ovsdb:
         driver, key = OvsInterfaceDriver(ovsdb, use_veth=use_veth), port_id()
         wanted = Update(put={key: Attachment(device="odd1", mac=MAC, netns=place)})
         before = links(), links(namespace)
         assert driver.converge(wanted).ok
         ovs.kill_switch()
+        ovsdb.timeout = 1
         with pytest.raises(BackendUnavailable):
             driver.converge(Update(drop=frozenset({key})))
         ovs.start_switch()
+        ovsdb.timeout = TIMEOUT
         assert driver.converge(Update(drop=frozenset({key}))).ok
         assert driver.converge(Update(complete=True)).ok
         assert (links(), links(namespace)) == before
@@ -130,7 +133,7 @@ def test_what_was_dropped_while_the_switch_was_dead_leaves_nothing(ovs, namespac
 @pytest.mark.parametrize("place", [None, PLACE])
 def test_a_device_is_removed_whose_switch_dies_while_its_port_is_dropped(ovs, namespace, place):
     ovs.add_bridge("br-int")
-    with Ovsdb(ovs.remote, timeout=1) as ovsdb:
+    with Ovsdb(ovs.remote, timeout=TIMEOUT) as ovsdb:
         driver, key = OvsInterfaceDriver(ovsdb), port_id()
         before = links(), links(namespace)
         assert driver.converge(
@@ -139,7 +142,8 @@ def test_a_device_is_removed_whose_switch_dies_while_its_port_is_dropped(ovs, na
         drop = Update(drop=frozenset({key}))
         plan = driver.plan(drop, driver.observe(drop))
         ovs.kill_switch()
-        with pytest.raises(BackendUnavailable):
+        ovsdb.timeout = 5  # the database answers, and the switch does not
+        with pytest.raises(BackendUnavailable, match="the switch has not acted"):
             driver.apply(plan, lambda _: None)
         assert driver.present() == frozenset()
         assert (links(), links(namespace)) == before

@@ -14,6 +14,7 @@ from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, PipelineHoo
 from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import Admission
 from netfw.plan import Update
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from netfw_drivers.ovs.pipeline import br_int
 from netfw_drivers.ovs.pipeline.br_int import Receiver
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
@@ -64,7 +65,7 @@ def hears(host, number: int) -> str:
 @pytest.mark.spec("FW-01")
 def test_nothing_passes_a_filtered_port_without_a_firewall(trio):
     filtered, two, three = trio.machines
-    with two.pinging("10.0.0.3") as ping:
+    with two.pinging("10.0.0.3", timeout=TIMEOUT) as ping:
         for target in ("10.0.0.2", "fd00:1::3"):
             assert filtered.ping(target, count=2, timeout=0.3).lost == 2
         for target in ("10.0.0.1", "fd00:1::1"):
@@ -82,7 +83,8 @@ def test_nothing_passes_a_filtered_port_without_a_firewall(trio):
 def test_what_the_firewall_lets_pass_reaches_those_it_is_for(trio):
     firewall(trio, *EVERYTHING)
     filtered, two, _ = trio.machines
-    assert filtered.ping("10.0.0.2").lost == two.ping("fd00:1::1").lost == 0
+    assert filtered.ping("10.0.0.2", timeout=TIMEOUT).lost == 0
+    assert two.ping("fd00:1::1", timeout=TIMEOUT).lost == 0
     assert leaves(trio, 1, BROADCAST) == {"tap2", "tap3"}
     assert leaves(trio, 2, BROADCAST) == {"tap1", "tap3"}
     assert leaves(trio, 2, to(1)) == {"tap1"}
@@ -122,12 +124,12 @@ def test_a_part_of_what_is_wanted_opens_no_filtered_port_after_a_restart(trio):
 @pytest.mark.spec("FW-09")
 def test_a_port_becomes_filtered_and_free_without_losing_what_is_allowed(trio):
     firewall(trio, *EVERYTHING)
-    with trio.machines[1].pinging("10.0.0.1", interval=0.01) as ping:
+    with trio.machines[1].pinging("10.0.0.1", interval=0.01, timeout=TIMEOUT) as ping:
         for filtered in (False, True, False, True):
             for admission in (Admission.HOLD, Admission.LIVE):
                 wiring = port(1, 1, admission, filtered=filtered)
                 assert trio.driver.converge(Update(put=wiring)).ok
-                assert trio.machines[2].ping("10.0.0.1").lost == 0
+                assert trio.machines[2].ping("10.0.0.1", timeout=TIMEOUT).lost == 0
         assert ping.stop().lost == 0
 
 
@@ -226,7 +228,7 @@ def test_what_an_extension_tracks_is_nothing_to_the_firewall(one, place: Pipelin
     assert one.driver.converge(Update(put=put)).ok
     unseen = "priority=9,ip,ct_state=+trk,actions=drop"  # only one of its own may be tracked
     firewall(one, *EVERYTHING, f"table=71,{unseen}", f"table=81,{unseen}")
-    assert machines[0].ping("10.0.0.2").lost == 0
+    assert machines[0].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
 
 
 @pytest.mark.spec("FW-04")
@@ -243,7 +245,17 @@ def test_a_filtered_receiver_decides_which_connections_are_remembered(trio):
         "table=71,priority=1,arp,actions=resubmit(,91)",
         "table=81,priority=1,arp,actions=resubmit(,92)",
     )
-    assert trio.machines[0].ping("10.0.0.2", count=1, timeout=0.3).lost == 1
+    one = trio.machines[0]
+
+    def introduced() -> bool:
+        one.ping("10.0.0.2", count=1, timeout=0.3)
+        return mac(2) in hears(trio, 1)
+
+    def remembered() -> bool:
+        one.ping("10.0.0.3", count=1, timeout=0.3)  # its answer is not let in
+        return "10.0.0.3" in trio.ovs.appctl("dpctl/dump-conntrack")
+
+    wait_until(introduced)
+    assert one.ping("10.0.0.2", count=1, timeout=0.3).lost == 1
+    wait_until(remembered)  # the switch has handled what was sent before, too
     assert "10.0.0.2" not in trio.ovs.appctl("dpctl/dump-conntrack")
-    trio.machines[0].ping("10.0.0.3", count=1, timeout=0.3)  # its answer is not let in
-    assert "10.0.0.3" in trio.ovs.appctl("dpctl/dump-conntrack")

@@ -7,7 +7,9 @@ import pytest
 from netfw.drivers.values.switch_values import Endpoint, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
-from tests.lab.backends.ovs.switch.environment import network
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.wait import wait_until
+from tests.lab.backends.ovs.switch.environment import SwitchHost, network
 
 GENEVE_PORT = 6081
 ROUNDS = 10
@@ -33,11 +35,15 @@ def test_a_tunnel_that_comes_again_is_listened_for(make_lab, hosts):
         peer.run(["ping", "-c", "2", "-i", "0.01", address])
         assert one.driver.converge(Update(put={endpoint: Tunnel("peer")})).ok
         one.ovs.appctl("revalidator/wait")
-        peer.call(send, address)
-        entries = one.ovs.appctl("dpctl/dump-flows").splitlines()
-        tunnelled = [entry for entry in entries if f"dst={GENEVE_PORT}" in entry]
-        assert tunnelled
+        tunnelled = wait_until(lambda: sent_entries(one, peer), "an entry for the tunnel")
         assert [entry for entry in tunnelled if "tnl_pop" not in entry] == []
+
+
+def sent_entries(one: SwitchHost, peer: Host) -> list[str]:
+    """Let the peer send; return the entries of the cache for what it sends."""
+    peer.call(send, str(one.host.address6.ip))
+    entries = one.ovs.appctl("dpctl/dump-flows").splitlines()
+    return [entry for entry in entries if f"dst={GENEVE_PORT}" in entry]
 
 
 def send(address: str) -> None:
