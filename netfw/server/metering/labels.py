@@ -5,7 +5,6 @@ No agent counts traffic: every label says so in its status.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_network
 from typing import Any, ClassVar, Final, Self
@@ -18,6 +17,7 @@ from netfw.errors import InvalidInput
 from netfw.errors.metering import MeteringLabelNotFound, MeteringLabelRuleOverlaps
 from netfw.model.values.common_fields import Status
 from netfw.server.core.context import ServerContext, server_context
+from netfw.server.core.disjoint_prefixes import DisjointPrefixes
 from netfw.server.core.documents import DocumentHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader
@@ -122,8 +122,7 @@ class RemotePrefixes:
     """The remote prefixes of one label; those of one direction do not overlap."""
 
     def __init__(self, rules: Iterable[Mapping[str, Any]]) -> None:
-        self._ranges: dict[tuple[Any, ...], list[tuple[int, int, str]]] = {}
-        """First and last address of each prefix, in order, and the prefix with its rule."""
+        self._prefixes: dict[tuple[Any, ...], DisjointPrefixes] = {}
         for rule in rules:
             self.add(rule)
 
@@ -135,11 +134,9 @@ class RemotePrefixes:
         if not rule.get(PREFIXES[0]):
             return
         prefix = ip_network(str(rule[PREFIXES[0]]))
-        first, last = int(prefix.network_address), int(prefix.broadcast_address)
-        ranges = self._ranges.setdefault((prefix.version, rule["direction"], rule["excluded"]), [])
-        at = bisect_right(ranges, first, key=lambda each: each[0])
-        for low, high, other in ranges[max(at - 1, 0) : at + 1]:
-            if low <= last and first <= high:
-                raise MeteringLabelRuleOverlaps(f"{prefix} overlaps with {other}")
-        owner = f"rule {rule['id']}" if "id" in rule else "another rule of the request"
-        ranges.insert(at, (first, last, f"{prefix} of {owner}"))
+        alike = prefix.version, rule["direction"], rule["excluded"]
+        others = self._prefixes.setdefault(alike, DisjointPrefixes())
+        if found := others.find_overlap(prefix):
+            other, owner = found
+            raise MeteringLabelRuleOverlaps(f"{prefix} overlaps with {other} of {owner}")
+        others.add(prefix, f"rule {rule['id']}" if "id" in rule else "another rule of the request")

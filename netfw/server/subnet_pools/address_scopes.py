@@ -17,9 +17,9 @@ from netfw.errors.subnet_pools import (
 from netfw.model.resource import Kind
 from netfw.model.subnet_pool import AddressScope, SubnetPool
 from netfw.model.wire import parse, render
+from netfw.server.core.disjoint_prefixes import DisjointPrefixes
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.prefix_blocks import find_overlap
 
 
 class AddressScopeHandler(StoredResourceHandler[AddressScope]):
@@ -56,27 +56,48 @@ class AddressScopeHandler(StoredResourceHandler[AddressScope]):
             del body["tags"]
 
 
-def check_scope(unit: UnitOfWork, pool: SubnetPool) -> None:
-    """Check that *pool* may be in its address scope, with these prefixes; lock the scope.
+class ScopeMembers:
+    """Pools of address scopes, whose prefixes do not overlap: each scope is read once."""
 
-    :raises NotFound: the requester sees no such scope.
-    :raises InvalidInput: the scope is of another IP version.
-    :raises AddressScopePrefixConflict: another pool of the scope has some of the prefixes.
-    """
-    if pool.address_scope_id is None:
-        return
-    scope = _lock_scope(unit, pool.address_scope_id)
-    if scope.ip_version != pool.ip_version:
-        text = f"{scope.id} is of IPv{scope.ip_version}, and the pool of IPv{pool.ip_version}"
-        raise IllegalSubnetPoolIpVersionAssociationToAddressScope({"address_scope_id": text})
-    query = Query(filters={"address_scope_id": (str(scope.id),)})
-    for row in unit.tx.resources.find(Kind.SUBNET_POOL, query):
-        other = cast(SubnetPool, row.resource())
-        shared = None if other.id == pool.id else find_overlap(pool.prefixes, other.prefixes)
-        if shared is not None:
-            raise AddressScopePrefixConflict(
-                f"{shared} is of subnet pool {other.id} too, which is in the same address scope"
-            )
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
+        self._prefixes: dict[UUID, DisjointPrefixes] = {}
+
+    def add(self, pool: SubnetPool) -> None:
+        """Add *pool* to its address scope, with these prefixes; lock the scope.
+
+        :raises NotFound: the requester sees no such scope.
+        :raises InvalidInput: the scope is of another IP version.
+        :raises AddressScopePrefixConflict: another pool of the scope has some of the prefixes.
+        """
+        if pool.address_scope_id is None:
+            return
+        scope = _lock_scope(self._unit, pool.address_scope_id)
+        if scope.ip_version != pool.ip_version:
+            text = f"{scope.id} is of IPv{scope.ip_version}, and the pool of IPv{pool.ip_version}"
+            raise IllegalSubnetPoolIpVersionAssociationToAddressScope({"address_scope_id": text})
+        if scope.id not in self._prefixes:
+            self._prefixes[scope.id] = self._read(scope, pool)
+        others = self._prefixes[scope.id]
+        for prefix in pool.prefixes:
+            if found := others.find_overlap(prefix):
+                shared, owner = max(prefix, found[0], key=lambda each: each.prefixlen), found[1]
+                raise AddressScopePrefixConflict(
+                    f"{shared} is of {owner} too, which is in the same address scope"
+                )
+        for prefix in pool.prefixes:
+            others.add(prefix, f"subnet pool {pool.id}")
+
+    def _read(self, scope: AddressScope, left_out: SubnetPool) -> DisjointPrefixes:
+        """Read the prefixes of all pools of *scope* but one."""
+        found = DisjointPrefixes()
+        query = Query(filters={"address_scope_id": (str(scope.id),)})
+        for row in self._unit.tx.resources.find(Kind.SUBNET_POOL, query):
+            pool = cast(SubnetPool, row.resource())
+            if pool.id != left_out.id:
+                for prefix in pool.prefixes:
+                    found.add(prefix, f"subnet pool {pool.id}")
+        return found
 
 
 def check_scope_owner(unit: UnitOfWork, pool: SubnetPool) -> None:

@@ -32,7 +32,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.prefix_blocks import subtract
 from netfw.server.subnet_pools.address_scopes import (
     AddressScopeHandler,
-    check_scope,
+    ScopeMembers,
     check_scope_owner,
 )
 from netfw.server.subnet_pools.pool_subnets import onboard_subnets, rescope_networks
@@ -51,11 +51,11 @@ class SubnetPoolHandler(StoredResourceHandler[SubnetPool]):
     quota: ClassVar[str | None] = "subnetpool"
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[SubnetPool, ...]:
-        made = []
+        made, members = [], ScopeMembers(unit)
         for body in bodies:
             values = {**complete_pool(body), "id": str(uuid4())}
             pool = cast(SubnetPool, parse(self.kind, values))
-            check_scope(unit, pool)
+            members.add(pool)
             if pool.shared:
                 check_scope_access(unit, pool, EVERY_PROJECT, "shared")
             _check_only_default(unit, pool)
@@ -133,7 +133,7 @@ class SubnetPoolHandler(StoredResourceHandler[SubnetPool]):
 
     def _store(self, unit: UnitOfWork, before: SubnetPool, after: SubnetPool) -> SubnetPool:
         if after.address_scope_id != before.address_scope_id or after.prefixes != before.prefixes:
-            check_scope(unit, after)
+            ScopeMembers(unit).add(after)
         if after.is_default and not before.is_default:
             _check_only_default(unit, after)
         stored = unit.update(before, after)

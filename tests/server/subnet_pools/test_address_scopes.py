@@ -7,7 +7,9 @@ from uuid import uuid4
 
 import pytest
 
+from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.environment import Client
+from tests.server.core.core_client import statements
 from tests.server.subnet_pools.test_subnet_pools import ask, get, make_pool, refused
 
 pytestmark = pytest.mark.spec("API-07")
@@ -79,6 +81,33 @@ def test_pools_of_a_scope_do_not_overlap(alice: Client) -> None:
         assert refused(alice.delete(f"address-scopes/{scope}")) == (409, "AddressScopeInUse")
         alice.put(f"subnetpools/{pool['id']}", {"subnetpool": {"address_scope_id": None}})
     assert alice.delete(f"address-scopes/{scope}").status == 204
+
+
+def test_pools_of_one_request_do_not_overlap(alice: Client) -> None:
+    scope = make_scope(alice)
+    bodies = [
+        {"name": "p", "prefixes": [prefix], "address_scope_id": scope}
+        for prefix in ("10.0.0.0/16", "10.0.1.0/24")
+    ]
+    reply = alice.post("subnetpools", {"subnetpools": bodies})
+    assert refused(reply) == (409, "AddressScopePrefixConflict")
+    assert alice.list("subnetpools") == []
+
+
+def test_a_request_reads_the_pools_of_a_scope_once(
+    alice: Client, plugins: list[HandlerPlugin]
+) -> None:
+    def reads(count: int) -> int:
+        scope = make_scope(alice)
+        bodies = [
+            {"name": "p", "prefixes": [f"10.{at}.0.0/16"], "address_scope_id": scope}
+            for at in range(count)
+        ]
+        with statements(plugins[0].context.database) as seen:
+            assert alice.post("subnetpools", {"subnetpools": bodies}).status == 201
+            return sum("address_scope_id IN" in each.partition("WHERE")[2] for each in seen)
+
+    assert reads(12) == reads(2) == 1
 
 
 def test_a_pool_in_a_scope_of_others_is_changed_by_administrators(

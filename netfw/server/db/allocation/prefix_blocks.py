@@ -6,7 +6,6 @@ prefix that is one bit shorter, is not entirely free.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from ipaddress import summarize_address_range
 from itertools import islice
@@ -49,17 +48,6 @@ def subtract(whole: Iterable[IpNetwork], parts: Iterable[IpNetwork]) -> tuple[Ip
             low = max(low, last + 1)
         left += _summarize(one, low, high)
     return tuple(left)
-
-
-def find_overlap(some: Iterable[IpNetwork], others: Iterable[IpNetwork]) -> IpNetwork | None:
-    """Return a prefix that is in both, or ``None``; both are disjoint and of one family."""
-    ours, theirs = deque(sorted(some)), deque(sorted(others))
-    while ours and theirs:
-        one, other = ours[0], theirs[0]
-        if one.overlaps(other):
-            return max(one, other, key=lambda each: each.prefixlen)
-        (ours if _bounds(one) < _bounds(other) else theirs).popleft()
-    return None
 
 
 def _bounds(prefix: IpNetwork) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Free prefixes: splitting, merging, differences and overlaps."""
+"""Free prefixes: splitting, merging and differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from netfw.server.db.allocation.prefix_blocks import (
     buddy,
-    find_overlap,
     first_part,
     remove_part,
     subtract,
@@ -72,11 +71,3 @@ def test_differences_are_those_of_the_addresses(some: Any, others: Any) -> None:
     left = subtract(some, others)
     assert addresses(left) == addresses(some) - addresses(others)
     assert sum(each.num_addresses for each in left) == len(addresses(left))
-
-
-@given(SETS, SETS)
-def test_overlaps_are_those_of_the_addresses(some: Any, others: Any) -> None:
-    found = find_overlap(some, others)
-    common = addresses(some) & addresses(others)
-    assert (found is None) == (not common)
-    assert found is None or addresses([found]) <= common
