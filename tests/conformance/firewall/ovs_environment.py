@@ -149,9 +149,11 @@ class OvsEnvironment(FirewallLabEnvironment):
         self.host.ovs.stop_database()
         database = share_ovsdb(self._resources, self.host.ovs.remote, TIMEOUT)
         database.timeout = SHORT_TIMEOUT
-        yield
-        database.timeout = TIMEOUT
-        self.host.ovs.start_database()
-        self.host.ovs.start_switch()
-        self.host.address_underlay()
-        self._converge(Update(put={**self._networks, **self._wired}, complete=True))
+        try:
+            yield
+        finally:  # the tests that follow need the switch
+            database.timeout = TIMEOUT
+            self.host.ovs.start_database()
+            self.host.ovs.start_switch()
+            self.host.address_underlay()
+            self._converge(Update(put={**self._networks, **self._wired}, complete=True))

@@ -68,14 +68,15 @@ class DistributedPair:
     def await_active(self) -> ServedHost:
         """Wait until exactly one host is active, also by the API; return it."""
 
-        def is_reported() -> bool:
-            found = [each.host.name for each in self.active_hosts()]
+        def reported() -> ServedHost | None:
+            found = self.active_hosts()
             roles = self.site.cloud.ha_states(self.router)
             active = [host for host, role in roles.items() if role == "active"]
-            return len(found) == 1 and found == active
+            is_one = len(found) == 1 and [found[0].host.name] == active
+            return found[0] if is_one else None
 
-        wait_until(is_reported, lambda: self.site.cloud.ha_states(self.router))
-        (host,) = self.active_hosts()
+        host = wait_until(reported, lambda: self.site.cloud.ha_states(self.router))
+        assert host is not None
         return host
 
     def kill_keepalived(self, host: ServedHost) -> None:

@@ -113,8 +113,7 @@ class HaSite(RoutedNetworks):
 
     def await_active(self) -> ServedHost:
         """Wait until exactly one host is active; return it."""
-        wait_until(lambda: self.active() is not None, self.roles)
-        found = self.active()
+        found = wait_until(self.active, self.roles)
         assert found is not None
         return found
 

@@ -50,10 +50,14 @@ class HaFileSite:
 
     def await_one_active(self) -> tuple[FileHost, FileHost]:
         """Wait until one host is active by the reports; return it and the other one."""
-        wait_until(lambda: sorted(self.roles().values()) == ["active", "standby"], self.roles)
-        active = next(name for name, role in self.roles().items() if role == "active")
-        (standby,) = self.hosts.keys() - {active}
-        return self.hosts[active], self.hosts[standby]
+
+        def by_role() -> dict[str, str] | None:
+            roles = {role: name for name, role in self.roles().items()}
+            return roles if roles.keys() == {"active", "standby"} else None
+
+        found = wait_until(by_role, self.roles)
+        assert found is not None
+        return self.hosts[found["active"]], self.hosts[found["standby"]]
 
     def await_roles(self, active: FileHost, standby: FileHost) -> None:
         """Wait until the hosts have reported these roles."""
