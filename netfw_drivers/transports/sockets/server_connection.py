@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from typing import Protocol
@@ -75,6 +76,7 @@ class ServerConnection(FramedConnection):
         """The token that the client proved."""
         self._unanswered = 0
         self._stopping = False
+        self._keepalive_timer: asyncio.TimerHandle | None = None
         self._pending: dict[str, bytes] = {}
         self.topics: set[str] = set()
         self.gone.add_done_callback(lambda _: owner.disconnected(self))
@@ -195,10 +197,31 @@ class ServerConnection(FramedConnection):
             self._owner.subscribed(self, topic)
         self.send(encode({"kind": "subscribed", "topics": list(topics)}))
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._update_keepalive(paused=False)
+
     def _update_reading(self) -> None:
-        self.set_reading_paused(
-            self._stopping or self._unanswered >= _MAX_UNANSWERED or self.is_write_paused
-        )
+        paused = self._stopping or self._unanswered >= _MAX_UNANSWERED or self.is_write_paused
+        self.set_reading_paused(paused)
+        self._update_keepalive(paused=paused)
+
+    def _update_keepalive(self, *, paused: bool) -> None:
+        """Start or stop the timer of keepalives: while reading is paused, probes are not read."""
+        if not paused and self._keepalive_timer is not None:
+            self._keepalive_timer.cancel()
+            self._keepalive_timer = None
+        elif paused and self._keepalive_timer is None:
+            self._schedule_keepalive()
+
+    def _schedule_keepalive(self) -> None:
+        self._keepalive_timer = self._loop.call_later(self.settings.idle / 2, self._keep_alive)
+
+    def _keep_alive(self) -> None:
+        """Send what answers a probe, unless the write buffer is full."""
+        if not self.is_write_paused:
+            self._subscribe(())
+        self._schedule_keepalive()
 
 
 def _agree(certified: Caller | None, token: Caller) -> Caller | None:
