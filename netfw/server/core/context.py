@@ -66,8 +66,9 @@ class ServerContext:
     prestore_hooks: list[PrestoreHook] = field(factory=list)
     """Hooks in the order in which they run."""
     precommit_hooks: list[PrecommitHook] = field(factory=lambda: [sync_policies])
-    """Hooks in the order in which they run: RBAC policies, mechanism drivers, service plugins, the
-    outbox."""
+    """Hooks in the order in which they run: RBAC policies, mechanism drivers, agent services, the
+    outbox, plugins in the order in which they are loaded, and last the validation by service
+    plugins."""
     agent_up_hooks: list[AgentUpHook] = field(factory=list)
     """Hooks in the order in which they run."""
     reassignment_hooks: list[Callable[[UnitOfWork, Ref], None]] = field(factory=list)

@@ -1,4 +1,4 @@
-"""OutboxWorkers: the threads that empty the outbox."""
+"""OutboxWorkerPool: the threads that empty the outbox."""
 
 from __future__ import annotations
 

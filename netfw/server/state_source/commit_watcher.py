@@ -1,4 +1,4 @@
-"""CommitWatch: detects commits of any process, and the readers that they concern.
+"""CommitWatcher: detects commits of any process, and the readers that they concern.
 
 One thread for each process, however many agents there are. Commits of its own process wake it, and
 so do those of others where the database sends notices; where it sends none, the number of the
