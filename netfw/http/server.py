@@ -92,7 +92,10 @@ class HttpServer:
         admit: Admission = admit_all,
         name: str = "http",
     ) -> None:
-        """:raises ConfigError: the files of TLS cannot be used."""
+        """Prepare the server; it answers nothing before it is started.
+
+        :raises ConfigError: the files of TLS cannot be used.
+        """
         self._settings, self._name = settings or HttpSettings(), name
         self._server = _Server(app, listening, self._settings, render_error, admit)
         if tls is not None:

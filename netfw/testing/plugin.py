@@ -77,12 +77,12 @@ class MakeLab(Protocol):
     """What the fixture ``make_lab`` is."""
 
     def __call__(self, **options: Any) -> Lab:
-        """A lab that is up; the options are those of :class:`Lab`."""
+        """Return a lab that is up; the options are those of :class:`Lab`."""
 
 
 @pytest.fixture
 def ovs() -> Iterator[PrivateOvs]:
-    """A private Open vSwitch of this test."""
+    """Yield a private Open vSwitch of this test."""
     sandbox.require()
     switch = PrivateOvs(Path(tempfile.mkdtemp(prefix="ovs-", dir="/run")))
     try:
@@ -93,7 +93,7 @@ def ovs() -> Iterator[PrivateOvs]:
 
 @pytest.fixture
 def make_lab() -> Iterator[MakeLab]:
-    """A function that brings up labs of this test."""
+    """Yield a function that brings up labs of this test."""
     from netfw.testing.lab.lab import Lab
 
     with ExitStack() as stack:

@@ -40,7 +40,11 @@ class HealthEndpoints:
         metrics: Callable[[], bytes],
         api: WSGIApplication | None = None,
     ) -> None:
-        """*starting* is cheap and called for every request; *ready* may query the database."""
+        """Collect the checks.
+
+        :param starting: cheap, since each request calls it.
+        :param ready: may query the database.
+        """
         self._description, self._stuck = description, stuck
         self._starting, self._ready, self._api = starting, ready, api
         self._probes: dict[str, Callable[[], ProbeResult]] = {

@@ -169,7 +169,10 @@ class Connection(ABC):
                 self._call(listener, received)
 
     def _answer(self, waiting: _Waiting, received: Message) -> None:
-        """:raises ValueError: the message is too short for its type."""
+        """Pass a received message to the request that waits for it.
+
+        :raises ValueError: the message is too short for its type.
+        """
         if received.type == Type.MULTIPART_REPLY and len(received.data) < messages.MULTIPART_SIZE:
             raise ValueError(f"a multipart reply of {len(received.data)} bytes")
         if received.type == Type.ERROR:

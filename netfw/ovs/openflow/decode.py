@@ -25,12 +25,12 @@ _ETH_SRC = bytes.fromhex("80000806")
 
 
 def output_ports(state: State) -> frozenset[int]:
-    """The ports that a flow sends packets out by, whatever else it does."""
+    """Return the ports that a flow sends packets out by, whatever else it does."""
     return frozenset(_outputs(state))
 
 
 def written_eth_src(state: State) -> int | None:
-    """The sender that a flow writes into packets, the last one if there are several."""
+    """Return the sender that a flow writes into packets; the last one if there are several."""
     found = None
     for kind, action in _actions(state):
         if kind == _SET_FIELD and action[4:8] == _ETH_SRC:
@@ -39,7 +39,7 @@ def written_eth_src(state: State) -> int | None:
 
 
 def note_of(state: State) -> bytes | None:
-    """The bytes that stay with a flow; the first, if there are several."""
+    """Return the note of a flow; the first if there are several."""
     for which, body in _extensions(state):
         if which == _NOTE:
             return body
@@ -47,7 +47,7 @@ def note_of(state: State) -> bytes | None:
 
 
 def conjunctions(state: State) -> tuple[Conjunction, ...]:
-    """The clauses that a flow fulfils."""
+    """Return the clauses that a flow fulfils."""
     found = (
         _CLAUSE.unpack_from(body) for which, body in _extensions(state) if which == _CONJUNCTION
     )

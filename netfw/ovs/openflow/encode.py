@@ -71,7 +71,7 @@ _INDEX = {header[:3]: index for index, wire in enumerate(_WIRE) for header in wi
 
 
 def encode_match(match: Match) -> bytes:
-    """The fields of *match*, without the frame around them."""
+    """Encode the fields of *match*, without the header and the padding of a match."""
     parts = []
     for index, value, mask in match.terms:
         exact, masked, size, full = _WIRE[index]
@@ -83,7 +83,7 @@ def encode_match(match: Match) -> bytes:
 
 
 def encode_flows(flows: Iterable[Flow]) -> dict[Key, Encoded]:
-    """Every flow by its key; of two with the same key, the latter."""
+    """Encode flows, and return them by key; of two with one key, the latter."""
     return {encoded.key: encoded for encoded in map(Encoded, flows)}
 
 
@@ -102,7 +102,7 @@ def canonical(key: Key) -> Key:
 
 
 def decode_match(fields: bytes) -> Match:
-    """The match that *fields* are, as far as we know them."""
+    """Return the match of *fields*, without unknown ones."""
     known = (_term(oxm) for oxm in _split(fields))
     return Match(tuple(sorted(term for term in known if term is not None)))
 

@@ -70,7 +70,7 @@ def encode_instructions(actions: tuple[Action, ...]) -> bytes:
 
 
 def encode_actions(actions: Iterable[Action]) -> bytes:
-    """A list of actions, without an instruction around it, as packet-outs carry it."""
+    """Encode a list of actions without an instruction, as packet-outs have it."""
     return b"".join([_ENCODERS[type(action)](action) for action in actions])
 
 

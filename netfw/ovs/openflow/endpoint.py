@@ -30,7 +30,10 @@ class Endpoint:
     """
 
     def __init__(self, target: str, timeout: float, tls: SwitchTls | None) -> None:
-        """:raises ConfigError: the files of TLS are missing or cannot be used."""
+        """Prepare the endpoint *target*.
+
+        :raises ConfigError: the files of TLS are missing or cannot be used.
+        """
         self._kind, _, self._rest = target.partition(":")
         self._target, self._timeout = target, timeout
         self.listens = self._kind in ("ptcp", "pssl")

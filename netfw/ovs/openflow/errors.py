@@ -1,4 +1,4 @@
-"""What a switch's error message says, in words."""
+"""Texts for error messages of switches."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class OpenFlowError(BackendError):
 
 
 def reason(error: Message) -> str:
-    """The reason that *error* gives, with the name that OpenFlow's documents use."""
+    """Return the reason of *error* as text, with its name in the OpenFlow specification."""
     if len(error.data) < 8 + _ERROR.size:
         return "an error without a reason"
     kind, code = _ERROR.unpack_from(error.data, 8)
     if kind == 0xFFFF:
         if len(error.data) < 8 + _EXPERIMENTER.size:
-            return f"extended error {code} of nobody"
+            return f"extended error {code} without an experimenter"
         _, number, experimenter = _EXPERIMENTER.unpack_from(error.data, 8)
         return f"extended error {number} of {experimenter:#x}"
     return _words(kind, code)

@@ -64,7 +64,7 @@ class Framer:
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[Message]:
-        """The messages that *chunk* completes.
+        """Yield the messages that *chunk* completes.
 
         :raises ValueError: what arrives is not OpenFlow.
         """
@@ -85,7 +85,7 @@ class Framer:
 
 
 def message(kind: Type, xid: int, body: bytes = b"") -> bytes:
-    """A message of our version."""
+    """Encode a message of our version."""
     return HEADER.pack(VERSION, kind, HEADER.size + len(body), xid) + body
 
 
@@ -137,7 +137,7 @@ def hello() -> bytes:
 
 
 def speaks_ours(greeting: Message) -> bool:
-    """Whether the sender of *greeting* can speak our version."""
+    """Return whether the sender of *greeting* supports our version."""
     position, data = HEADER.size, greeting.data
     while position + 8 <= len(data):
         kind, length, versions = Struct("!HHI").unpack_from(data, position)
@@ -280,7 +280,7 @@ _ENTRY = Struct("!Hcx8x2s4s6x8s16x2xH")
 
 
 def read_dump(part: bytes) -> Iterator[tuple[Key, State]]:
-    """The flows in one part of a dump, as raw entries.
+    """Yield the flows in one part of a dump, as raw entries.
 
     :raises ValueError: it is cut short.
     """
@@ -303,7 +303,7 @@ _BAND = Struct("!4xII")
 
 
 def read_meters(part: bytes) -> Iterator[RateLimit]:
-    """The limits of the meters in one part of the answer; of each meter, that of its first band.
+    """Yield the rate limit of each meter in one part of the answer: that of its first band.
 
     :raises ValueError: it is cut short.
     """
@@ -346,7 +346,7 @@ _UPDATE = Struct("!2x2xcx4s2s4x8s2xH")
 
 
 def read_monitor(part: bytes) -> Iterator[FlowEvent]:
-    """What one part of a monitor's report says.
+    """Yield the events in one part of the report of a monitor.
 
     :raises ValueError: it is cut short.
     """

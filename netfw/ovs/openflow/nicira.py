@@ -20,7 +20,7 @@ NICIRA = 0x00002320
 
 @lru_cache(256)
 def header(where: MatchField) -> int:
-    """The number of a field as ``load``, ``move`` and ``learn`` carry it."""
+    """Return the number of a field in ``load``, ``move`` and ``learn``."""
     nxm_class, number = where.nxm
     return nxm_class << 16 | number << 9 | where.nxm_size
 
@@ -47,5 +47,5 @@ def ofs_nbits(bits: Bits) -> int:
 
 
 def padded(data: bytes) -> bytes:
-    """*data*, filled up to a multiple of eight bytes."""
+    """Pad *data* to a multiple of eight bytes."""
     return data + bytes(-len(data) % 8)

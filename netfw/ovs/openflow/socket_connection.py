@@ -50,7 +50,10 @@ class SocketConnection(Connection):
         probe: float = 5.0,
         tls: SwitchTls | None = None,
     ) -> None:
-        """:raises ConfigError: the files of TLS are missing or cannot be used."""
+        """Start to connect to *target*.
+
+        :raises ConfigError: the files of TLS are missing or cannot be used.
+        """
         super().__init__(target, timeout)
         self._probe = probe
         self._endpoint = Endpoint(target, min(timeout, probe), tls)

@@ -49,7 +49,10 @@ class Datapath(ProtocolDesc):  # type: ignore[misc]  # os-ken has no types
     """
 
     def __init__(self, client: OpenFlow, *apps: object) -> None:
-        """:raises ValueError: an application does not speak OpenFlow 1.4."""
+        """Offer the connection of *client* to applications.
+
+        :raises ValueError: an application does not support OpenFlow 1.4.
+        """
         super().__init__(messages.VERSION)
         self._connection = client.connection
         self._handlers = Handlers(apps, self.ofproto_parser)

@@ -33,7 +33,10 @@ class DatapathConnection(Connection):
     """
 
     def __init__(self, datapath: Any, *, timeout: float = 10.0) -> None:
-        """:raises ValueError: the datapath speaks another version, or is not ready."""
+        """Use the connection of an application's datapath.
+
+        :raises ValueError: the datapath has another version, or is not ready.
+        """
         if datapath.ofproto.OFP_VERSION != messages.VERSION:
             raise ValueError(
                 "the datapath does not speak OpenFlow 1.4: set OFP_VERSIONS of the application "

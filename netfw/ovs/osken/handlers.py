@@ -20,7 +20,10 @@ class Handlers:
     """The handlers of *apps*, by event and phase."""
 
     def __init__(self, apps: Iterable[object], parser: Any) -> None:
-        """:raises ValueError: an application does not speak our version, or handles nothing."""
+        """Collect the decorated methods of applications.
+
+        :raises ValueError: an application does not support our version, or handles nothing.
+        """
         self._handlers: dict[type, list[tuple[frozenset[str], Handler]]] = defaultdict(list)
         for app in apps:
             _validate_app(app)

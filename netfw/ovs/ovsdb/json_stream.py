@@ -36,7 +36,7 @@ class JsonStream:
         self._buffer += data
 
     def take(self) -> dict[str, Any] | None:
-        """The next whole message, or ``None`` until more was fed.
+        """Return the next whole message, or ``None`` until more was fed.
 
         :raises ValueError: this is not a stream of JSON objects; it cannot be read any further.
         """

@@ -143,6 +143,6 @@ def _shown(value: Value) -> str:
 
 
 def tunnel_port(bridge: str, name: str, kind: str, remote_ip: str, **options: str) -> AddPort:
-    """A tunnel of *kind* (``vxlan``, ``geneve``, ``gre``) whose key each flow sets itself."""
+    """Return a tunnel of *kind* (``vxlan``, ``geneve``, ``gre``) whose key flows set."""
     wanted = {"remote_ip": remote_ip, "in_key": "flow", "out_key": "flow", **options}
     return AddPort(bridge=bridge, name=name, type=kind, options=wanted)

@@ -47,7 +47,7 @@ _AS_TEXT = frozenset({AttributeType.UUID, AttributeType.ADDRESS, AttributeType.P
 
 
 def attribute(declared: Attribute) -> ApiAttribute:
-    """An attribute that a plug-in declares."""
+    """Convert an attribute that a plug-in declares."""
     scalar = declared.type in _SCALARS
     return ApiAttribute(
         name=declared.name,

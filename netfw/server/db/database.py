@@ -133,7 +133,7 @@ class Transaction:
         )
 
     def prepare_commit(self) -> int:
-        """Number the commit; other transactions that write wait for it from here on.
+        """Take the number of the commit; other transactions that write wait from here on.
 
         Return the number; 0: there is none, since nothing changed that the journal records.
         Subscriptions are resolved after the number is taken: if one transaction subscribes a host

@@ -168,12 +168,12 @@ def _unaddressed(mac: Mac, family: Family) -> Rule:
 
 
 def _advertises(target: IpNetwork) -> Rule:
-    """Accepts a neighbour advertisement for an address in *target*."""
+    """Accept a neighbour advertisement for an address in *target*."""
     return Rule(target=ACCEPT, protocol="ipv6-icmp", matches=_neighbour(136, target))
 
 
 def _probes(source: AllowedSource) -> Rule:
-    """Accepts duplicate address detection for an address of *source*."""
+    """Accept duplicate address detection for an address of *source*."""
     matches = (_mac(source.mac), *_neighbour(135, source.prefix))
     return Rule(target=ACCEPT, source=NO_IPV6, protocol="ipv6-icmp", matches=matches)
 
@@ -214,7 +214,7 @@ def _accept_udp(source: int, destination: int) -> Rule:
 
 
 def _drop_udp(destination: int) -> Rule:
-    """Drops what a DHCP server sends: clients accept it from any source port."""
+    """Drop what a DHCP server sends: clients accept it from any source port."""
     return Rule(target=DROP, protocol="udp", matches=(match("udp", dport=str(destination)),))
 
 

@@ -78,7 +78,7 @@ class ExtensionLayout:
     meters_left: tuple[int, ...] = _METERS
 
     def granted(self, request: GrantRequest) -> ExtensionLayout:
-        """This layout with *request* granted; see :meth:`SwitchDriver.grant`.
+        """Return this layout with *request* granted; see :meth:`SwitchDriver.grant`.
 
         :raises NotSupported: the switch has no such thing as is requested.
         :raises ConfigError: nothing is left, or one owner requests twice.

@@ -46,7 +46,10 @@ class Tokens:
     """The authentication method ``tokens``."""
 
     def __init__(self, path: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """:raises ConfigError: the file cannot be used."""
+        """Read the tokens of the file *path*.
+
+        :raises ConfigError: the file cannot be used.
+        """
         self._now = now
         self._file = ReloadingFile(path, partial(parse_tokens, path), private=True)
 

@@ -28,7 +28,10 @@ class Rows:
         lookup: Lookup,
         requester: RequestContext,
     ) -> None:
-        """*requester*: in the view of its project parents are shared."""
+        """Prepare the targets of *bodies*.
+
+        :param requester: whose project decides which parents are shared.
+        """
         self._bodies, self._resource = bodies, resource
         self._lookup, self._reader = lookup, requester.elevated()
         self._parents_by_id: dict[str, Mapping[str, Body]] = {}

@@ -40,7 +40,7 @@ ONLY_ADMINS = {Verb.CREATE: ADMIN, Verb.UPDATE: ADMIN, Verb.SHOW: ADMIN}
 def read_only(
     name: str, codec: Codec[Any], *, filterable: bool = False, sortable: bool = False, **more: Any
 ) -> ApiAttribute:
-    """An attribute that follows from others."""
+    """Return an attribute that clients cannot set."""
     return ApiAttribute(
         name=name,
         codec=codec,

@@ -57,7 +57,7 @@ EXTERNAL = "True:%(router:external)s"
 
 
 def _chosen(number: int) -> int | Absent:
-    """No MTU at all is written as 0 by some clients."""
+    """Treat 0 as no MTU, as some clients write it."""
     return number or ABSENT
 
 

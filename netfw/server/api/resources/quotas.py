@@ -57,7 +57,7 @@ def quota_resource(counted: Iterable[str]) -> ApiResource:
 
 
 def _reading(name: str) -> ApiAction:
-    """An action that shows quotas in another way."""
+    """Return an action that shows quotas in another form."""
     return ApiAction(
         name=name, method="GET", check=READER, rule=f"get_quota_{name}", envelope="quota"
     )

@@ -41,7 +41,7 @@ _GROUP_OWNER = "((role:reader or role:member) and project_id:%(security_group:pr
 
 
 def _parse_protocol(raw: object) -> str | None:
-    """A protocol by the name or by the number by which a client knows it, and looks for it."""
+    """Parse a protocol, and return it as the client wrote it: by name or by number."""
     number = PROTOCOL.parse(raw)
     if number is None:
         return None
@@ -49,13 +49,13 @@ def _parse_protocol(raw: object) -> str | None:
 
 
 def _parse_prefix(raw: object) -> str:
-    """A prefix as a client wrote it; ``normalized_cidr`` tells the one that is meant."""
+    """Parse a prefix, and return it as written; ``normalized_cidr`` has no host bits."""
     prefix = CIDR.parse(raw)
     return str(raw) if "/" in str(raw) else str(prefix)
 
 
 def _parse_port(raw: object) -> int:
-    """A port, or an ICMP type or code; clients look for these words."""
+    """Parse a port, or an ICMP type or code; clients match the text of the error."""
     number = _NUMBER.parse(raw)
     if not 0 <= number <= 65535:
         raise ValueError(f"Invalid value for port {number}: give 0 to 65535")
@@ -173,7 +173,7 @@ DEFAULT_SECURITY_GROUP_RULE = ApiResource(
 
 
 def _parse_whole_prefix(raw: object) -> IpNetwork:
-    """A prefix with its length; bits of hosts are cleared."""
+    """Parse a prefix with its length; host bits are cleared."""
     prefix = CIDR.parse(raw)
     if "/" not in str(raw):
         raise ValueError(f"an address without prefix length: give {prefix}")

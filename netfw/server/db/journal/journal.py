@@ -238,7 +238,7 @@ class Journal(JournalReader):
         return bool(self._noted)
 
     def write(self) -> int:
-        """Number the transaction, write the collected changes, and return the number.
+        """Take the next number, write the collected changes, and return the number.
 
         Other transactions wait here until this one is committed.
         """

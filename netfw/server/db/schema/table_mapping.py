@@ -132,7 +132,7 @@ COMMON: Final = (
 def resource_table(
     name: str, fields: tuple[ColumnMapping, ...], *constraints: UniqueConstraint | Index
 ) -> Table:
-    """Lists are of one project, in the order of ids, unless somebody asks for more."""
+    """Define the table of a resource, with an index for lists of one project in order of ids."""
     indexed = [each for each in (*COMMON, *fields) if each.indexed]
     return Table(
         name,
@@ -150,7 +150,7 @@ def resource_table(
 
 
 def owner_column(name: str, owner: str) -> Column[Any]:
-    """The column of a relation that names the resource whose rows they are."""
+    """Define the column of a relation that references the resource of its rows."""
     return Column(name, word(), ForeignKey(f"{owner}.id", ondelete="CASCADE"), primary_key=True)
 
 

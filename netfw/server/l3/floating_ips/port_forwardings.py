@@ -161,8 +161,9 @@ class _ForwardingBuilder:
     def __init__(
         self, unit: UnitOfWork, floating: FloatingIp, replaced: PortForwarding | None = None
     ) -> None:
-        """*replaced*: the port forwarding that is changed.
+        """Read the other port forwardings of a floating IP.
 
+        :param replaced: the port forwarding that is changed.
         :raises Conflict: the floating IP is associated already.
         """
         if floating.port_id is not None:

@@ -180,7 +180,7 @@ class DhcpChangesConformance(DhcpSuite):
         assert min(among_many) < 1.5 * max(among_few), f"{among_few} calls, then {among_many}"
 
     def cost(self, driver: DhcpDriver, tenant: Tenant) -> int:
-        """Function calls that it takes to put a port, change it and drop it again."""
+        """Count the function calls that put a port, change it and drop it again."""
 
         def work() -> None:
             self.bring(driver, tenant)

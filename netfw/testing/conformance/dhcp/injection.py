@@ -123,7 +123,7 @@ class DhcpInjectionConformance(DhcpSuite):
     @proves(DhcpDriver, 8)
     @pytest.mark.parametrize("what", _SYNTAX)
     def test_syntax_is_refused_or_taken_literally(self, driver: DhcpDriver, what: str) -> None:
-        """The driver may accept or refuse it; other ports and their options are unaffected."""
+        """Check that other ports and options are unaffected; the driver may accept or refuse it."""
         net = make_network()
         plain = net.tenant(20, hostname="plain")
         bad = [

@@ -39,7 +39,7 @@ class FirewallConnectionsConformance(FirewallSuite):
     def talks(
         self, one: FirewallTestPort, two: FirewallTestPort, number: int = 80
     ) -> list[ConnectionScript]:
-        """Connections of several protocols and both families, opened by *one*."""
+        """Open connections of several protocols and both families from *one*."""
         return [
             self.opened(one, two, number, protocol=protocol, version=version)
             for version in FAMILIES

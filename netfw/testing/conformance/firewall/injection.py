@@ -167,7 +167,7 @@ class InjectionSuite(FirewallSuite):
         return Sender(id, good, state)
 
     def refuses(self, driver: FirewallDriver, invalid: Iterator[Injected]) -> None:
-        """Each value is refused for its key alone, and leaves no trace."""
+        """Check that each value is refused for its key alone, and leaves no trace."""
         former, present = self.environment.dump_state(), driver.present()
         for key, value in invalid:
             other = GroupKey(a_group())

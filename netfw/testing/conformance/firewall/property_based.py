@@ -148,7 +148,7 @@ class FirewallPropertyConformance(InjectionSuite):
         return [Opened(one, two, sent, reply, state)] if known else []
 
     def check_former(self, state: State, former: list[Opened]) -> None:
-        """Connections that an earlier policy allowed live or are cut by this one."""
+        """Check that connections of an earlier policy live or are cut as *state* demands."""
         for old in former:
             ends = old.receiver, old.sender
             lives = passes(state, old.reply, ends[0].key, ends[1].key, old.opening)

@@ -63,7 +63,7 @@ class ApiExtensionConformance(DriverConformance):
         raise NotImplementedError("override `make_extension`")
 
     def requests(self) -> Sequence[Request]:
-        """For each resource that can be made, one that is made; and some that are refused."""
+        """Return a request for each resource that can be created, and some that are refused."""
         raise NotImplementedError("override `requests`; see the module's docstring")
 
     def others(self) -> Sequence[ApiExtension]:

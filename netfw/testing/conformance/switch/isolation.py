@@ -146,7 +146,7 @@ class SwitchNetworksConformance(SwitchSuite):
     def test_a_refused_port_of_the_next_driver_keeps_no_other_live(
         self, driver: SwitchDriver, make_driver: MakeDriver
     ) -> None:
-        """The refused port stays live; ports of a removed network must not stay live."""
+        """Check that the refused port stays live, and ports of a removed network do not."""
         net, gone, new = a_network(), a_network(), a_network()
         one, two = self.make_ports(net, 2)
         three, four = self.make_ports(gone, 2)
@@ -173,7 +173,7 @@ class SwitchNetworksConformance(SwitchSuite):
     def test_the_next_driver_drops_what_the_former_one_made(
         self, driver: SwitchDriver, make_driver: MakeDriver, kind: NetworkType
     ) -> None:
-        """A number must not keep flows of another network, even before a complete update."""
+        """Check that a number keeps no flows of another network, even before a complete update."""
         self._leaves_no_trace(driver, make_driver, kind)
 
     def _leaves_no_trace(

@@ -65,7 +65,7 @@ class SwitchDriverConformance(
     def test_two_driver_objects_work_on_one_host_at_once(
         self, make_driver: Callable[[], HostDriver[SwitchKey, SwitchValue]]
     ) -> None:
-        """The second may also report that it waits; then it works once the first is closed."""
+        """Check both; the second may report that it waits until the first is closed."""
         first, second = make_driver(), self.environment.make_driver()
         things = self.examples(4)
         half = dict(list(things.items())[::2])
