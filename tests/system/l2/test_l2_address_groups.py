@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from netfw.cli.commands.explain import DENIED
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.agent_host import BIN, PHYSNET
+from tests.system.l2.agent_host import BIN, PHYSNET, AgentHost
 from tests.system.l2.environment import Site
 from tests.system.l2.test_l2_firewall import (
     GUARDED,
@@ -21,6 +22,7 @@ from tests.system.l2.test_l2_firewall import (
     allow,
     introduce_ports,
 )
+from tests.system.l2.topology import Port
 from tests.system.streams import Connection, connects, streaming
 
 pytestmark = [pytest.mark.spec("API-07", "FW-02", "FW-14"), pytest.mark.exclusive]
@@ -38,7 +40,8 @@ def site(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sit
             site.topology.address_groups = {}
 
 
-def test_a_rule_follows_the_addresses_of_its_group(site: Site) -> None:
+def _define_ports(site: Site) -> tuple[Port, Port]:
+    """Define a client, and a server with a rule for an address group that lacks the client."""
     topology = site.topology
     topology.address_groups["office"] = [*OTHERS]
     topology.groups["client"] = [*OUT]
@@ -47,10 +50,15 @@ def test_a_rule_follows_the_addresses_of_its_group(site: Site) -> None:
         allow("udp", STEADY_UDP),
     ]
     net = site.network("vxlan")
-    ports = (
+    return (
         site.port(net, "host1", security_groups=["client"]),
         site.port(net, "host2", security_groups=["server"]),
     )
+
+
+def test_a_rule_follows_the_addresses_of_its_group(site: Site) -> None:
+    topology = site.topology
+    ports = _define_ports(site)
     topology.write()
     client, server = (site.plug(port) for port in ports)
     introduce_ports(client, server, ports)
@@ -59,14 +67,7 @@ def test_a_rule_follows_the_addresses_of_its_group(site: Site) -> None:
     def reaches() -> bool:
         return connects(client, server, ports[1].v4, WEB)
 
-    def explained(number: int) -> tuple[int, str]:
-        """The command's status and output, for a connection of the client to the server."""
-        host = site["host2"]
-        files = ["--config-file", str(host.conf)]
-        question = [ports[1].id, "ingress", ports[0].v4, "tcp", str(number)]
-        result = host.host.attempt([str(BIN / "netfw"), "explain", *files, *question])
-        return result.status, result.output
-
+    explained = partial(_explained, site["host2"], *ports)
     with streaming(client, server, ports[1].v4, STEADY_UDP) as stream:
         stream.await_passing()
         first = stream.sent
@@ -93,3 +94,11 @@ def test_a_rule_follows_the_addresses_of_its_group(site: Site) -> None:
         stream.stop()
         lost = set(range(first, stream.sent)) - stream.answered
         assert not lost, "a rule without the group is not disturbed"
+
+
+def _explained(host: AgentHost, client: Port, server: Port, number: int) -> tuple[int, str]:
+    """Explain a connection of *client* to *server*; return the status and the output."""
+    files = ["--config-file", str(host.conf)]
+    question = [server.id, "ingress", client.v4, "tcp", str(number)]
+    result = host.host.attempt([str(BIN / "netfw"), "explain", *files, *question])
+    return result.status, result.output

@@ -40,67 +40,69 @@ from tests.unit.model.wire_samples import (
     problems,
 )
 
+PORT_BODY: dict[str, object] = {
+    "id": A,
+    "network_id": B,
+    "tenant_id": "p1",
+    "name": "web",
+    "mac_address": "FA-16-3E-00-00-01",
+    "admin_state_up": False,
+    "status": "ACTIVE",
+    "revision_number": 7,
+    "fixed_ips": [{"subnet_id": C, "ip_address": "10.0.0.5"}],
+    "allowed_address_pairs": [
+        {"ip_address": "10.0.0.9"},
+        {"ip_address": "10.1.0.0/16", "mac_address": MAC},
+    ],
+    "extra_dhcp_opts": [{"opt_name": "tag:!ipxe,67", "opt_value": "x", "ip_version": 4}],
+    "security_groups": [D],
+    "port_security_enabled": True,
+    "device_id": "dhcp1-2",
+    "device_owner": "network:dhcp",
+    "binding:host_id": "compute-1",
+    "binding:vif_type": "ovs",
+    "binding:vnic_type": "normal",
+    "binding:profile": {"pci_slot": "0000:03:00.1"},
+    "binding:vif_details": {
+        "port_filter": True,
+        "bridge_name": "br-int",
+        "bound_drivers": {"0": "openvswitch"},
+    },
+}
+PORT = Port(
+    id=ID_A,
+    network_id=ID_B,
+    project_id="p1",
+    name="web",
+    mac=MAC,
+    admin_up=False,
+    status=Status.ACTIVE,
+    revision=7,
+    fixed_ips=[FixedIp(subnet_id=ID_C, address="10.0.0.5")],
+    allowed_address_pairs=[
+        AddressPair(prefix="10.0.0.9/32"),
+        AddressPair(prefix="10.1.0.0/16", mac=MAC),
+    ],
+    dhcp_options=[DhcpOption(name="tag:!ipxe,67", value="x")],
+    security_groups=[ID_D],
+    device_id="dhcp1-2",
+    device_owner="network:dhcp",
+    binding=Binding(
+        host="compute-1",
+        vif_type="ovs",
+        profile=JsonDocument({"pci_slot": "0000:03:00.1"}),
+        vif_details=VifDetails(
+            port_filter=True,
+            bridge_name="br-int",
+            other=JsonDocument({"bound_drivers": {"0": "openvswitch"}}),
+        ),
+    ),
+)
+
 
 @pytest.mark.spec("DRV-02")
 def test_a_port_is_read_by_the_names_of_the_api() -> None:
-    body = {
-        "id": A,
-        "network_id": B,
-        "tenant_id": "p1",
-        "name": "web",
-        "mac_address": "FA-16-3E-00-00-01",
-        "admin_state_up": False,
-        "status": "ACTIVE",
-        "revision_number": 7,
-        "fixed_ips": [{"subnet_id": C, "ip_address": "10.0.0.5"}],
-        "allowed_address_pairs": [
-            {"ip_address": "10.0.0.9"},
-            {"ip_address": "10.1.0.0/16", "mac_address": MAC},
-        ],
-        "extra_dhcp_opts": [{"opt_name": "tag:!ipxe,67", "opt_value": "x", "ip_version": 4}],
-        "security_groups": [D],
-        "port_security_enabled": True,
-        "device_id": "dhcp1-2",
-        "device_owner": "network:dhcp",
-        "binding:host_id": "compute-1",
-        "binding:vif_type": "ovs",
-        "binding:vnic_type": "normal",
-        "binding:profile": {"pci_slot": "0000:03:00.1"},
-        "binding:vif_details": {
-            "port_filter": True,
-            "bridge_name": "br-int",
-            "bound_drivers": {"0": "openvswitch"},
-        },
-    }
-    assert parse(Kind.PORT, body) == Port(
-        id=ID_A,
-        network_id=ID_B,
-        project_id="p1",
-        name="web",
-        mac=MAC,
-        admin_up=False,
-        status=Status.ACTIVE,
-        revision=7,
-        fixed_ips=[FixedIp(subnet_id=ID_C, address="10.0.0.5")],
-        allowed_address_pairs=[
-            AddressPair(prefix="10.0.0.9/32"),
-            AddressPair(prefix="10.1.0.0/16", mac=MAC),
-        ],
-        dhcp_options=[DhcpOption(name="tag:!ipxe,67", value="x")],
-        security_groups=[ID_D],
-        device_id="dhcp1-2",
-        device_owner="network:dhcp",
-        binding=Binding(
-            host="compute-1",
-            vif_type="ovs",
-            profile=JsonDocument({"pci_slot": "0000:03:00.1"}),
-            vif_details=VifDetails(
-                port_filter=True,
-                bridge_name="br-int",
-                other=JsonDocument({"bound_drivers": {"0": "openvswitch"}}),
-            ),
-        ),
-    )
+    assert parse(Kind.PORT, PORT_BODY) == PORT
 
 
 def test_a_port_is_written_by_the_names_of_the_api() -> None:

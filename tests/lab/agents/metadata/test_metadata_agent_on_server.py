@@ -47,13 +47,7 @@ def test_ports_of_the_api_are_found_on_networks_and_behind_routers(
         device_owner="compute:nova",
         fixed_ips=[{"ip_address": "10.9.0.77"}],
     )
-    agent = make_agent(
-        service.port,
-        agent={"state_source": "server", "transport": "socket", "retry_pause": 0.1},
-        socket={"connect": f"unix:{server.messages}"},
-        metadata={"metadata_cache_seconds": 0.2, "metadata_cache_negative_seconds": 0.2},
-        server={"timeout": 5},
-    )
+    agent = _agent(make_agent, server, service)
     agent.start()
     assert agent.ask(of="10.9.0.77", network=network["id"]).status == 200
     behind = {"X-Neutron-Router-ID": router["id"]}
@@ -61,13 +55,7 @@ def test_ports_of_the_api_are_found_on_networks_and_behind_routers(
     for seen in service.seen:
         assert seen.values("X-Instance-ID") == ["instance-1"]
         assert seen.values("X-Tenant-ID") == [port["project_id"]]
-
-    def alive() -> bool:
-        _, answer = server.request("GET", "/v2.0/agents")
-        found = [each for each in answer["agents"] if each["binary"] == "netfw-metadata-agent"]
-        return bool(found) and found[0]["alive"] and found[0]["agent_type"] == "Metadata agent"
-
-    wait_until(alive)
+    wait_until(lambda: _is_alive(server))
     assert server.request("DELETE", f"/v2.0/ports/{port['id']}")[0] == 204
     wait_until(lambda: agent.ask(of="10.9.0.77", network=network["id"]).status == 404)
     server.kill()
@@ -76,3 +64,21 @@ def test_ports_of_the_api_are_found_on_networks_and_behind_routers(
     server.start()
     wait_until(lambda: agent.ask(of="10.9.0.77", network=network["id"]).status == 404)
     assert "Traceback" not in agent.log.read_text()
+
+
+def _agent(make: Make, server: PrivateNetfw, service: RecordingService) -> Agent:
+    """Return an agent that reads from *server* and forgets soon."""
+    return make(
+        service.port,
+        agent={"state_source": "server", "transport": "socket", "retry_pause": 0.1},
+        socket={"connect": f"unix:{server.messages}"},
+        metadata={"metadata_cache_seconds": 0.2, "metadata_cache_negative_seconds": 0.2},
+        server={"timeout": 5},
+    )
+
+
+def _is_alive(server: PrivateNetfw) -> bool:
+    """Return whether the server knows the agent as alive."""
+    _, answer = server.request("GET", "/v2.0/agents")
+    found = [each for each in answer["agents"] if each["binary"] == "netfw-metadata-agent"]
+    return bool(found) and found[0]["alive"] and found[0]["agent_type"] == "Metadata agent"

@@ -21,7 +21,7 @@ from tests.system.captures import listening as hearing
 from tests.system.l3.distributed.extras import difference, spare_router, traces
 from tests.system.l3.distributed.site import DistributedSite
 from tests.system.l3.environment import is_answered, is_reached, listening, running, stays_reached
-from tests.system.l3.routed_networks import WORLD4, WORLD6, Segment
+from tests.system.l3.routed_networks import WORLD4, WORLD6, Guest, Segment
 
 pytestmark = [
     pytest.mark.exclusive,
@@ -271,6 +271,22 @@ def test_the_last_instance_leaves_nothing_behind(site: DistributedSite) -> None:
     site.await_reached({**site.east_west(), **site.north_south()})
 
 
+def _sender_macs(
+    site: DistributedSite, sender: Guest, receiver: Guest, addresses: dict[int, str]
+) -> set[str]:
+    """Return the MAC addresses that packets of *sender* have at the addresses of *receiver*."""
+    macs: set[str] = set()
+    with hearing(receiver.instance) as (capture,):
+        for version, address in addresses.items():
+            site.await_reached({"both": (sender.instance, address)})
+            source = ip_address(sender.address(version)).packed
+            frames = [each for each in capture.received() if source in each.content[14:38]]
+            found = {each.source for each in frames if not each.is_question}
+            assert found
+            macs |= found
+    return macs
+
+
 @pytest.mark.spec("L2-60", "L3-61", "L3-64")
 def test_an_instance_behind_two_routers_sees_the_gateway_of_each(site: DistributedSite) -> None:
     """It has addresses of both on one network, and machines behind each are on another host."""
@@ -298,15 +314,8 @@ def test_an_instance_behind_two_routers_sees_the_gateway_of_each(site: Distribut
     machine = site.guest("far", far, site.second)
     cases = [(site.router, site.green2, site.blue), (router, machine, beside)]
     for through, sender, segment in cases:
-        gateways = site.interface_macs(through)
-        with hearing(both.instance) as (capture,):
-            for version, subnet in ((4, segment.v4), (6, segment.v6)):
-                site.await_reached({"both": (sender.instance, addresses[subnet.id])})
-                source = ip_address(sender.address(version)).packed
-                frames = [each for each in capture.received() if source in each.content[14:38]]
-                found = {each.source for each in frames if not each.is_question}
-                assert found
-                assert found <= gateways
+        used = {4: addresses[segment.v4.id], 6: addresses[segment.v6.id]}
+        assert _sender_macs(site, sender, both, used) <= site.interface_macs(through)
     for guest, host in ((both, site.first), (machine, site.second)):
         site.network.delete_port(guest.port.id)
         host.unplug_port(guest.port)

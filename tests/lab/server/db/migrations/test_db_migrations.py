@@ -119,60 +119,62 @@ def test_new_column_is_filled_from_stored_resources(
     assert (found(True), found(False)) == ([1, 3], [2])
 
 
+GROUP, AGENT = str(UUID(int=1)), str(UUID(int=2))
+RENAMED: dict[str, dict[str, Any]] = {
+    "security_groups": {"id": GROUP, "project_id": "p", "name": "n"},
+    "interests": {"reader": "l2@h", "topic": "t", "uses": 2, "since": 3, "ended": None},
+    "default_groups": {"project_id": "p", "security_group_id": GROUP},
+    "documents": {
+        "resource": "tap",
+        "id": GROUP,
+        "parent_id": None,
+        "revision": 1,
+        "body": "{}",
+    },
+    "reports": {
+        "resource_id": GROUP,
+        "service": "l2",
+        "host": "h",
+        "kind": "port",
+        "revision": 4,
+        "status": "ACTIVE",
+        "reason": "",
+    },
+    "heartbeats": {"agent_id": AGENT, "at": 5, "started": 6, "said": "d", "counts": "{}"},
+    "outbox_lanes": {
+        "driver": "d",
+        "lane": "l",
+        "owner": "",
+        "until": 0,
+        "attempts": 7,
+        "again": 8,
+        "error": "",
+    },
+}
+TABLES = {
+    "interests": "subscriptions",
+    "default_groups": "default_security_groups",
+    "documents": "vendor_resources",
+    "reports": "status_reports",
+}
+COLUMNS = {"said": "state_digest", "again": "retry_at"}
+
+
 @pytest.mark.spec("ML2-11")
 def test_renamed_tables_and_columns_keep_their_rows_both_ways(
     empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
     database = open_database(empty_database.url)
     migration.upgrade(database, "0006")
-    group, agent = str(UUID(int=1)), str(UUID(int=2))
-    old: dict[str, dict[str, Any]] = {
-        "security_groups": {"id": group, "project_id": "p", "name": "n"},
-        "interests": {"reader": "l2@h", "topic": "t", "uses": 2, "since": 3, "ended": None},
-        "default_groups": {"project_id": "p", "security_group_id": group},
-        "documents": {
-            "resource": "tap",
-            "id": group,
-            "parent_id": None,
-            "revision": 1,
-            "body": "{}",
-        },
-        "reports": {
-            "resource_id": group,
-            "service": "l2",
-            "host": "h",
-            "kind": "port",
-            "revision": 4,
-            "status": "ACTIVE",
-            "reason": "",
-        },
-        "heartbeats": {"agent_id": agent, "at": 5, "started": 6, "said": "d", "counts": "{}"},
-        "outbox_lanes": {
-            "driver": "d",
-            "lane": "l",
-            "owner": "",
-            "until": 0,
-            "attempts": 7,
-            "again": 8,
-            "error": "",
-        },
-    }
-    names = {
-        "interests": "subscriptions",
-        "default_groups": "default_security_groups",
-        "documents": "vendor_resources",
-        "reports": "status_reports",
-    }
-    columns = {"said": "state_digest", "again": "retry_at"}
     new = {
-        names.get(table, table): {columns.get(name, name): value for name, value in row.items()}
-        for table, row in old.items()
+        TABLES.get(table, table): {COLUMNS.get(name, name): value for name, value in row.items()}
+        for table, row in RENAMED.items()
     }
-    _insert(database, old)
+    _insert(database, RENAMED)
     migration.upgrade(database, "0013")  # the next one computes subscriptions anew
     assert _read(database, new) == new
     migration.downgrade(database, "0006")
-    assert _read(database, old) == old
+    assert _read(database, RENAMED) == RENAMED
 
 
 @pytest.mark.spec("ML2-11")
