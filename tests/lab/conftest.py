@@ -15,7 +15,7 @@ from tests.lab.databases import BACKENDS, DatabaseServers
 
 @pytest.fixture(scope="session")
 def database_servers() -> Iterator[DatabaseServers]:
-    """Servers, started when the first test asks for one, and gone with the last."""
+    """Yield database servers that start with the first test that needs one and stop at the end."""
     quick = "/dev/shm" if Path("/dev/shm").is_dir() else None
     made = DatabaseServers(Path(tempfile.mkdtemp(prefix="db-", dir=quick)))
     try:
@@ -27,13 +27,13 @@ def database_servers() -> Iterator[DatabaseServers]:
 
 @pytest.fixture(params=BACKENDS)
 def url(request: pytest.FixtureRequest, database_servers: DatabaseServers) -> str:
-    """The URL of a database with empty tables, of each backend."""
+    """Return the URL of a database with empty tables, of each backend."""
     return database_servers.filled(request.param)
 
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
-    """A database with empty tables, of each backend."""
+    """Yield a database with empty tables, of each backend."""
     made = Database(url)
     yield made
     made.close()

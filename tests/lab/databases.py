@@ -54,7 +54,7 @@ class DatabaseServers:
         return self._mariadb
 
     def create(self, backend: str, name: str) -> EmptyDatabase:
-        """A database without tables."""
+        """Create a database without tables."""
         if backend == "postgresql":
             return EmptyDatabase(backend, name, self.postgres.create(name))
         if backend == "mariadb":
@@ -71,7 +71,7 @@ class DatabaseServers:
                 file.unlink()
 
     def filled(self, backend: str) -> str:
-        """The URL of a database with empty tables: always the same one, as making them is slow."""
+        """Return the URL of a database with empty tables; they are made once, as that is slow."""
         if backend not in self._filled:
             self._filled[backend] = FilledDatabase(self.create(backend, "filled").url)
         elif backend != "sqlite":

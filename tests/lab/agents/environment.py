@@ -64,14 +64,14 @@ class TopologySite:
         self.agent.start()
 
     def plan(self) -> Any:
-        """What the agent would do."""
+        """Run ``plan`` of the agent, and return the result of the command."""
         self.agent.directory.mkdir(exist_ok=True)
         self.agent.conf.write_text(ini(self.agent.options))
         words = ["netfw.cli.commands.main", "plan", "--agent", self._service, "--config-file"]
         return self.host.attempt([sys.executable, "-m", *words, str(self.agent.conf)])
 
     def status_reports(self) -> dict[str, Any]:
-        """The status file that the source keeps of the agent's reports."""
+        """Return the content of the status file in which the source records the agent's reports."""
         path = Path(f"{self._status_path(self._service)}.{self.host.name}.{self._service}.json")
         found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         return found

@@ -12,7 +12,7 @@ from netfw.testing.lab import sandbox
 
 @pytest.fixture
 def space() -> Iterator[str]:
-    """A namespace of this test."""
+    """Yield a namespace of this test."""
     sandbox.require()
     name = "filter"
     netns.create(name)

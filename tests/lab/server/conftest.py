@@ -12,7 +12,7 @@ from tests.lab.databases import DatabaseServers
 
 @pytest.fixture
 def file_database(database_servers: DatabaseServers) -> Iterator[Database]:
-    """An SQLite file with empty tables."""
+    """Yield an SQLite file with empty tables."""
     database = Database(database_servers.filled("sqlite"))
     yield database
     database.close()

@@ -42,7 +42,7 @@ class Site(TopologySite):
         self._clients: list[Udhcpc] = []
 
     def port(self, number: int, **more: Any) -> None:
-        """Port 10.0.0.<number>; it is in force after `write`."""
+        """Add port 10.0.0.<number>; it is in force after `write`."""
         self.remove(number)
         self.content["ports"].append(
             {"name": f"port{number}", "id": port_id(number), "network": "net",
@@ -54,7 +54,7 @@ class Site(TopologySite):
         self.content["ports"] = [p for p in self.content["ports"] if p["id"] != port_id(number)]
 
     def network(self, number: int) -> str:
-        """Another network that is served; its id."""
+        """Add another network that is served, and return its id."""
         id, name = str(UUID(int=number)), f"net{number}"
         content, host = self.content, self.host.name
         content["networks"].append({"id": id, "name": name, "network_type": "local"})
@@ -68,7 +68,7 @@ class Site(TopologySite):
         return id
 
     def answer(self, client: Udhcpc) -> str:
-        """What the metadata proxy answers in the instance of *client*; empty: nothing."""
+        """Return the answer of the metadata proxy to the instance of *client*; empty: none."""
         client.instance.run(["ip", "route", "replace", "169.254.169.254", "via", "10.0.0.2"])
         url = "http://169.254.169.254/latest"
         words = ["curl", "-s", "-m", "2", "-o", "/dev/null", "-w", "%{http_code}", url]
@@ -76,7 +76,7 @@ class Site(TopologySite):
         return done.output if done.status == 0 else ""
 
     def instance(self, number: int) -> Instance:
-        """The instance of a port, without an address."""
+        """Make the instance of a port, without an address."""
         plug = Plug(
             bridge="br-int",
             device=f"tap{number}",
@@ -86,18 +86,18 @@ class Site(TopologySite):
         return self.host.instance(f"vm{number}", plug)
 
     def client(self, number: int) -> Udhcpc:
-        """A DHCP client in the instance of a port."""
+        """Make a DHCP client in the instance of a port."""
         self._clients.append(Udhcpc(self.instance(number), timeout=30.0))
         return self._clients[-1]
 
     def pid(self, network: str = NETWORK) -> int | None:
-        """Of the dnsmasq that serves a network."""
+        """Return the pid of the dnsmasq that serves a network."""
         return next(iter(self.processes(network, (b"dnsmasq",))), None)
 
     def processes(
         self, network: str = NETWORK, names: tuple[bytes, ...] = (b"dnsmasq", b"haproxy")
     ) -> set[int]:
-        """Of whatever runs for a network."""
+        """Return the pids of the processes that run for a network."""
         found = set()
         for directory in Path("/proc").iterdir():
             if directory.name.isdecimal():

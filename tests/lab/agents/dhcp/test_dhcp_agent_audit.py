@@ -9,7 +9,7 @@ from tests.lab.agents.dhcp.environment import NAMESPACE, NETWORK, Site, port_id
 
 
 def there(site: Site, *words: str) -> str:
-    """What ``ip`` says in the namespace of the network; empty: nothing."""
+    """Return the output of ``ip`` in the namespace of the network; empty: it failed."""
     done = site.host.attempt(["ip", "-n", NAMESPACE, *words])
     return done.output if done.status == 0 else ""
 
@@ -43,7 +43,7 @@ def test_an_audit_puts_right_files_addresses_and_routes(site):
 
 @pytest.mark.spec("DHCP-26", "DHCP-27")
 def test_rules_and_parameters_lost_while_the_agent_was_down_are_restored(site):
-    """Soon after its start, before the first audit: the interval is that of operators."""
+    # This happens soon after the start, before the first audit: the interval is the default.
     site.port(11)
     site.write()
     client = site.client(11)

@@ -55,7 +55,7 @@ def driver(ovs: PrivateOvs, tmp_path: Path) -> Iterator[DnsmasqDhcpDriver]:
 
 
 def cost_of_one_more(driver: DnsmasqDhcpDriver, many: int) -> float:
-    """CPU seconds from the source to the report, at best."""
+    """Return the CPU seconds from the source to the report, at best."""
     assigned = Assignment(Service.DHCP, "here", ref(NETWORK))
     source = MemorySource(NETWORK, SUBNET, assigned, *map(port, range(10, 10 + many)))
     agent = DhcpAgent(DhcpAgentConfig(host="here"), source, driver)

@@ -17,7 +17,7 @@ PROXY = (b"haproxy",)
 
 @pytest.fixture
 def upstream() -> Iterator[RecordingAgent]:
-    """A metadata agent in a directory that the users of proxies can enter."""
+    """Yield a metadata agent in a directory that the users of proxies can enter."""
     with tempfile.TemporaryDirectory(prefix="upstream-") as name:
         directory = Path(name)
         directory.chmod(0o755)
@@ -39,7 +39,7 @@ def choose(site: Site, upstream: RecordingAgent, name: str) -> None:
 
 
 def asked_for(upstream: RecordingAgent) -> list[tuple[list[str], list[str]]]:
-    """The networks and routers in whose name something was asked."""
+    """Return the networks and routers in whose name requests were made."""
     names = ("x-neutron-network-id", "x-neutron-router-id")
     return [tuple(each.values(name) for name in names) for each in upstream.take()]
 

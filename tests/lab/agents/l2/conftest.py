@@ -11,7 +11,7 @@ from tests.lab.agents.l2.environment import Cloud
 
 @pytest.fixture
 def make_cloud(make_lab: Any, tmp_path: Path) -> Iterator[Callable[..., Cloud]]:
-    """A function that makes hosts with agents; they end with the test."""
+    """Yield a function that makes hosts with agents; they end with the test."""
     clouds: list[Cloud] = []
 
     def make(hosts: int = 1, **options: Any) -> Cloud:

@@ -95,7 +95,7 @@ class AgentHost:
         wait_until(so, lambda: f"{self.status()}\n{self.log.read_text()[-5000:]}")
 
     def reported(self) -> dict[str, Any]:
-        """What the agent reported, by port."""
+        """Return the reports of the agent, by port."""
         path = Path(f"{self.directory}/said.{self.host.name}.l2.json")
         return json.loads(path.read_text()) if path.exists() else {}
 
@@ -106,7 +106,7 @@ class AgentHost:
         return self.host.attempt([*PLAN, *self.arguments, *more])
 
     def instance(self, number: int, *, network: int = 0) -> Instance:
-        """An instance 10.<network>.0.<number>, with a device for port <number>."""
+        """Make instance 10.<network>.0.<number>, with a device for port <number>."""
         return self.host.instance(
             f"vm{number}",
             Plug(

@@ -8,7 +8,7 @@ from tests.lab.agents.l2.environment import port_id
 
 @pytest.fixture
 def host(make_cloud):
-    """Two ports of a VXLAN network and one of a VLAN network, wired by the agent."""
+    """Return a host whose agent wired two ports of a VXLAN network and one of a VLAN network."""
     cloud = make_cloud(1)
     (host,) = cloud.hosts.values()
     vlan = {"network_type": "vlan", "physical_network": "physnet1", "segmentation_id": 500}

@@ -232,7 +232,7 @@ def test_a_hangup_reloads_what_may_change(cloud, host):
 
 @pytest.mark.spec("L2-18")
 def test_a_new_interval_takes_effect_at_once(cloud, host):
-    """Nothing else would wake the agent before the 30 s of a heartbeat are over."""
+    # Nothing else would wake the agent before the 30 s of a heartbeat are over.
     host.start_ready()
     wait_until(lambda: time.time() - host.status_file.stat().st_mtime > 2)  # it has become idle
     assert "comparing everything" not in host.log.read_text()

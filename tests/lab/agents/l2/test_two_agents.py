@@ -11,7 +11,7 @@ from tests.lab.agents.l2.environment import AgentHost, port_id
 
 @pytest.fixture
 def pair(make_cloud, tmp_path):
-    """An agent that wired a port, and another one for the same switch that wants it dead."""
+    """Yield an agent that wired a port, and another of the same switch that wants it dead."""
     cloud = make_cloud()
     ((name, first),) = cloud.hosts.items()
     cloud.topology.network(0, network_type="local", segmentation_id=None)

@@ -63,7 +63,7 @@ class RouterSite(TopologySite):
         }  # fmt: skip
 
     def floating_ip(self, number: int) -> dict[str, Any]:
-        """The floating IP, for the port of an instance."""
+        """Return the floating IP, for the port of an instance."""
         return {
             "id": FLOATING_IP, "floating_network": "outside", "port": port_id(number),
             "floating_ip_address": FLOATING_ADDRESS,
@@ -95,11 +95,11 @@ class RouterSite(TopologySite):
         return self.host.instance(f"vm{number}", plug)
 
     def vm(self, number: int = VM) -> Instance:
-        """An instance behind the router."""
+        """Make an instance behind the router."""
         return self.instance(number, f"10.0.1.{number}/24", "10.0.1.1")
 
     def world(self) -> Instance:
-        """A machine on the outside network, without a route to the inside."""
+        """Make a machine on the outside network, without a route to the inside."""
         return self.instance(WORLD, "203.0.113.1/24")
 
     def namespaces(self) -> set[str]:
@@ -110,6 +110,6 @@ class RouterSite(TopologySite):
         return {port for port in ports if port.startswith(("qr-", "qg-"))}
 
     def reported(self) -> dict[str, str]:
-        """The status that the L3 agent reported, by id of the resource."""
+        """Return the status that the L3 agent reported, by id of the resource."""
         resources = self.status_reports().get("resources", ())
         return {entry["id"]: entry["status"] for entry in resources}

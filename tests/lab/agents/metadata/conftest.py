@@ -30,7 +30,7 @@ def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
 
 @pytest.fixture
 def agent(make_agent: Callable[..., Agent], service: RecordingService) -> Agent:
-    """One that the test may end, or reconfigure."""
+    """Start an agent that the test may end or reconfigure."""
     made = make_agent(service.port)
     made.start()
     return made
@@ -54,7 +54,7 @@ def lasting_agent(
 
 @pytest.fixture
 def known(lasting_service: RecordingService) -> RecordingService:
-    """The service of the agent that lasts, with nothing said or seen yet."""
+    """Return the service of the agent that lasts, without recorded requests."""
     lasting_service.seen.clear()
     lasting_service.behave = lambda _: Response()
     lasting_service.reads_bodies = True

@@ -45,7 +45,7 @@ def instance(number: int) -> str:
 
 
 def topology() -> str:
-    """Instances at 10.0.0.10 and so on, on one network; one of them also on the other."""
+    """Return a topology with instances from 10.0.0.10 on one network; one is also on the other."""
     lines = [TOPOLOGY, "ports:"]
     lines += [
         f"  - {{name: p{number}, network: blue, project_id: {PROJECT}, host: host1, "
@@ -130,7 +130,7 @@ class Agent(PrivateDaemon):
         self.wait_until(lambda: bool(self.status() and condition(self.status())), self.status)
 
     def hang_up(self) -> None:
-        """Have it read its files again."""
+        """Make the agent read its files again."""
         before = self._taken_over()
         os.kill(self.pid, signal.SIGHUP)
         wait_until(lambda: self._taken_over() > before)

@@ -26,7 +26,7 @@ class Seen:
     body: bytes = b""
 
     def values(self, name: str) -> list[str]:
-        """All values of the headers of that name, in whatever spelling."""
+        """Return all values of the headers of that name, in any spelling."""
         plain = name.lower().replace("_", "-")
         return [value for key, value in self.headers if key.lower().replace("_", "-") == plain]
 
@@ -93,7 +93,7 @@ class RecordingService:
 
 
 def serving_context(certificate: Path, key: Path, clients: Path | None = None) -> ssl.SSLContext:
-    """TLS with that certificate; where *clients* is given, only for whom that authority knows."""
+    """Return a TLS context with that certificate; *clients* is the authority that clients need."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     if clients is not None:
@@ -125,7 +125,7 @@ class _Server(ThreadingHTTPServer):
                 socket.socket.shutdown(each, socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Who hangs up, or is not trusted, is no error here."""
+        """Ignore clients that hang up or are not trusted."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads it."""
+        """Write no log."""
 
     def _answer(self) -> None:
         service = self.server.service

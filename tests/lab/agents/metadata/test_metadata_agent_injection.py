@@ -116,7 +116,7 @@ def test_what_is_too_large_or_no_request_is_refused(
 
 @pytest.fixture
 def many_files() -> Iterator[int]:
-    """As many as this process may have, for clients."""
+    """Raise the limit of open files, and yield the number of clients that it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     yield min(1500, hard - 200)

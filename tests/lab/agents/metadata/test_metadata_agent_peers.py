@@ -112,7 +112,7 @@ def test_mode_that_an_operator_chose_decides_alone(
 def test_agent_without_privileges_serves_in_a_directory_of_its_own(
     service: RecordingService,
 ) -> None:
-    """It needs no other directory, so that it shares none with agents that run as root."""
+    # It needs no other directory, so that it shares none with agents that run as root.
     if not can_run_agents(STRANGER):
         pytest.skip("other users cannot read this installation")
     state = Path(tempfile.mkdtemp(prefix="agent-", dir="/run"))

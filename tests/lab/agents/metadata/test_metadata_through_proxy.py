@@ -93,7 +93,7 @@ def way(whole_way: Way) -> Way:
 
 
 def check_arrivals(way: Way, source: str) -> None:
-    """All that arrived names the guest, signed, and nobody else."""
+    """Check that each request that arrived names the guest, signed, and no other instance."""
     for seen in way.service.seen:
         assert seen.values("X-Instance-ID") == ["guest-1"], seen
         assert seen.values("X-Instance-ID-Signature") == [signature(SECRET, "guest-1")]

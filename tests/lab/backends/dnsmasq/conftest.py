@@ -20,7 +20,7 @@ def host(ovs: PrivateOvs, tmp_path: Path) -> Iterator[DnsmasqHost]:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A file system with little room."""
+    """Yield a file system with little room."""
     directory = tmp_path / "small"
     directory.mkdir()
     NamespaceContext().run(

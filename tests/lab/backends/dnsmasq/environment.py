@@ -73,16 +73,16 @@ class DnsmasqHost:
         return driver
 
     def make_driver_at(self, confs: Path, settings: Settings | None = None) -> DnsmasqDhcpDriver:
-        """A driver of its own that keeps its files elsewhere."""
+        """Make another driver, which has its files elsewhere."""
         return DnsmasqDhcpDriver(self.interface, settings or evolve(self.settings, confs=confs))
 
     def restart(self, on_death: OnDeath = OnDeath.RESPAWN) -> None:
-        """The agent is killed, and another one started; what runs goes on."""
+        """Replace the driver, as after a restart of the agent; running processes go on."""
         self.driver.close()
         self.driver = self.make_driver(on_death=on_death)
 
     def put(self, *things: Net | Tenant) -> Outcome[DhcpKey]:
-        """Have *things* served; the switch lets the servers' traffic pass."""
+        """Serve *things*; the switch lets the servers' traffic pass."""
         outcome = self.driver.converge(Update(put=wanted(*things)))
         for thing in things:
             if isinstance(thing, Net) and thing.key in outcome.done:
@@ -97,11 +97,11 @@ class DnsmasqHost:
         return self.driver.plan(update, self.driver.observe(update))
 
     def lease(self, tenant: Tenant, timeout: float | None = None) -> Lease | None:
-        """What a client in the instance gets that comes up now."""
+        """Return the lease that the client in the instance gets now."""
         return self.client(tenant).lease(timeout)
 
     def lease6(self, tenant: Tenant) -> Lease6 | None:
-        """What a client in the instance gets that asks for IPv6 addresses."""
+        """Return the lease of IPv6 addresses that a new client in the instance gets."""
         client = Dhclient6(self.instance(tenant))
         self._stack.callback(client.close)
         return client.lease()
@@ -112,7 +112,7 @@ class DnsmasqHost:
         return self._clients[tenant.mac]
 
     def instance(self, tenant: Tenant) -> Instance:
-        """A new one that is plugged into the port's network."""
+        """Make a new instance that is plugged into the port's network."""
         number = next(self._numbers)
         instance = Instance(f"vm{number}", self._namespaces, self.ovs)
         instance.open()
@@ -131,18 +131,18 @@ class DnsmasqHost:
         return int(self.files(net).pid.read_text())
 
     def is_restarted(self, net: Net, pid: int) -> bool:
-        """Whether another process than *pid* has written its pid file."""
+        """Return whether another process than *pid* has written its pid file."""
         try:
             return self.pid(net) != pid
         except (OSError, ValueError):  # it is just written
             return False
 
     def leases(self, net: Net) -> str:
-        """The lease file, when dnsmasq is not just writing it."""
+        """Return the lease file, when dnsmasq is not just writing it."""
         return read_consistent(self.files(net).leases, self.pid(net))
 
     def stamps(self, net: Net) -> dict[str, tuple[int, int]]:
-        """When each file was written last, but for what dnsmasq writes itself."""
+        """Return inode and time of change of each file, except the one that dnsmasq writes."""
         found = {}
         for where, _, names in os.walk(self.files(net).directory):
             for name in names:

@@ -16,7 +16,7 @@ from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 
 @pytest.fixture
 def open_path() -> Iterator[Path]:
-    """A directory that everybody may pass."""
+    """Yield a directory that all users may enter."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -24,7 +24,7 @@ def open_path() -> Iterator[Path]:
 
 @pytest.fixture
 def unprivileged(host: DnsmasqHost, open_path: Path) -> DnsmasqHost:
-    """A host whose dnsmasq runs as it was built to."""
+    """Return a host whose dnsmasq runs as its default user."""
     host.settings = evolve(host.settings, confs=open_path / "state" / "dhcp", user=None)
     host.restart()
     return host

@@ -73,7 +73,7 @@ def test_adopted_network_without_drift_is_not_reported(host: DnsmasqHost) -> Non
 
 
 def test_an_audit_repairs_an_adopted_network(host: DnsmasqHost) -> None:
-    """Also where nobody watches the driver."""
+    # This holds for a driver that is not watched, too.
     net = make_network()
     assert host.put(net).ok
     host.driver.close()
@@ -86,7 +86,7 @@ def test_an_audit_repairs_an_adopted_network(host: DnsmasqHost) -> None:
 
 
 def test_network_that_changed_while_no_driver_ran_is_converged_at_once(host: DnsmasqHost) -> None:
-    """Addresses, routes, rules and parameters: its namespace is observed as a whole."""
+    # Its namespace is observed as a whole: addresses, routes, rules and parameters.
     net = make_network()
     assert host.put(net).ok
     host.driver.close()

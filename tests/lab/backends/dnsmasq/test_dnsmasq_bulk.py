@@ -50,7 +50,7 @@ def test_served_port_stays_served_when_a_bulk_cannot_be_written(
 
 
 def refuse_in(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
-    """Have no room for very many files, though there is for some."""
+    """Refuse changes of very many files for lack of room, but not changes of a few."""
     change = DnsmasqExecutor._change_files
 
     def change_few(self: DnsmasqExecutor, stage: Stage) -> None:

@@ -26,7 +26,7 @@ def gets_its_own(host: DnsmasqHost, tenant: Tenant) -> bool:
 
 
 def restore_from_backup(directory: Path) -> None:
-    """Another directory of the same name that has the same files, of the same age."""
+    """Replace a directory by another of the same name that has the same files, of the same age."""
     shutil.copytree(directory, directory.with_name("backup"), symlinks=True)
     shutil.rmtree(directory)
     shutil.move(directory.with_name("backup"), directory)

@@ -123,7 +123,7 @@ def test_what_runs_already_is_watched_by_the_next_driver(host: DnsmasqHost) -> N
 
 @pytest.mark.spec("DHCP-09")
 def test_whatever_is_left_of_a_network_is_found_and_removed(host: DnsmasqHost) -> None:
-    """A namespace without files, files without a namespace, a process without both."""
+    # There is a namespace without files, files without a namespace, and a process without both.
     spaced, filed, run = make_network(), make_network(), make_network()
     netns.create(dhcp_namespace(spaced.id))
     assert host.put(filed, filed.tenant(), run).ok
@@ -214,7 +214,7 @@ def test_files_that_cannot_be_written_concern_their_network_alone(host: DnsmasqH
 
 
 def test_on_a_full_disk_nothing_is_half_written(host: DnsmasqHost, small: Path) -> None:
-    """The driver's directory is on a file system of its own, without room."""
+    # The driver's directory is on a file system of its own, without room.
     driver = host.make_driver_at(small)
     net = make_network()
     ports = [net.tenant(20 + number) for number in range(3)]

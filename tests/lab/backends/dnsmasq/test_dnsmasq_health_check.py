@@ -52,7 +52,7 @@ def test_one_that_hangs_is_replaced_and_it_is_said(host: DnsmasqHost, adopted: b
 
 
 def spin(pid: int) -> None:
-    """Have a process never come back from where it waits: it works for ever, and for nobody."""
+    """Make a process loop for ever at the place where it waits, so that it serves no client."""
     words = Path(f"/proc/{pid}/syscall").read_text().split()
     while len(words) < 2:
         words = Path(f"/proc/{pid}/syscall").read_text().split()

@@ -22,7 +22,7 @@ WORKER = Path(__file__).with_name("driver_process.py")
 
 
 def killed(host: DnsmasqHost, update: Update[Any, Any], directory: Path, seconds: float) -> bool:
-    """Have a driver begin with *update* and kill it; whether it was on its way."""
+    """Begin *update* in a driver and kill it; return whether it was not done."""
     file = directory / "update"
     file.write_bytes(pickle.dumps(update))
     command = [sys.executable, str(WORKER), host.ovs.remote, str(host.settings.confs), str(file)]

@@ -68,7 +68,7 @@ def test_an_ipv6_lease_is_given_back(host: DnsmasqHost) -> None:
 def test_a_port_with_options_of_its_own_costs_no_lease_when_files_are_read_anew(
     host: DnsmasqHost,
 ) -> None:
-    """SIGHUP would kill this dnsmasq: it is started again instead."""
+    # SIGHUP would kill this dnsmasq: it is started again instead.
     net = make_network()
     special = net.tenant(20, options=(DhcpOption(name="42", value="10.0.0.9"),))
     other = net.tenant(30)
@@ -91,7 +91,7 @@ def test_a_port_with_options_of_its_own_costs_no_lease_when_files_are_read_anew(
 
 @pytest.mark.spec("DHCP-44")
 def test_lease_from_another_host_is_kept(host: DnsmasqHost) -> None:
-    """The network moves to this host: the lease file is filled before dnsmasq starts."""
+    # The network moves to this host: the lease file is filled before dnsmasq starts.
     net = make_network()
     port = net.tenant(20)
     assert host.put(net, port).ok

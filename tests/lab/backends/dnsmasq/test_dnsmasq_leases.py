@@ -21,7 +21,7 @@ from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 
 
 def without_second(net: Net) -> Net:
-    """The same network with DHCP switched off on its second subnet."""
+    """Return the same network with DHCP switched off on its second subnet."""
     off = net.with_subnet(1, enable_dhcp=False)
     return off.but(server=evolve(net.value.server, addresses=server_port(off.subnets).addresses))
 

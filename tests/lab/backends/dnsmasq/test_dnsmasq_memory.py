@@ -37,7 +37,7 @@ def test_mac_address_returns_and_its_former_address_goes_to_another_port(
 
 @pytest.mark.spec("DHCP-46")
 def test_a_port_comes_back_changed_and_its_former_addresses_go_to_others(host: DnsmasqHost) -> None:
-    """Its tombstone is not written over while dnsmasq remembers what is in it."""
+    # Its tombstone is not written over while dnsmasq remembers what is in it.
     net = make_network()
     former = net.tenant(20)
     assert host.put(net, former).ok

@@ -14,7 +14,7 @@ from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 
 
 def broken_command(directory: Path, kind: str) -> str:
-    """A command that cannot be run: a path or a name of nothing, or a file that is no program."""
+    """Return a command that cannot be run: an absent path or name, or a file that is no program."""
     if kind == "name":
         return "dnsmasq-of-nobody"
     path = directory / "dnsmaskk"

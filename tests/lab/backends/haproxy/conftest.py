@@ -13,7 +13,7 @@ from tests.lab.backends.haproxy.environment import HaproxyEnvironment
 
 @pytest.fixture
 def env() -> Iterator[HaproxyEnvironment]:
-    """A namespace with a guest, a metadata agent, and drivers between them."""
+    """Yield a namespace with a guest, a metadata agent, and drivers between them."""
     sandbox.require()
     directory = Path(tempfile.mkdtemp(prefix="meta-", dir="/run"))
     directory.chmod(0o755)

@@ -75,12 +75,12 @@ class HaproxyEnvironment:
 
 
 def status(answer: bytes) -> bytes:
-    """``200`` and the like."""
+    """Return the status code of an answer, like ``200``; empty: no answer."""
     return answer.partition(b"\r\n")[0].split(b" ")[1] if answer else b""
 
 
 def memory(pid: int) -> dict[str, int]:
-    """What a process has of memory, in kB."""
+    """Return the memory of a process, in kB, by kind."""
     with open(f"/proc/{pid}/smaps_rollup") as file:
         lines = [line.split() for line in file][1:]
     return {words[0].rstrip(":"): int(words[1]) for words in lines}

@@ -56,7 +56,7 @@ def test_what_no_client_of_a_metadata_service_sends_is_refused(
 
 
 def test_each_request_goes_to_the_agent_on_a_connection_of_its_own(env: HaproxyEnvironment):
-    """So that what one guest leaves unread cannot become the beginning of another's request."""
+    # The bytes that one guest leaves unread cannot become the beginning of another's request.
     put(env)
     stay = request(end=b"Host: 169.254.169.254\r\n")
     assert env.ask(stay + stay + request()).count(b"metadata") == 3
@@ -64,7 +64,7 @@ def test_each_request_goes_to_the_agent_on_a_connection_of_its_own(env: HaproxyE
 
 
 def test_a_guest_that_waits_for_leave_to_send_gets_it(env: HaproxyEnvironment):
-    """Some clients ask before they send a body; the proxy has to answer, not the agent."""
+    # Some clients ask before they send a body; the proxy has to answer, not the agent.
     put(env)
     with env.room.connect(METADATA, 80) as client:
         client.sendall(
@@ -166,7 +166,7 @@ def test_address_over_the_rate_limit_gets_429_and_others_do_not(
 
 
 def test_it_listens_before_its_address_is_there(env: HaproxyEnvironment):
-    """The kernel takes a second to make sure of an IPv6 address; metadata does not wait for it."""
+    # The kernel takes a second to check an IPv6 address; metadata does not wait for it.
     ip("-n", "meta", "addr", "del", "fe80::a9fe:a9fe/64", "dev", DEVICE)
     put(env)
     assert status(env.ask()) == b"200"

@@ -56,7 +56,7 @@ def test_the_next_agent_takes_over_what_runs_and_restarts_it_for_another_option(
 
 
 def test_one_that_was_started_and_not_recorded_is_taken_over(env):
-    """As if the agent had been killed between the two."""
+    # This is the state after an agent was killed between the two.
     first = env.driver()
     pid = put(env, first)
     first.close()
@@ -113,7 +113,7 @@ def test_what_is_left_of_a_dead_agent_s_dead_proxy_is_removed(env):
 
 
 def test_dual_stack_wildcard_listener_is_reported_as_a_conflict(env):
-    """He is not seen before: only the kernel knows that his socket is for IPv4 too."""
+    # The listener is not seen before: only the kernel knows that its socket is for IPv4 too.
 
     def listen() -> socket.socket:
         return socket.create_server(("::", 80), family=socket.AF_INET6, dualstack_ipv6=True)

@@ -9,7 +9,7 @@ from tests.lab.backends.iptables.environment import IptablesHost
 
 @pytest.fixture(params=[Backend.NFT, Backend.LEGACY], ids=["nft", "legacy"])
 def firewall(request: pytest.FixtureRequest, make_lab: MakeLab) -> IptablesHost:
-    """A host with Linux bridges, and a firewall driver on it."""
+    """Return a host with Linux bridges, and a firewall driver on it."""
     lab = make_lab(hosts=1)
     (host,) = lab.hosts.values()
     return IptablesHost(host, request.param)

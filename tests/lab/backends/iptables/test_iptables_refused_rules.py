@@ -22,7 +22,7 @@ from tests.lab.linux.bridge_firewall.environment import (
 
 @pytest.fixture
 def install_multiport(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Have iptables find all of its extensions but one, until it is installed."""
+    """Hide one extension from iptables, and return a function that installs it."""
     (directory,) = Path("/usr/lib").glob("*/xtables")
     absent = []
     for library in directory.iterdir():

@@ -49,7 +49,7 @@ def site(environment: LinuxRouterEnvironment) -> Site:
 
 @pytest.fixture
 def pair(environment: LinuxRouterEnvironment) -> Pair:
-    """Two instances of a highly available router.
+    """Return two instances of a highly available router.
 
     They are two routers of one driver, on the same networks, with the same MAC addresses and the
     same virtual router id: what two hosts have.
@@ -68,7 +68,7 @@ def pair(environment: LinuxRouterEnvironment) -> Pair:
 
 @pytest.fixture
 def inside(environment: LinuxRouterEnvironment, pair: Pair) -> LabMachine:
-    """An instance that reaches the outside by the router."""
+    """Return an instance that reaches the outside by the router."""
     site = pair[0]
     net, external = site.nets[0], site.external
     gateways = [external.address(10, version) for version in (4, 6)]

@@ -92,7 +92,7 @@ def pinged(machine: LabMachine, address: object) -> Iterator[Callable[[], Ping]]
 
 
 def pids(site: Site, program: str = "keepalived") -> list[int]:
-    """The pids of a daemon of an instance and of its children."""
+    """Return the pids of a daemon of an instance and of its children."""
     every = (int(name) for name in os.listdir("/proc") if name.isdigit())
     return sorted(pid for pid in every if _runs(pid, program.encode(), site))
 

@@ -43,7 +43,7 @@ def environment(request: pytest.FixtureRequest) -> Iterator[LinuxRouterEnvironme
 def machines(
     environment: LinuxRouterEnvironment, pair: Pair, inside: LabMachine
 ) -> tuple[LabMachine, LabMachine]:
-    """An instance, and a machine outside."""
+    """Return an instance, and a machine outside."""
     outside = environment.machine(pair[0].external.id, pair[0].external.interfaces(2))
     assert isinstance(outside, LabMachine)
     return inside, outside

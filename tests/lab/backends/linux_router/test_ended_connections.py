@@ -198,7 +198,7 @@ def test_connections_of_many_addresses_end_by_one_listing_of_the_table(
     site: Site,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The table of a router may be large; the cost is not that of listing it for each address."""
+    # The table of a router may be large; the cost is not that of listing it for each address.
     floating = [site.floating(number, site.nets[0].address(20)) for number in (100, 101, 102)]
     driver = make_driver()
     bring(driver, site, *floating)

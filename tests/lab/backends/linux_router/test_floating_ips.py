@@ -22,7 +22,7 @@ pytestmark = pytest.mark.services
 
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[object]:
-    """Have the first call of a method fail, as on a machine without memory; return the calls."""
+    """Make the first call of a method fail, as on a machine without memory; return the calls."""
     works, calls = getattr(owner, name), list[object]()
 
     def fail(self: object, *args: object) -> object:

@@ -106,7 +106,7 @@ def test_a_lost_route_whose_next_hop_is_hidden_is_repaired(
 def test_no_sequence_of_routes_is_refused(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
 ) -> None:
-    """The same routes give the same result, whichever were there before."""
+    # The same routes give the same result, whichever were there before.
     driver = make_driver()
     bring(driver, site)
     destinations = [
@@ -137,7 +137,7 @@ def test_no_sequence_of_routes_is_refused(
 def test_routes_that_the_kernel_refuses_are_left_out(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
 ) -> None:
-    """A route of a routing daemon hides the next hop; netfw leaves such routes alone."""
+    # A route of a routing daemon hides the next hop; netfw leaves such routes alone.
     driver, floating = make_driver(), site.floating(50, site.nets[0].address(20))
     bring(driver, site, floating)
     words = f"ip -6 route add {NEAR}/128 via fd00:1::21 proto bird".split()

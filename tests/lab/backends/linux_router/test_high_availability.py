@@ -176,7 +176,7 @@ def test_instance_without_its_ha_network_fails_over(environment, make_driver, pa
 
 @pytest.mark.spec("L3-43")
 def test_removed_active_instance_tells_the_other_one(make_driver, pair):
-    """Its keepalived is killed, but not before that."""
+    # Its keepalived announces priority 0 before it is killed.
     driver = make_driver()
     first, second = pair
     bring(driver, first)

@@ -24,7 +24,7 @@ NETNS = "router"
 
 @pytest.fixture
 def namespace() -> Iterator[NetlinkClient]:
-    """A namespace with the devices of the golden files."""
+    """Yield a namespace with the devices of the golden files."""
     sandbox.require()
     netns.create(NETNS)
     with NetlinkClient(NETNS) as network:
@@ -76,7 +76,7 @@ def test_active_instance_has_the_configured_addresses_and_routes(
 def test_start_beside_the_routes_of_a_killed_process_looks_up_no_name(
     namespace: NetlinkClient, tmp_path: Path
 ):
-    """It would wait for an answer, and be silent while another instance becomes active."""
+    # It would wait for an answer, and be silent while another instance becomes active.
     namespace.apply([AddAddress(each) for each in addresses("qg-1", ["203.0.113.2/24"])])
     for words in (
         "route add default via 203.0.113.1",

@@ -63,7 +63,7 @@ def hide_next_hop(environment: LinuxRouterEnvironment, site: Site) -> None:
 def test_refused_routes_of_the_active_instance_are_left_out(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, pair: Pair
 ) -> None:
-    """A route of a routing daemon hides the next hop; a standby has no routes to be refused."""
+    # A route of a routing daemon hides the next hop; a standby has no routes to be refused.
     driver, (site, standby) = make_driver(), pair
     bring_active(driver, site)
     bring(driver, standby)

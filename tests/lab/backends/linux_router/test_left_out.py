@@ -30,7 +30,7 @@ pytestmark = pytest.mark.services
 def test_routes_that_cannot_be_are_left_out(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
 ) -> None:
-    """Everything else of the router is in force, and the routes come once they can be."""
+    # All else of the router is in force, and the routes are added once they are possible.
     driver, floating = make_driver(), site.floating(50, site.nets[0].address(20))
     one, two = site.nets[:2]
     bad = {
@@ -109,7 +109,7 @@ def test_advertisements_that_cannot_be_are_left_out(
 def test_default_routes_that_the_kernel_refuses_are_left_out(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site, *, present: bool
 ) -> None:
-    """The rest of the router is in force, whether it is new or was there before."""
+    # The rest of the router is in force, whether it is new or was there before.
     driver, floating = make_driver(), site.floating(50, site.nets[0].address(20))
     if present:
         bring(driver, site, floating)
@@ -160,7 +160,7 @@ def test_without_radvd_a_router_has_everything_but_advertisements(
     *,
     present: bool,
 ) -> None:
-    """Whether the router is new or was there before."""
+    # This holds whether the router is new or was there before.
     driver, floating = make_driver(), site.floating(50, site.nets[0].address(20))
     if present:
         bring(driver, site)

@@ -41,7 +41,7 @@ SCOPES = [AddressScopeId(UUID(int=number)) for number in (1, 2)]
 
 
 def marks(environment: LinuxRouterEnvironment, router: RouterId) -> dict[str, str]:
-    """The marks of address scopes that rules have, by the comment that names the scope."""
+    """Return the marks of address scopes in the rules, by the comment that names the scope."""
     saved = environment.run(router, ["iptables-save", "-t", "mangle"])
     words = [line.split() for line in saved.splitlines() if "scope-" in line]
     return {line[line.index("--comment") + 1].strip('"'): line[-1] for line in words}
@@ -68,7 +68,7 @@ def test_marks_of_scopes_survive_a_restart(
 def test_connections_of_a_gateway_that_is_replaced_end(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
 ) -> None:
-    """Its address may soon be another tenant's."""
+    # Its address may soon be another tenant's.
     driver, former = make_driver(), site.gateway.port
     bring(driver, site)
     address, inside, outside = former.addresses[0].ip, site.nets[0].address(20), "198.51.100.9"
@@ -189,7 +189,7 @@ def test_an_instance_loses_its_prefix_with_the_interface(
 def test_a_router_whose_converge_fails_is_watched_again(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
 ) -> None:
-    """A port that cannot be plugged fails it before anything in its namespace is changed."""
+    # A port that cannot be plugged fails it before anything in its namespace is changed.
     driver, events = make_driver(), list[Event]()
     driver.watch(events.append)
     _, two = site.full.interfaces
@@ -210,7 +210,7 @@ def test_a_router_whose_converge_fails_is_watched_again(
 def test_a_router_is_plugged_again_after_a_restart_of_the_switch(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
 ) -> None:
-    """Whoever converges what is reported repairs it, whatever was tried without a switch."""
+    # A converge of the reported keys repairs it, whatever was tried without a switch.
     driver, due = make_driver(), threading.Event()
     driver.watch(lambda event: due.set())
     bring(driver, site)
@@ -341,7 +341,7 @@ def test_what_the_host_lacks_is_named(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """A client for delegated prefixes is not: the routers alone that request them report it."""
+    # A client for delegated prefixes is not: the routers alone that request them report it.
     driver = make_driver()
     assert driver.problems() == ()
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -356,7 +356,7 @@ def test_what_the_host_lacks_is_named(
 def test_radvd_reads_a_file_that_a_killed_driver_has_written(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
 ) -> None:
-    """As if the former driver had been killed before it sent the signal."""
+    # This is the state after the former driver was killed before it sent the signal.
     former, wanted = (
         advertising(site, Ipv6Mode.SLAAC, dns_nameservers=(as_address(f"2001:db8::{number}"),))
         for number in (1, 2)

@@ -232,7 +232,7 @@ def test_the_client_writes_a_mac_address_of_printable_octets_as_text(
 def test_a_prefix_stays_while_its_server_is_away(
     delegation: Delegation, server: PrefixServer, tmp_path: Path
 ) -> None:
-    """It is away beyond the time at which a client asks all servers."""
+    # The server is away beyond the time at which a client asks all servers.
     server.start(FIRST)
     delegation.bring()
     first = delegation.take()

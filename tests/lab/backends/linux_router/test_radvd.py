@@ -50,8 +50,7 @@ def slaac(network: IPv6Network, *, removed: bool = False) -> RadvdPrefix:
 
 @pytest.fixture
 def namespaces() -> Iterator[None]:
-    """A router with qr-1, which has an address that all routers have, too; its other end e0 is a
-    host's."""
+    """Make a router with qr-1, which also has the metadata address, and a host with its peer e0."""
     sandbox.require()
     for name in ("router", "host"):
         netns.create(name)
@@ -83,7 +82,7 @@ def can_send_from(router: NetlinkClient, address: IPv6Address) -> bool:
 
 
 def advertised() -> str:
-    """What a host is told when it asks."""
+    """Return the advertisement that a host gets when it asks."""
     return netns.run_in(
         "host",
         subprocess.run,
@@ -130,7 +129,7 @@ def test_changed_prefixes_are_advertised_by_the_same_process(supervisor, tmp_pat
 
 @pytest.mark.spec("L3-26")
 def test_advertisements_begin_when_the_link_local_address_appears(supervisor, tmp_path):
-    """The kernel gives it to a device some time after the device is up."""
+    # The kernel gives it to a device some time after the device is up.
     file = tmp_path / "radvd.conf"
     file.write_text(configuration(slaac(FIRST)))
     (late,) = addresses("qr-1", [f"{OWN}/64"])

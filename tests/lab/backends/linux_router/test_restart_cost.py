@@ -21,7 +21,7 @@ def floating(site: Site) -> Floating:
 
 
 def rules(environment: LinuxRouterEnvironment, site: Site) -> list[str]:
-    """The rules of a router that are not those of floating IPs."""
+    """Return the rules of a router without those of floating IPs."""
     saved = environment.run(site.router, ["iptables-save"]).splitlines()
     return [line for line in saved if line.startswith("-A") and "fip-" not in line]
 

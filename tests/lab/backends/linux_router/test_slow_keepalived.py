@@ -51,7 +51,7 @@ def test_floating_ip_is_not_done_before_keepalived_has_its_address(
     *,
     restarted: bool,
 ) -> None:
-    """A driver that is started meanwhile does not report it either."""
+    # A driver that is started meanwhile does not report it either.
     monkeypatch.setattr(keepalived_runner, "RELOAD_TIMEOUT", 0.5)
     driver, site = make_driver(), pair[0]
     bring_active(driver, site)

@@ -51,7 +51,7 @@ def with_peer(site: Site, peer: Site) -> Site:
 
 
 def received(site: Site) -> set[tuple[int, IPv4Address]]:
-    """Protocols and destinations of the next packets of the other instance."""
+    """Return protocols and destinations of the next packets of the other instance."""
     with ha_packets(site) as receive:
         packets = [receive() for _ in range(ENOUGH)]
     return {(each[9], IPv4Address(each[16:20])) for each in packets}

@@ -8,7 +8,7 @@ from tests.lab.backends.nftables.environment import NftablesHost
 
 @pytest.fixture
 def firewall(make_lab: MakeLab) -> NftablesHost:
-    """A host with Linux bridges, and the nftables firewall on it."""
+    """Return a host with Linux bridges, and the nftables firewall on it."""
     lab = make_lab(hosts=1)
     (host,) = lab.hosts.values()
     return NftablesHost(host)

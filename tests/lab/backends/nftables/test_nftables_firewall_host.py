@@ -97,7 +97,7 @@ def test_fragments_of_two_networks_are_not_joined(firewall: NftablesHost, versio
 
 
 def opened(guest: Guest) -> socket.socket:
-    """A socket for frames of *guest*."""
+    """Open a socket for frames of *guest*."""
     found = guest.instance.call(
         socket.socket, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)
     )

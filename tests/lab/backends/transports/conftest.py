@@ -18,7 +18,7 @@ from tests.lab.backends.transports.raw_client import RawClient, make
 
 @pytest.fixture
 def here() -> Iterator[Path]:
-    """A directory whose path is short enough for sockets, open to every user."""
+    """Yield a directory whose path is short enough for sockets, open to all users."""
     made = Path(tempfile.mkdtemp(prefix="wire-"))
     made.chmod(0o755)
     yield made
@@ -27,14 +27,14 @@ def here() -> Iterator[Path]:
 
 @pytest.fixture
 def closing() -> Iterator[ExitStack]:
-    """Closes what it is given, at the end."""
+    """Yield a stack that is closed at the end."""
     with ExitStack() as stack:
         yield stack
 
 
 @pytest.fixture
 def transport(closing: ExitStack) -> Callable[..., Transport]:
-    """Makes transports."""
+    """Return a function that makes transports."""
 
     def made(**options: Any) -> Transport:
         transport = make(**options)
@@ -46,7 +46,7 @@ def transport(closing: ExitStack) -> Callable[..., Transport]:
 
 @pytest.fixture
 def raw(closing: ExitStack) -> Callable[..., RawClient]:
-    """Makes clients that say whatever a test wants."""
+    """Return a function that makes clients that send any frames."""
 
     def made(where: str | tuple[str, int]) -> RawClient:
         client = RawClient(where)
@@ -58,7 +58,7 @@ def raw(closing: ExitStack) -> Callable[..., RawClient]:
 
 @pytest.fixture(scope="session")
 def authority() -> Iterator[PrivateAuthority]:
-    """Signs certificates of tests."""
+    """Yield an authority that signs certificates of tests."""
     directory = Path(tempfile.mkdtemp(prefix="ca-"))
     yield PrivateAuthority(directory)
     shutil.rmtree(directory, ignore_errors=True)

@@ -21,13 +21,13 @@ QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
 
 
 def make(**options: Any) -> Transport:
-    """A transport without a broker; what is not said, it has not."""
+    """Make a transport without a broker, and without addresses that *options* do not give."""
     given = {"listen": "", "connect": "", **QUICK, **options}
     return create(Transport, "socket", given, LocalHostResources())
 
 
 def request(method: str = "echo", body: bytes = b"") -> Message:
-    """A request to the server."""
+    """Return a request to the server."""
     return Message(topic="server", method=method, body=body)
 
 
@@ -57,7 +57,10 @@ class RawClient:
         self.socket.sendall(encode(header))
 
     def receive(self) -> Frame:
-        """The next frame; fails when the server ends the connection."""
+        """Return the next frame.
+
+        :raises EOFError: the server has ended the connection.
+        """
         while (frame := self._reader.next()) is None:
             data = self.socket.recv(65536)
             if not data:
@@ -66,7 +69,7 @@ class RawClient:
         return frame
 
     def is_dropped(self, seconds: float) -> bool:
-        """Whether the server ends the connection within *seconds*."""
+        """Return whether the server ends the connection within *seconds*."""
         self.socket.settimeout(seconds)
         try:
             while self.socket.recv(65536):
@@ -83,7 +86,7 @@ class RawClient:
 
 
 def length(size: int) -> bytes:
-    """How a frame of *size* bytes begins."""
+    """Return the beginning of a frame of *size* bytes."""
     return struct.pack("!I", size)
 
 
@@ -97,7 +100,7 @@ def token_file(path: Path, text: str) -> str:
 
 
 def call_error(client: Transport, seconds: float, topic: str = "server") -> str:
-    """Why a request is not answered; empty: it is."""
+    """Return why a request is not answered; empty: it is."""
     try:
         client.call(Message(topic=topic, method="echo"), seconds)
     except BackendUnavailable as error:
@@ -106,7 +109,7 @@ def call_error(client: Transport, seconds: float, topic: str = "server") -> str:
 
 
 def eventually(true: Callable[[], object], seconds: float = 60.0) -> bool:
-    """Whether *true* becomes true."""
+    """Return whether *true* becomes true."""
     deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:

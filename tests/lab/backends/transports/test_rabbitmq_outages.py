@@ -36,7 +36,7 @@ LONG = 30.0
 
 @pytest.fixture(scope="module")
 def broker(authority: PrivateAuthority) -> Iterator[PrivateRabbitmq]:
-    """One broker for all tests: it takes seconds to start."""
+    """Yield one broker for all tests: it takes seconds to start."""
     certificate = authority.vouch_for("broker", "IP:127.0.0.1")
     made = PrivateRabbitmq(
         Path(tempfile.mkdtemp(prefix="rabbitmq-", dir="/run")),
@@ -52,7 +52,7 @@ def broker(authority: PrivateAuthority) -> Iterator[PrivateRabbitmq]:
 
 @pytest.fixture
 def over(broker, closing):
-    """Makes transports over the broker."""
+    """Return a function that makes transports over the broker."""
 
     def made(url: str = "", **options: Any) -> Transport:
         given = {
@@ -70,7 +70,7 @@ def over(broker, closing):
 
 
 def answers(client, seconds=30.0):
-    """Whether somebody answers in the end."""
+    """Return whether a request is answered in the end."""
 
     def call():
         try:
@@ -83,14 +83,14 @@ def answers(client, seconds=30.0):
 
 @contextmanager
 def raw_channel() -> Iterator[amqp.Channel]:
-    """A way to change what the broker has, behind everybody's back."""
+    """Yield a channel that changes the broker's queues beside the transports."""
     with amqp.Connection("127.0.0.1", USER, PASSWORD, login_method="AMQPLAIN") as connection:
         yield connection.channel()
 
 
 @pytest.mark.spec("RPC-06")
 def test_message_over_the_limit_of_its_receiver_is_refused(over, caplog):
-    """Also an answer and a notification: their senders have other limits."""
+    # This includes an answer and a notification: their senders have other limits.
     server, client, heard = over(), over(message_size=4096), []
     server.serve("server", lambda message, _: Message(**MESSAGE, body=b"," * 5000))
     client.subscribe("news", lambda message: heard.append(message.body))
@@ -129,7 +129,7 @@ def test_everything_goes_on_after_a_broker_was_killed(broker, over):
 
 @pytest.mark.spec("RPC-01", "RPC-06")
 def test_requests_are_answered_after_an_outage_that_lost_an_answer(broker, over):
-    """The server finds that the queue for the answer is gone: it reconnects before its client."""
+    # The server finds that the queue for the answer is gone: it reconnects before its client.
     server = over(f"{broker.url()}?kombu_missing_consumer_retry_timeout=1")
     client = over(f"{broker.url()}?rabbit_retry_interval=10&rabbit_interval_max=10")
     received, released, failed = threading.Event(), threading.Event(), threading.Event()
@@ -215,7 +215,7 @@ def test_client_knows_that_the_broker_is_away(broker, over):
 
 @pytest.mark.spec("RPC-01")
 def test_a_topic_is_served_as_soon_as_the_broker_has_a_queue_for_it(broker, over, caplog):
-    """Somebody else's queue of that name is in the way, until it is deleted."""
+    # A foreign queue of that name is in the way, until it is deleted.
     server, client = over(prefix="taken"), over(prefix="taken")
     with raw_channel() as channel:
         channel.queue_declare("taken.call.server", arguments={"x-max-length": 1}, auto_delete=False)
@@ -230,17 +230,17 @@ def test_a_topic_is_served_as_soon_as_the_broker_has_a_queue_for_it(broker, over
 
 
 def threads(name: str) -> list[threading.Thread]:
-    """The threads whose names begin so."""
+    """Return the threads whose names begin with *name*."""
     return [thread for thread in threading.enumerate() if thread.name.startswith(name)]
 
 
 def callers() -> list[threading.Thread]:
-    """The threads in which requests wait."""
+    """Return the threads in which requests wait."""
     return threads("netfw-call")
 
 
 def connections() -> dict[int, amqp.Connection]:
-    """The connections to brokers that this process has."""
+    """Return the connections to brokers that this process has."""
     found = [each for each in gc.get_objects() if isinstance(each, amqp.Connection)]
     made = (each for each in found if hasattr(each, "_transport"))  # not in its constructor
     return {id(each): each for each in made if each.connected}
@@ -281,7 +281,7 @@ def test_waiting_for_a_topic_ends_on_close(over):
 
 @pytest.mark.spec("RPC-01")
 def test_requests_that_meet_a_close_say_so(over, caplog):
-    """More requests than threads: some wait for an answer, some for a thread, some come late."""
+    # More requests than threads: some wait for an answer, some for a thread, some come late.
     client, errors = over(), []
 
     def ask() -> None:

@@ -70,7 +70,7 @@ def transport(broker: PrivateRabbitmq, closing: Any) -> Callable[[str], Transpor
 
 @pytest.fixture
 def channel(broker: PrivateRabbitmq, closing: Any) -> Callable[[], Any]:
-    """Opens channels of an attacker with the credentials of the first host."""
+    """Return a function that opens channels of an attacker with credentials of the first host."""
     connection = amqp.Connection(
         host=f"127.0.0.1:{PORT}", userid=HOSTS[0], password=PASSWORD, virtual_host="netfw",
         login_method="AMQPLAIN", confirm_publish=True,

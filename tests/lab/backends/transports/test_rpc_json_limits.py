@@ -56,7 +56,7 @@ def peak(pid: int) -> int:
 
 @pytest.fixture
 def server(here: Path) -> Iterator[subprocess.Popen[str]]:
-    """A server in a process of its own."""
+    """Yield a server in a process of its own."""
     with subprocess.Popen(
         [sys.executable, "-c", SERVE, str(here / "s")],
         stdin=subprocess.PIPE,
@@ -87,7 +87,7 @@ def test_large_request_is_refused_before_it_is_parsed(
 def test_large_request_within_the_limits_is_cheap(
     here: Path, server: subprocess.Popen[str], transport: Callable[..., Transport], unit: bytes
 ) -> None:
-    """The largest request of each kind that is parsed."""
+    # This is the largest request of each kind that is parsed.
     client = transport(connect=f"unix:{here}/s")
     before = peak(server.pid)
     separators = sum(map(unit.count, (b",", b"[", b"{")))
@@ -119,7 +119,7 @@ def test_large_error_is_refused_before_it_is_parsed() -> None:
 
 
 def test_largest_pages_are_read() -> None:
-    """One resource can be larger than a page: it is sent alone."""
+    # One resource can be larger than a page: it is sent alone.
     rules = [{"id": str(number), "remote": None, "ports": [1, 2]} for number in range(60_000)]
     body = json.dumps({"put": [["security_group", {"rules": rules}]]}).encode()
     assert unpack_answer(body)["put"][0][1]["rules"] == rules

@@ -34,7 +34,7 @@ def test_a_connection_is_accepted(listening: ListenSocket) -> None:
 def test_no_connection_is_lost_by_a_cancellation_at_the_same_moment(
     listening: ListenSocket,
 ) -> None:
-    """Cancel after the loop has seen the client, and before the task goes on."""
+    # The cancellation comes after the loop has seen the client, and before the task goes on.
 
     async def work() -> None:
         loop = asyncio.get_running_loop()

@@ -56,7 +56,7 @@ class ServerProcess:
 
 @pytest.fixture
 def start(closing):
-    """Starts servers that are gone at the end."""
+    """Return a function that starts servers; they are killed at the end."""
 
     def started(listen: str, descriptors: tuple[int, ...] = ()) -> ServerProcess:
         made = ServerProcess(listen, descriptors)
@@ -172,7 +172,7 @@ def test_the_next_server_is_tried_when_one_fails(here, transport, start):
 
 @pytest.fixture
 def listening(here):
-    """A socket where no server answers."""
+    """Yield a socket where no server answers."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
         made.bind(f"{here}/s")
         made.listen()

@@ -129,7 +129,7 @@ def test_a_token_can_be_replaced_while_a_server_runs(here, transport):
 
 
 def test_token_is_never_sent_and_a_peer_without_it_is_no_server(here, transport):
-    """Somebody listens at the port while the server is away."""
+    # Another process listens at the port while the server is away.
     heard: list[bytes] = []
 
     def squat(squatter, *frames):
@@ -189,7 +189,7 @@ def test_frames_before_authentication_are_refused(here, transport, raw, caplog):
 
 @pytest.fixture
 def other_authority(here):
-    """Signs certificates that nobody should trust."""
+    """Return an authority that signs certificates that are not to be trusted."""
     return PrivateAuthority(here / "other-ca", "somebody else")
 
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.spec("RPC-06")
 
 @pytest.fixture
 def server(here, transport):
-    """A server with tight bounds."""
+    """Return a server with tight bounds."""
     made = transport(
         listen=f"unix:{here}/s",
         message_size=100_000,
@@ -45,21 +45,21 @@ def server(here, transport):
 
 @pytest.fixture
 def friend(here, transport, server):
-    """A client of that server who behaves."""
+    """Return a client of that server that keeps to its limits."""
     made = transport(connect=f"unix:{here}/s")
     made.call(request(), LONG)
     return made
 
 
 def joined(raw, here) -> RawClient:
-    """A raw client that the server has admitted."""
+    """Return a raw client that the server has admitted."""
     client = raw(f"{here}/s")
     assert client.receive().kind == "welcome"
     return client
 
 
 def resident() -> int:
-    """Bytes of memory that this process uses."""
+    """Return the bytes of memory that this process uses."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -176,7 +176,7 @@ def test_client_that_does_not_read_hints_has_one_per_topic(here, raw, transport)
 
 
 def test_one_client_cannot_take_all_the_room(here, raw, transport):
-    """Requests of one client beyond sixteen wait in its own socket."""
+    # Requests of one client beyond sixteen wait in its own socket.
     gate, begun = threading.Event(), []
 
     def slow(message, caller):
@@ -203,14 +203,14 @@ def test_one_client_cannot_take_all_the_room(here, raw, transport):
 
 
 def frames_of(data: bytes, reader: FrameReader):
-    """Whole frames, as bytes."""
+    """Yield whole frames, and their bytes."""
     reader.add(data)
     while (frame := reader.next()) is not None:
         yield frame, encode(frame.header, frame.body)
 
 
 def test_a_request_that_is_too_large_is_refused_once(here, transport, server):
-    """Its caller may wake only after the connection was lost, and made again."""
+    # Its caller may wake only after the connection was lost, and made again.
     relay = FaultProxy(f"{here}/relay", f"{here}/s")
     try:
         client = transport(connect=f"unix:{here}/relay")

@@ -38,7 +38,7 @@ def test_reason_arises_with_the_loss_of_a_server_and_ends_with_its_return(here, 
 
 @pytest.mark.spec("RPC-01")
 def test_reads_and_reports_do_not_wait_for_a_server_that_was_lost(here, transport):
-    """Nor does a client without subscriptions miss its return."""
+    # A client without subscriptions does not miss its return either.
     address = f"unix:{here}/server.sock"
     client = transport(connect=address)
     source = RemoteSource(client, timeout=LONG)

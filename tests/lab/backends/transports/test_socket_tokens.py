@@ -20,7 +20,7 @@ BOTH = f"{ONE}\n{TWO}\n"
 
 @pytest.fixture
 def serve(here, transport):
-    """Serves with both tokens, and returns a client of a host."""
+    """Return a function that serves with both tokens; it returns a client maker and the handler."""
 
     def started(port):
         where = f"tcp:127.0.0.1:{port}"

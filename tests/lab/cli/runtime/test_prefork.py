@@ -35,7 +35,7 @@ workers.run(threading.Event(), grace=5)
 
 
 def ask(port: int) -> tuple[int, int]:
-    """The number and the pid of the worker that answers."""
+    """Return the number and the pid of the worker that answers."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         number, pid = connection.recv(100).decode().split()
     return int(number), int(pid)

@@ -165,7 +165,7 @@ def member(id: SecurityGroupId, prefix: str) -> State:
 
 @contextlib.contextmanager
 def echoing(guest: Guest, port: int) -> Iterator[None]:
-    """A server in *guest* that gives back what it gets."""
+    """Run a server in *guest* that echoes its input."""
     server = guest.instance.call(socket.create_server, (guest.address, port))
     ended = threading.Event()
 
@@ -195,7 +195,7 @@ def connect(guest: Guest, other: Guest, port: int) -> socket.socket:
 
 
 def talks(connection: socket.socket, timeout: float = TIMEOUT) -> bool:
-    """Whether the other end of *connection* gives back what it gets."""
+    """Return whether the other end of *connection* echoes its input."""
     connection.settimeout(timeout)
     try:
         connection.sendall(b"hello")

@@ -180,7 +180,7 @@ class BridgeFirewallBehaviour:
             assert not two.reaches(one)
 
     def test_a_port_finds_its_neighbours_and_is_found(self, firewall: FirewallHost) -> None:
-        """What the kernel sends by itself to get a connection going needs no rule."""
+        # Packets that the kernel itself sends to establish a connection need no rule.
         one, two = firewall.guest(1), firewall.guest(2)
         id = a_group_id()
         firewall.put(one.value(id), two.value(id), everything(id))

@@ -24,7 +24,7 @@ PORTS = {name: number for number, name in enumerate(CONNECTIONS, start=700)}
 
 @pytest.fixture
 def table(shell, space) -> Iterator[Conntrack]:
-    """A table of translated connections among thousands of foreign ones."""
+    """Yield a table of translated connections among thousands of foreign ones."""
     shell("iptables -A INPUT -m conntrack --ctstate NEW -j ACCEPT")
     shell("sysctl -w net.netfilter.nf_conntrack_udp_timeout=600")
     netns.run_in(space, _send_to_many_ports)
@@ -46,7 +46,7 @@ def _send_to_many_ports() -> None:
 
 @pytest.fixture
 def decoded(monkeypatch) -> list[object]:
-    """The entries that were decoded."""
+    """Return the entries that were decoded."""
     entries: list[object] = []
     decode_entry = codec.decode_entry
 

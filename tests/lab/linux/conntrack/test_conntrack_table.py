@@ -22,7 +22,7 @@ TCP, UDP = PROTOCOLS["tcp"], PROTOCOLS["udp"]
 
 @pytest.fixture
 def tracked(shell, space) -> Iterator[Conntrack]:
-    """A namespace that tracks, with a server for TCP and UDP at ports 7000 and 7001."""
+    """Yield the table of a namespace that tracks connections, with addresses of both families."""
     shell("ip address add 10.9.0.1/32 dev lo")
     shell("ip address add fd00:9::1/128 dev lo nodad")
     _await_route(space, "fd00:9::1")
@@ -33,7 +33,7 @@ def tracked(shell, space) -> Iterator[Conntrack]:
 
 
 def _await_route(space, address: str) -> None:
-    """The kernel makes the route to a new IPv6 address of its own a moment after the address."""
+    """Wait for the route to an own IPv6 address, which the kernel adds after the address."""
 
     def is_there() -> bool:
         with socket.socket(socket.AF_INET6) as probe:

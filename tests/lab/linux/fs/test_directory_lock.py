@@ -101,7 +101,7 @@ def test_driver_that_got_no_thread_to_wait_with_waits_at_its_next_attempt(tmp_pa
 @pytest.mark.skipif(os.geteuid() != 0, reason="others than root may share a directory")
 @pytest.mark.parametrize("mode", [0o777, 0o757])
 def test_directory_that_others_may_change_is_refused(tmp_path: Path, mode: int) -> None:
-    """They could replace what the driver reads, and what its programs execute."""
+    # Other users could replace the files that the driver reads, and that its programs execute.
     (tmp_path / "confs").mkdir()
     (tmp_path / "confs").chmod(mode)
     for directory in (tmp_path / "confs", tmp_path / "confs" / "deeper"):

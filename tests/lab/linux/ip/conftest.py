@@ -26,7 +26,7 @@ def _sandbox() -> Iterator[None]:
 
 @pytest.fixture
 def ip() -> Callable[..., Any]:
-    """What ``ip -j ...`` says, as data."""
+    """Return a function that returns the output of ``ip -j ...`` as data."""
 
     def run(*arguments: str) -> Any:
         done = subprocess.run(
@@ -39,7 +39,7 @@ def ip() -> Callable[..., Any]:
 
 @pytest.fixture
 def blue() -> Iterator[NetlinkClient]:
-    """A namespace with a device e0, up, whose other end o0 is in a namespace ``outside``."""
+    """Yield a namespace with a device e0, up, whose other end o0 is in a namespace ``outside``."""
     netns.create("blue")
     netns.create("outside")
     with NetlinkClient("blue") as network, NetlinkClient("outside") as outside:

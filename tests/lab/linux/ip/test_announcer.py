@@ -26,7 +26,7 @@ FOREVER = 10_000_000.0
 
 @pytest.fixture
 def namespaces() -> Iterator[None]:
-    """A device e0 in each of two namespaces, whose other ends are in ``outside``.
+    """Make a device e0 in each of two namespaces, whose other ends are in ``outside``.
 
     e0 is set up last: it has a carrier then, and sends at once.  The kernel drops what a device
     sends between a later carrier and the work that activates its queue.

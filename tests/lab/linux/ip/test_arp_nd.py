@@ -32,7 +32,7 @@ ARP, IPV4, IPV6 = 0x0806, 0x0800, 0x86DD
 
 @pytest.fixture
 def pair() -> Iterator[tuple[NetlinkClient, NetlinkClient]]:
-    """e0 in blue and o0 in outside, joined and up, without IPv6 chatter."""
+    """Yield e0 in blue and o0 in outside, joined and up, without IPv6."""
     netns.create("blue")
     netns.create("outside")
     with NetlinkClient("blue") as blue, NetlinkClient("outside") as outside:

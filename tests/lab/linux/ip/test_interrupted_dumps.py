@@ -43,7 +43,7 @@ def shell(line: str, text: str = "") -> None:
 
 @pytest.fixture
 def crowded(blue: NetlinkClient) -> NetlinkClient:
-    """A namespace whose device has many addresses."""
+    """Return a namespace whose device has many addresses."""
     numbers = (divmod(number, 250) for number in range(COUNT))
     added = "\n".join(f"address add 10.7.{a}.{b + 1}/32 dev e0" for a, b in numbers)
     netns.run_in("blue", shell, "ip -batch -", added)

@@ -63,7 +63,7 @@ def change(namespace: str, *operations: NetworkOperation) -> None:
 
 
 def silence(reports: Reports) -> bool:
-    """Nobody says anything for a moment, after what was still to be said."""
+    """Drop reports until none comes for a moment, and return true."""
     while True:
         try:
             reports.get(timeout=0.3)

@@ -169,7 +169,7 @@ def test_a_link_to_a_namespace_is_used_and_deleted_and_its_namespace_stays():
 
 
 def move_to_a_host_of_its_own() -> None:
-    """What the lab does with a thread: own network, own mounts, own /run."""
+    """Move this thread to a network, mounts and a /run of its own, as the lab does."""
     syscalls.unshare(syscalls.CLONE_FS)
     syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWNET)
     syscalls.mount("", "/", syscalls.MS_REC | syscalls.MS_PRIVATE)

@@ -151,7 +151,7 @@ def test_rules_are_added_found_and_removed_and_others_stay(blue, ip):
     ("family", "address"), [("-4", "10.99.0.1/24"), ("-6", "fd99::1/64")], ids=["IPv4", "IPv6"]
 )
 def test_rules_that_match_one_address_of_a_network_are_removed(blue, ip, family, address):
-    """The kernel keeps the whole address, and a network cannot name it."""
+    # The kernel stores the whole address, which a network cannot express.
     ip(family, "-n", "blue", "rule", "add", "from", address, "table", "99", "protocol", "static")
     (found,) = (rule for rule in blue.rules() if rule.table == 99)
     assert found.other == {"host bits"}

@@ -169,7 +169,7 @@ def test_what_was_left_half_built_is_removed(sets, shell):
 
 @pytest.mark.spec("FW-09")
 def test_a_replaced_set_is_never_seen_half_full(sets):
-    """Old and new have nothing in common; whoever lists the set sees one or the other."""
+    # Old and new have nothing in common: a listing of the set shows one or the other.
     old = frozenset(ip_address(f"10.0.{i}.1") for i in range(200))
     new = frozenset(ip_address(f"10.1.{i}.1") for i in range(200))
     sets.converge(Update({"a": IpSet(V4, old)}))

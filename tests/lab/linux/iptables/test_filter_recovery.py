@@ -25,7 +25,7 @@ Failing = Callable[[str, str, int], AbstractContextManager[None]]
 
 @pytest.fixture
 def failing_afterwards(monkeypatch, tmp_path: Path) -> Failing:
-    """The commands of the system, of which one does its work and then says that it failed."""
+    """Return a context in which a command of the system does its work and then reports failure."""
 
     @contextmanager
     def fail(command: str, words: str, status: int):
@@ -75,7 +75,7 @@ def test_rules_that_were_changed_and_not_said_are_changed_back(
 
 
 def test_what_is_in_doubt_stays_so_until_it_is_read(tables, tool, failing_afterwards):
-    """A change that was planned before the doubt, and goes well, says nothing of the rest."""
+    # A change that was planned before the doubt, and succeeds, proves nothing of the rest.
     nat = ChainKey(family=Family.IPV4, table="nat", name="in")
     tables.converge(HOOKED)
     first, second = tables.plan(Update(put={**OTHER.put, nat: Chain((Rule(target=ACCEPT),))}))

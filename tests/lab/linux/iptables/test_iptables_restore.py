@@ -199,7 +199,7 @@ def test_long_chain_that_another_program_changed_is_repaired(tables, tool, shell
 
 
 def test_a_sole_owner_removes_the_rules_of_others(space, tool, shell):
-    """Also while the chains of its own change in several tables, in whose order hooks stay."""
+    # This holds while its own chains change in several tables, in whose order hooks stay.
     tables = Iptables("own", namespace=space, tool=tool)
     first, second = router("0x1", "10.0.0.5", "a"), router("0x2", "10.0.0.6", "b")
     tables.converge(first)

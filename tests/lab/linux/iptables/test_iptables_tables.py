@@ -70,7 +70,7 @@ def rules(shell, command, chain="") -> list[str]:
 
 
 def again(tables: Iptables) -> Iptables:
-    """The same owner after a restart of the agent."""
+    """Return the tables of the same owner after a restart of the agent."""
     return Iptables(tables.owner, namespace=tables.namespace, tool=tables._tool)
 
 
@@ -319,7 +319,7 @@ def test_a_missing_command_says_what_to_install(space, monkeypatch, tmp_path: Pa
 
 
 def test_the_same_namespace_name_of_another_host_is_another_namespace(tables, shell, command):
-    """Namespaces may also be given by a path."""
+    # Namespaces may also be given by a path.
     path = netns.path_of(tables.namespace)
     by_path = Iptables("nfw", namespace=path, tool=tables._tool)
     by_path.converge(EVERYTHING)
@@ -328,7 +328,7 @@ def test_the_same_namespace_name_of_another_host_is_another_namespace(tables, sh
 
 @pytest.fixture
 def busy_neighbour(tables, command) -> Iterator[None]:
-    """Somebody who changes rules of his own all the time."""
+    """Run a thread that changes rules of another owner all the time."""
     over = threading.Event()
 
     def change() -> None:

@@ -18,7 +18,7 @@ def events() -> queue.Queue:
 
 @pytest.fixture
 def make_supervisor(tmp_path: Path, events: queue.Queue) -> Iterator[Callable[[], Supervisor]]:
-    """Supervisors over one directory, as an agent that is started again would have them."""
+    """Yield a function that makes supervisors over one directory, as restarts of an agent do."""
     sandbox.require()
     made: list[Supervisor] = []
 

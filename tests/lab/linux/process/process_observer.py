@@ -9,7 +9,7 @@ from netfw.linux.process.identity import observe, stat
 
 
 def running(*argv: str) -> list[int]:
-    """The pids of everything with that command line."""
+    """Return the pids of the processes with that command line."""
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return [pid for pid in pids if (now := observe(pid)) is not None and now.argv == argv]
 

@@ -47,7 +47,7 @@ def test_processes_outlive_the_supervisor_and_are_adopted(make_supervisor, event
 
 
 def test_started_process_is_found_at_once_by_another_supervisor(make_supervisor):
-    """On one processor, the kernel loads the program only when the caller waits."""
+    # On one processor, the kernel loads the program only when the caller waits.
     processors = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(processors)})
     try:
@@ -98,7 +98,7 @@ def bystander():
 def test_stale_record_with_the_pid_of_another_process_leaves_it_alone(
     make_supervisor, tmp_path, bystander, forged
 ):
-    """All of the identity but one part is that of the bystander, who must not be taken for ours."""
+    # All parts of the identity but one are those of the bystander, which is not ours.
     first = make_supervisor()
     process = first.start(KEY, SLEEP)
     first.close()
@@ -133,7 +133,7 @@ def test_stale_record_with_the_pid_of_another_process_leaves_it_alone(
 
 @pytest.mark.parametrize("text", ["", "{", '{"identity": {}}', "12", "null", '{"identity": 5}'])
 def test_a_half_written_record_is_no_record(make_supervisor, tmp_path, text):
-    """The process is found again all the same, by the mark it carries."""
+    # The process is found again by the mark in its environment.
     first = make_supervisor()
     process = first.start(KEY, SLEEP)
     first.close()
@@ -183,7 +183,7 @@ sys.stdin.read()
 
 
 def test_an_agent_killed_at_any_moment_leaves_nothing_double(make_supervisor, tmp_path):
-    """Ten keys; the agent is killed while it starts them, again and again."""
+    # The agent is killed again and again while it starts ten keys.
     chance = random.Random(3)
     for _ in range(8):
         with subprocess.Popen(

@@ -32,7 +32,7 @@ IGNORE_TERM = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=Tru
 
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen]:
-    """A process that no supervisor started."""
+    """Yield a process that no supervisor started."""
     with subprocess.Popen(["sleep", "1003"]) as process:
         yield process
         process.kill()
@@ -44,7 +44,7 @@ def change_record(path: Path, **values: object) -> None:
 
 
 def test_command_in_a_record_is_not_executed(make_supervisor, tmp_path):
-    """Records of former releases have a stop command, which is ignored."""
+    # Records of former releases have a stop command, which is ignored.
     first = make_supervisor()
     process = first.start(KEY, SLEEP)
     first.close()
@@ -72,7 +72,7 @@ def test_files_named_in_a_record_are_removed_only_if_they_belong_to_its_key(
 
 @pytest.mark.parametrize("has_mark", [False, True])
 def test_process_in_a_forged_record_is_left_alone(make_supervisor, bystander, tmp_path, has_mark):
-    """The record matches the process in all that an attacker can read of it."""
+    # The record matches the process in all that an attacker can read of it.
     first = make_supervisor()
     own = first.start(KEY, SLEEP).pid
     first.close()
@@ -90,8 +90,8 @@ def test_process_in_a_forged_record_is_left_alone(make_supervisor, bystander, tm
 
 @needs_users
 def test_marks_of_other_users_are_ignored(make_supervisor, tmp_path):
-    """A user who copies the mark of a process into the environment of its own processes could
-    otherwise delay an agent by the time that each takes to end."""
+    # A user who copies the mark of a process into the environment of other processes could
+    # otherwise delay an agent by the time that each takes to end.
     first = make_supervisor()
     process = first.start(KEY, SLEEP)
     mark = json.loads((tmp_path / "pids/sleep/one.json").read_text())["identity"]["mark"]
@@ -131,7 +131,7 @@ def forged_mark(mark: str) -> Iterator[subprocess.Popen]:
 
 @needs_users
 def test_orphan_that_gave_up_its_privileges_in_a_namespace_is_ours(make_supervisor, served):
-    """Only root can have put it there."""
+    # Only root can have put it there.
     program = Program(argv=("sleep", "1002"), namespace=served, user="nobody")
     first = make_supervisor()
     process = first.start(KEY, program)

@@ -19,7 +19,7 @@ SLEEP = Program(argv=("sleep", "1001"))
 
 
 def parent_of(path: Path) -> Program:
-    """A program with a child, which refuses to start beside the pid file of a running process."""
+    """Return a program with a child; it does not start beside the pid file of a running process."""
     check = f"test -f {path} && kill -0 $(cat {path}) && exit 1"
     child = f"sleep 1001 & echo $! > {path}.new; mv {path}.new {path}; wait"
     ready = path.exists
@@ -51,7 +51,7 @@ def test_child_of_a_killed_process_is_ended_before_the_next_start(
 
 @pytest.mark.parametrize("is_alive", [True, False])
 def test_children_end_with_their_process(make_supervisor, tmp_path, is_alive):
-    """A new supervisor, which did not start it, ends them too."""
+    # A new supervisor, which did not start it, ends them too.
     supervisor = make_supervisor()
     path = supervisor.pid_path(KEY).with_name("one.child.pid")
     process = supervisor.start(KEY, parent_of(path))

@@ -175,7 +175,7 @@ def test_one_bad_record_does_not_hide_the_others(supervisor, neighbour, pids, te
 
 
 def test_a_record_is_replaced_in_one_step(supervisor, pids, tmp_path):
-    """Whoever has the old file open reads the old record to its end."""
+    # A reader that has the old file open reads the old record to its end.
     supervisor.start(KEY, SLEEP)
     before = {}
     for suffix in ("json", "pid"):

@@ -20,7 +20,7 @@ SLEEP = Program(argv=("sleep", "1000"))
 
 @pytest.mark.parametrize("adopted", [False, True])
 def test_a_stopped_process_is_replaced(make_supervisor, events, adopted):
-    """Also one that was stopped before the agent was started."""
+    # This includes a process that was stopped before the agent was started.
     supervisor = make_supervisor(timeouts=Timeouts(stopped=0.05))
     process, other = supervisor.start(KEY, SLEEP), supervisor.start(OTHER, SLEEP)
     if adopted:

@@ -79,7 +79,7 @@ FOREIGN = {
 
 
 def contents() -> str:
-    """What steers packets, as the tools print it, without what the kernel makes in its own time."""
+    """Return what steers packets, as the tools print it, without what the kernel adds later."""
     result = netns.run_in(NAME, subprocess.run, SHOW, shell=True, capture_output=True, text=True)
     lines = (line.split(" [")[0] for line in result.stdout.splitlines())
     return "\n".join(line.replace(" tentative", "") for line in lines)
@@ -87,7 +87,7 @@ def contents() -> str:
 
 @pytest.fixture
 def monitored(executor: RouterNetnsExecutor):
-    """A router that is converged whenever the monitor reports it; yield what was done."""
+    """Converge a router whenever the monitor reports it, and yield the changes that were made."""
     converge(executor)
     repaired: list[str] = []
 
@@ -126,7 +126,7 @@ def test_what_other_programs_add_is_reported_and_removed(executor, monitored, fo
 
 
 def test_rules_that_are_added_to_a_new_namespace_at_once_are_read(executor, monkeypatch):
-    """A program that watches for namespaces may add rules before their first observation."""
+    # A program that watches for namespaces may add rules before their first observation.
     create = netns.ensure
 
     def create_with_a_rule(name: str) -> bool:

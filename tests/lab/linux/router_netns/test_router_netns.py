@@ -291,7 +291,7 @@ def test_rules_are_read_again_if_another_program_changed_them_while_they_were_wr
 
 @pytest.mark.spec("L3-22")
 def test_routes_of_a_device_survive_its_last_ipv4_address(executor):
-    """The kernel removes them with it; a gateway may have IPv6 addresses and a floating IP only."""
+    # The kernel removes them with it; a gateway may have IPv6 addresses and a floating IP only.
     only = evolve(QG, addresses=tuple(map(ip_interface, ("2001:db8::5/64", "203.0.113.9/32"))))
     six = (route("default", via="2001:db8::1", device=QG.device),)
     link = (route("198.51.100.0/24", device=QG.device),)

@@ -27,7 +27,7 @@ MAC = "fa:16:3e:00:00:01"
 
 
 def station(interface: InterfaceDriver, number: int = 1, **rest: Any) -> ServiceNetns:
-    """A station of both families that tracks nothing and fills no checksums."""
+    """Return a station of both families without connection tracking and filling of checksums."""
     port = PortId(uuid4())
     values: dict[str, Any] = {
         "netns": dhcp_namespace(UUID(int=number)),
@@ -79,7 +79,7 @@ def lines(stages: tuple[Stage, ...]) -> list[str]:
 
 
 def ip(netns: str, *arguments: str) -> Any:
-    """What ``ip`` says of a namespace: a witness that shares no code with what is tried."""
+    """Return the output of ``ip`` for a namespace, which shares no code with the tested modules."""
     done = subprocess.run(
         ["ip", "-j", "-n", netns, *arguments], capture_output=True, text=True, check=True
     )
@@ -92,7 +92,7 @@ def in_netns(netns: str, command: str) -> str:
 
 
 def seen(netns: str) -> dict[str, Any]:
-    """What a person would look at, once the kernel has done what it does by itself."""
+    """Return the visible state of a namespace, once the kernel has added its addresses."""
     awaited(lambda: lacks_link_local(netns), [])
     links = ip(netns, "address", "show")
     settings = [
@@ -126,8 +126,10 @@ def seen(netns: str) -> dict[str, Any]:
 
 
 def lacks_link_local(netns: str) -> list[str]:
-    """The devices for which the kernel still makes an address: it does when it finds, a while after
-    they were raised, that they have a carrier."""
+    """Return the devices for which the kernel still has to add a link-local address.
+
+    It adds the address when it finds, a while after the device was set up, that it has a carrier.
+    """
     return [
         link["ifname"]
         for link in ip(netns, "address", "show")

@@ -133,7 +133,7 @@ def test_a_device_that_is_there_is_used_without_asking_the_interface_driver(
 
 @pytest.mark.spec("DHCP-23")
 def test_foreign_device_is_used_when_it_is_the_right_one(interface, stations):
-    """As after an upgrade from what served the network before."""
+    # A former service of the network leaves such a device at an upgrade.
     wanted = station(interface)
     netns.ensure(wanted.netns)
     with NetlinkClient() as root, NetlinkClient(wanted.netns) as network:

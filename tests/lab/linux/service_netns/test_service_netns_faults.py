@@ -42,7 +42,7 @@ SECOND = {
 
 
 def with_every_crash(before, act, check) -> None:
-    """Die after the first stage, then after the second and so on; *check* what comes of it."""
+    """Crash *act* after the first stage, then after the second and so on; run *check* each time."""
     after = 1
     while True:
         before()
@@ -212,7 +212,7 @@ def test_processes_of_a_lost_supervisor_end_with_their_namespace_and_no_others(
 
 
 def alive(pid):
-    """Whether a process runs; one that nobody has buried yet does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

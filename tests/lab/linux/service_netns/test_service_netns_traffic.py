@@ -115,7 +115,7 @@ def test_a_link_too_small_for_ipv6_has_ipv4(interface, stations):
 
 @pytest.fixture
 def cabled(interface) -> Iterator[ServiceNetns]:
-    """A station whose device is one end of a plain pair, the other end being ``far`` here.
+    """Return a station whose device is one end of a plain pair; the other end is ``far`` here.
 
     Unlike the devices of a switch in userspace, it leaves checksums to hardware.
     """
@@ -148,7 +148,7 @@ def broadcast(wanted: ServiceNetns, port: int) -> None:
 
 
 def has_good_checksum(wanted: ServiceNetns, port: int) -> bool:
-    """Whether a datagram to *port* leaves the station as its receiver will want to see it."""
+    """Return whether a datagram to *port* leaves the station with a correct checksum."""
     with capture("far") as packets:
         netns.run_in(wanted.netns, broadcast, wanted, port)
         while True:

@@ -11,7 +11,7 @@ from tests.lab.ovs.openflow.openflow_peer import Behaviour, Peer
 
 @pytest.fixture
 def bridge(ovs: PrivateOvs) -> str:
-    """Where the management socket of an empty bridge is."""
+    """Return the management socket of an empty bridge."""
     ovs.add_bridge("br0")
     ovs.ofctl("del-flows", ovs.management("br0"))
     return ovs.management("br0")

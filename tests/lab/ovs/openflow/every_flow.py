@@ -229,6 +229,6 @@ def every_flow() -> list[of.Flow]:
 
 
 def shown(ovs: PrivateOvs, bridge: str, *options: str) -> list[str]:
-    """What the switch prints for each of its flows."""
+    """Return what the switch prints for each of its flows."""
     text = ovs.ofctl("-O", "OpenFlow14", "--no-stats", *options, "dump-flows", bridge)
     return [line.strip() for line in text.splitlines()]

@@ -57,7 +57,7 @@ class Peer:
 
 
 def received(sock: socket.socket) -> tuple[int, int, bytes]:
-    """The next message: type, xid, body."""
+    """Return the next message: type, xid, body."""
     head = sock.recv(8, socket.MSG_WAITALL)
     if len(head) < 8:
         raise OSError("hung up")
@@ -71,7 +71,7 @@ def until_hung_up(sock: socket.socket) -> None:
 
 
 def error_of(client: OpenFlow) -> str:
-    """The reason why there is no connection by now."""
+    """Return the reason why there is no connection."""
     with pytest.raises(BackendUnavailable) as unavailable:
         client.wait_connected(0.1)
     return str(unavailable.value)

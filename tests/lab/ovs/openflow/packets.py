@@ -4,7 +4,7 @@ from netfw.testing.lab.openvswitch import PrivateOvs
 
 
 def packet_out(ovs: PrivateOvs, data: str, actions: str) -> None:
-    """Have bridge br0 execute *actions* on a packet that begins with the hexadecimal *data*."""
+    """Execute *actions* in bridge br0 on a packet that begins with the hexadecimal *data*."""
     packet = bytes.fromhex(data).ljust(60, b"\0").hex()
     ovs.ofctl(
         "packet-out", ovs.management("br0"), f"in_port=controller,packet={packet},actions={actions}"

@@ -155,7 +155,7 @@ def test_a_flow_changed_by_hand_is_changed_back(ovs, bridge, mirror, client, wat
 def test_a_removal_of_what_got_another_cookie_meanwhile_is_noted_as_the_switch_does_it(
     ovs, bridge, mirror, client, cookie
 ) -> None:
-    """The switch does not compare the highest bit; of other cookies it removes nothing."""
+    # The switch does not compare the highest bit; of other cookies it removes nothing.
     mirror.converge({1: port(1)})
     plan = mirror.plan({}, drop=[1])
     ovs.ofctl(

@@ -99,7 +99,7 @@ def switch(ovs: PrivateOvs, client: OpenFlow) -> Iterator[Switch]:
 
 @pytest.mark.spec("L2-20")
 def test_no_packet_is_handled_by_flows_of_before(switch: Switch) -> None:
-    """Have two overlapping megaflows, and change the actions of both."""
+    # There are two overlapping megaflows, and the actions of both change.
     first = {"10.2.0.0/16": FORMER}  # its megaflow makes the switch try /16 before /24
     switch.lead(first | {"10.1.0.0/16": FORMER})
     assert switch.leads("10.2.0.2") == FORMER

@@ -64,7 +64,7 @@ def connect() -> Iterator[Connect]:
 
 
 def commits_and_reads(client: OpenFlow) -> None:
-    """See that bundles, dumps and monitors pass in both directions at once."""
+    """Check that bundles, dumps and monitors pass in both directions at once."""
     mirror = FlowMirror(client)
     mirror.wait_current(30)
     mirror.converge({1: group_of(*FLOWS)})
@@ -246,7 +246,7 @@ def test_files_of_tls_that_cannot_be_used_are_named_at_once(
 def test_flows_are_committed_while_dumps_arrive_by_tls(
     ovs: PrivateOvs, bridge: str, connect: Connect, authority: PrivateAuthority
 ) -> None:
-    """One thread reads and others write: nothing is lost or mixed up."""
+    # One thread reads and others write: nothing is lost or mixed up.
     set_ssl(ovs, files(authority, authority, "switch"))
     ovs.vsctl("set-controller", "br0", f"pssl:{PORT}:127.0.0.1")
     client = connect(f"ssl:127.0.0.1:{PORT}", tls=files(authority, authority, "controller"))

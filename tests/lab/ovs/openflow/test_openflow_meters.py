@@ -24,7 +24,7 @@ FRAME = "020000000002 020000000001 88b5"
 
 @pytest.fixture
 def packets(bridge: str) -> Iterator[list[bytes]]:
-    """The first byte of what flows add to each packet that reaches the controller."""
+    """Yield the userdata that flows add to each packet that reaches the controller."""
     found: list[bytes] = []
 
     def listen(packet: PacketIn) -> None:

@@ -23,7 +23,7 @@ def greets_and_falls_silent(sock: socket.socket) -> None:
 
 
 def by_bytes(sock: socket.socket) -> None:
-    """Answers barriers, one byte at a time."""
+    """Answer barriers, one byte at a time."""
     for byte in HELLO:
         sock.sendall(bytes([byte]))
     while True:
@@ -45,7 +45,7 @@ def no_greeting(sock: socket.socket) -> None:
 
 
 def nonsense_in_answers(sock: socket.socket) -> None:
-    """Answers every multipart request with an entry of no length."""
+    """Answer each multipart request with an entry of no length."""
     sock.sendall(HELLO)
     while True:
         kind, xid, body = received(sock)

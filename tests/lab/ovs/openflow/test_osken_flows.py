@@ -29,7 +29,7 @@ def datapath(client: OpenFlow) -> Iterator[Datapath]:
 
 
 def through_os_ken(flow: of.Flow) -> tuple[bytes, of.Flow]:
-    """The bytes that os-ken writes for *flow*, and the flow that is made of os-ken's message."""
+    """Return the bytes that os-ken writes for *flow*, and the flow read from os-ken's message."""
     message = make_flow_mod(DESCRIPTION, flow)
     limits = {limit.meter: limit for limit in limits_of(flow)}
     back = flow_of(message, limits)
@@ -72,7 +72,7 @@ def read(datapath: Datapath, client: OpenFlow) -> list[of.Flow]:
 def test_a_switch_gets_flows_by_os_ken_and_shows_them_to_os_ken(
     client: OpenFlow, datapath: Datapath
 ) -> None:
-    """Flows whose meter exists without a limit of ours get it by hand."""
+    # Flows whose meter exists without a limit of ours get it by a separate message.
     datapath.ask(meter_mod(datapath, 1))
     flows = [flow for flow in every_flow() if not list(limits_of(flow))]
     for flow in flows:
@@ -92,7 +92,7 @@ def meter_mod(datapath: Datapath, meter: int) -> Any:
 
 
 def without_limits(flow: of.Flow) -> of.Flow:
-    """*flow* as it was written: with the number of its meter alone."""
+    """Return *flow* as it was written: with the number of its meter alone."""
     actions = tuple(of.Meter(act.id) if isinstance(act, of.Meter) else act for act in flow.actions)
     return of.Flow(
         table=flow.table, priority=flow.priority, match=flow.match, actions=actions,

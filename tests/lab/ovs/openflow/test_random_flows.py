@@ -14,7 +14,7 @@ from tests.lab.ovs.openflow.every_flow import BELONGS, every_flow, shown
 
 
 def masked(where: of.MatchField) -> st.SearchStrategy[of.Match]:
-    """Any exact match of a field, and any masked one if it can be."""
+    """Return any exact match of a field, and any masked one if the field is maskable."""
     exact = st.integers(0, where.highest).map(lambda value: of.matching(where, value))
     if not where.maskable:
         return exact

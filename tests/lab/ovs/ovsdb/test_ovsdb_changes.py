@@ -173,7 +173,7 @@ def test_a_port_that_changes_hands_at_that_moment_is_left_alone(overtaken, ovs, 
 
 
 def test_a_row_that_is_replaced_at_that_moment_is_not_missed(overtaken, ovs):
-    """The new row of that name is changed, or the operation is refused; never nothing, silently."""
+    # Either the new row of that name is changed, or the operation is refused.
     overtaken.overtake = lambda: ovs.vsctl(
         "--no-wait", "del-port", "tap1", "--", "add-port", "br-int", "tap1"
     )

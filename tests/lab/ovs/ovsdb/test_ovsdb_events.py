@@ -35,7 +35,7 @@ class Events:
                 return event
 
     def pending(self) -> list[SwitchEvent]:
-        """What was told and not waited for."""
+        """Return the events that no call of `until` has taken."""
         return [self._queue.get() for _ in range(self._queue.qsize())]
 
 
@@ -188,7 +188,7 @@ def test_using_the_database_loads_no_eventlet(ovsdb):
 
 
 def test_a_mirror_of_text_in_every_script_is_right(ovsdb, ovs):
-    """More than a read's worth of multi-byte text, so that characters are cut in two."""
+    # The multi-byte text is larger than one read, so that characters are cut in two.
     text = "€ü😀" * 2000
     ovsdb.run([internal(f"tap{n}", external_ids={"text": text}) for n in range(20)])
     with Ovsdb(ovs.remote) as fresh:

@@ -17,7 +17,7 @@ TAP = AddPort(bridge="br-int", name="tap1", type="internal")
 
 @pytest.fixture
 def connect(ovs: PrivateOvs) -> Iterator[Callable[[], Ovsdb]]:
-    """Makes connections; each is as good as a process of its own."""
+    """Yield a function that makes connections, each equivalent to one of another process."""
     ovs.add_bridge("br-int")
     made: list[Ovsdb] = []
 
@@ -70,7 +70,7 @@ def test_released_lock_can_be_held_again_after_the_other_client(connect):
 
 
 def test_a_lock_that_was_given_back_is_free_at_once(connect):
-    """Whoever asks then need not have heard of it."""
+    # The next client can take it before the notification of its release arrives.
     holder, waiter = connect(), connect()
     assert holder.hold("netfw_a", holder)
     for _ in range(50):

@@ -16,7 +16,7 @@ ATTEMPTS = 9
 
 
 def pauses(ovs) -> Iterator[float]:
-    """The seconds between attempts, where nobody answers."""
+    """Yield the seconds between attempts to connect, while each connection is closed at once."""
     path = Path(ovs.remote.removeprefix("unix:"))
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as stand_in:
@@ -35,7 +35,7 @@ def pauses(ovs) -> Iterator[float]:
 
 @contextmanager
 def left_alone(ovs, pause: float) -> Iterator[None]:
-    """A driver whose database went away, and that was configured with *pause*."""
+    """Run the block beside a driver that was configured with *pause* and lost its database."""
     given = {"ovsdb_connection": ovs.remote, "ovsdb_monitor_respawn_interval": pause}
     options = check_options("openvswitch", OvsSwitchDriver, given)
     with LocalHostResources() as host:
@@ -53,6 +53,6 @@ def test_pauses_end_to_grow_at_what_was_configured(ovs):
 
 @pytest.mark.spec("L2-01")
 def test_pauses_double_up_to_what_was_configured(ovs):
-    """From 20 ms on: one of the first nine is longer than a second, whichever attempt it is."""
+    # They start at 20 ms: one of the first nine is longer than a second, whichever it is.
     with left_alone(ovs, 60.0):
         assert any(pause > 1.0 for pause in pauses(ovs))

@@ -17,7 +17,7 @@ _numbers = count(1)
 def empty_database(
     request: pytest.FixtureRequest, database_servers: DatabaseServers
 ) -> Iterator[EmptyDatabase]:
-    """A database of one backend, without tables."""
+    """Yield a database of each backend, without tables."""
     made = database_servers.create(request.param, f"test{next(_numbers)}")
     try:
         yield made
@@ -41,5 +41,5 @@ def open_database() -> Iterator[Callable[..., Database]]:
 
 @pytest.fixture
 def database(url: str, open_database: Callable[..., Database]) -> Database:
-    """A database with empty tables."""
+    """Return a database with empty tables."""
     return open_database(url)

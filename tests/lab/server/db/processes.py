@@ -21,7 +21,7 @@ VLANS = Pool(NetworkType.VLAN, "physnet1")
 
 
 def at_once(workers: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """What *work* returned in each of several processes; what one raised is raised."""
+    """Return the results of *work* in several processes; an error of one is raised."""
     with ProcessPoolExecutor(workers, CONTEXT) as pool:
         running = [pool.submit(work, *arguments, seed) for seed in range(workers)]
         return [each.result(timeout=60) for each in running]
@@ -48,7 +48,7 @@ def make_ports(url: str, last: str, seed: int) -> list[str]:
 
 
 def make_ports_for_ever(url: str) -> None:
-    """To be killed."""
+    """Make ports until the process is killed."""
     database, of = Database(url), subnet(last="10.0.255.254")
     while True:
         database.transaction(lambda tx: make_port(tx, of))
@@ -104,7 +104,7 @@ def give_back_these(url: str, numbers: list[int], seed: int) -> None:
 
 
 def use_quota(url: str, limit: int, seed: int) -> int:
-    """Count one more until it is too much; how many there were."""
+    """Use the quota one by one until it is exhausted, and return how often that succeeded."""
     database, count = Database(url), 0
     try:
         while True:
@@ -117,7 +117,7 @@ def use_quota(url: str, limit: int, seed: int) -> int:
 
 
 def default_group(url: str, seed: int) -> UUID:
-    """The default group of the project, made where there is none."""
+    """Return the default group of the project; it is made where there is none."""
     database = Database(url)
 
     def work(tx: Transaction) -> UUID:

@@ -26,7 +26,7 @@ from netfw.server.db import Database, Transaction
 
 
 def uid(number: int) -> UUID:
-    """An id that sorts by its number."""
+    """Return an id that sorts by its number."""
     return UUID(int=number)
 
 
@@ -94,6 +94,6 @@ def store(database: Database, *resources: Any) -> None:
 
 
 def random_port(address: IpAddress) -> Port:
-    """A port of a fresh id and MAC."""
+    """Return a port with a fresh id and MAC address."""
     id = uuid4()
     return port(0, address, id=PortId(id), mac=mac(id.int & 0xFFFFFFFF))

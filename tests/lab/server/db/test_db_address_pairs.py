@@ -83,7 +83,7 @@ def test_one_prefix_with_two_mac_addresses_is_one_row(database: Database) -> Non
 
 
 def test_an_index_finds_them(file_database: Database) -> None:
-    """SQLite says so; the other databases choose a plan by the number of rows."""
+    # Only SQLite shows it: the other databases choose a plan by the number of rows.
     values = {"network": "n", "prefixes": ["10.0.0.5/32", "10.0.0.4/31"]}
     with file_database.writing.begin() as connection:
         text = SELECT_CONTAINING.params(values).compile(
@@ -98,7 +98,7 @@ def test_an_index_finds_them(file_database: Database) -> None:
 def test_they_are_filled_from_stored_ports(
     empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
-    """A former downgrade has written the body of the second port."""
+    # A former downgrade has written the body of the second port.
     database = open_database(empty_database.url)
     migration.upgrade(database)
     store(database, [(11, 1, "10.0.0.0/24 10.0.0.5"), (13, 2, "")])

@@ -41,7 +41,7 @@ class DatabaseStores:
 
     @contextmanager
     def opened(self) -> Iterator[Transaction]:
-        """One transaction, not tried again: what stands in its way is a conflict.
+        """Yield one transaction that is not retried: contention is a conflict.
 
         Within another one of the same thread it does not wait for long: it would be in vain.
         """
@@ -64,7 +64,7 @@ class DatabaseStores:
             self.thread.within = within
 
     def gaps(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """What is not free in the pools whose names begin with *prefix*."""
+        """Yield the numbers that are taken in the pools whose names begin with *prefix*."""
         with self.patient.reading.connect() as connection:
             rows = select(FREE_RANGES.c.pool, FREE_RANGES.c.first, FREE_RANGES.c.last)
             free = [(p, int(a, 16), int(b, 16)) for p, a, b in connection.execute(rows)]

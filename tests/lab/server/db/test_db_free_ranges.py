@@ -25,7 +25,7 @@ from tests.lab.server.db.samples import network, store, subnet
 
 
 def wander(tx: Transaction, seed: int) -> None:
-    """Random steps on a pool, and on a set that says what should come of them."""
+    """Take random steps on a pool, and check them against a set of the taken numbers."""
     chance, ranges = random.Random(seed), Ranges(tx.connection)
     offers = [Interval(3, 9), Interval(14, 20)]
     offered = {*range(3, 10), *range(14, 21)}

@@ -28,7 +28,7 @@ def count(database: Database) -> int:
 def servers(
     empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> tuple[Database, Database]:
-    """A server that runs, and the database of the command that migrates."""
+    """Return the database of a running server, and that of the command that migrates."""
     running, other = (open_database(empty_database.url) for _ in range(2))
     migration.upgrade(other)
     migration.require_newest(running)

@@ -21,7 +21,7 @@ from tests.server.l2.environment import ADMIN, PortsEnvironment, addresses
 
 
 def make_environment(database: Database) -> PortsEnvironment:
-    """The ports of a database."""
+    """Return an environment for the ports of a database."""
     return PortsEnvironment(ServerContext(database=database, ipam=InternalIpamDriver()))
 
 
@@ -78,7 +78,7 @@ def name_these(url: str, network: str, wanted: list[str], seed: int) -> list[str
 
 
 def report_and_rename(url: str, ports: list[str], seed: int) -> int:
-    """Some rename ports, others report on them; how often either was done."""
+    """Rename ports or report on them, by *seed*, and return how often."""
     database, chance, done = Database(url), random.Random(seed), 0
     env = make_environment(database)
     statuses = PortStatuses(env.context)

@@ -60,7 +60,7 @@ class Server:
 def test_port_that_is_committed_while_its_agent_comes_back_is_bound(
     database_servers: DatabaseServers, backend: str
 ) -> None:
-    """The heartbeat cannot see the port, and the port has read that the agent is dead."""
+    # The heartbeat cannot see the port, and the port has read that the agent is dead.
     with closing(Database(database_servers.filled(backend))) as database:
         check_port_of_an_agent_that_comes_back(Server(database))
 
@@ -168,7 +168,7 @@ def test_bulk_of_ports_that_fail_checks_their_host_once(file_database: Database)
 def test_port_that_another_server_binds_meanwhile_keeps_its_reports(
     database_servers: DatabaseServers, backend: str
 ) -> None:
-    """Both have found the port; the other one binds it, and its host reports, before the lock."""
+    # Both have found the port; the other one binds it, and its host reports, before the lock.
     with closing(Database(database_servers.filled(backend))) as database:
         server = Server(database)
         grow_old(server.context, "h1", DEAD)

@@ -89,12 +89,12 @@ class Layer3:
         return cast(str, self.create("subnet", who, **attributes)["id"])
 
     def inside(self, cidr: str = "10.0.0.0/24", who: RequestContext = ANNA) -> tuple[str, str]:
-        """A network of a project with a subnet."""
+        """Create a network of a project with a subnet."""
         network = self.network(who)
         return network, self.subnet(network, cidr, who)
 
     def outside(self, cidr: str = "203.0.113.0/24") -> tuple[str, str]:
-        """An external network with a subnet."""
+        """Create an external network with a subnet."""
         network = self.network(ADMIN, **{"router:external": True})
         return network, self.subnet(network, cidr, ADMIN)
 

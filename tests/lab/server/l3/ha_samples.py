@@ -24,7 +24,7 @@ POOLS = ("pools", "offers", "free_ranges", "quotas", "ha_networks", "vrids")
 
 
 def l3_agent(core: Layer3, host: str, *, mode: str = "legacy", start: bool = True) -> None:
-    """Have an L3 agent be heard of."""
+    """Record a heartbeat of an L3 agent."""
     agent = Agent(
         id=AgentId(uuid5(NAMESPACE_DNS, host)),
         agent_type=L3_AGENT,
@@ -36,31 +36,31 @@ def l3_agent(core: Layer3, host: str, *, mode: str = "legacy", start: bool = Tru
 
 
 def ha_router(core: Layer3, who: RequestContext = ANNA, **body: Any) -> str:
-    """A highly available router of a project."""
+    """Create a highly available router of a project."""
     return core.router(ADMIN, project_id=who.project_id, ha=True, **body)
 
 
 def ha_networks(core: Layer3) -> list[Json]:
-    """The HA networks, in the order of their names."""
+    """Return the HA networks, in the order of their names."""
     found = [each for each in core.find("network") if each["name"].startswith("HA network")]
     return sorted(found, key=lambda each: (each["name"], each["id"]))
 
 
 def ha_ports(core: Layer3, router: str) -> list[Json]:
-    """The HA ports of a router, in the order of their hosts."""
+    """Return the HA ports of a router, in the order of their hosts."""
     found = core.find("port", device_id=router, device_owner="network:router_ha_interface")
     return sorted(found, key=lambda each: str(each["binding:host_id"]))
 
 
 def vrids(core: Layer3) -> dict[str, tuple[str, int]]:
-    """The HA network and virtual router id of each router."""
+    """Return the HA network and virtual router id of each router."""
     with core.context.database.reading.connect() as connection:
         rows = connection.execute(text("SELECT router_id, network_id, vrid FROM vrids"))
         return {row.router_id: (row.network_id, row.vrid) for row in rows}
 
 
 def record(core: Layer3) -> dict[str, list[Any]]:
-    """All rows that creating and deleting routers touches."""
+    """Return all rows that the creation and deletion of routers touch."""
     with core.context.database.reading.connect() as connection:
         return {
             table: sorted(map(repr, connection.execute(text(f"SELECT * FROM {table}"))))
@@ -69,13 +69,13 @@ def record(core: Layer3) -> dict[str, list[Any]]:
 
 
 def router_of(core: Layer3, id: str) -> Router:
-    """A router with what the API does not show."""
+    """Return a router with the fields that the API hides."""
     found = core.context.read(lambda view: view.resources.get(Kind.ROUTER, UUID(id)))
     return cast(Router, found.resource())
 
 
 def bindings(core: Layer3, router: str) -> dict[str, tuple[str, frozenset[str]]]:
-    """The active host and all hosts of a router's interfaces and gateway, by their owners.
+    """Return the active host and all hosts of a router's interfaces and gateway, by their owners.
 
     Ports of one owner are bound alike.
     """
@@ -92,7 +92,7 @@ def bindings(core: Layer3, router: str) -> dict[str, tuple[str, frozenset[str]]]
 
 
 def activate(core: Layer3, router: str, host: str) -> None:
-    """Have the L3 agent of *host* report that the router is active there."""
+    """Report as the L3 agent of *host* that the router is active there."""
     target = Ref(Kind.ROUTER, UUID(router))
     report = RoleReport(ref=target, revision=0, host=host, role=HaRole.ACTIVE)
     core.plugin("network").handle_reports([report])

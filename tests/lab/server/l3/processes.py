@@ -31,7 +31,7 @@ def _meet_at(barrier: Any) -> None:
 
 
 def at_once(work: Callable[..., Any], url: str, *arguments: Any) -> list[Any]:
-    """What *work* returned in each of several processes, which begin together."""
+    """Return the results of *work* in several processes, which begin together."""
     barrier = CONTEXT.Barrier(WORKERS)
     with ProcessPoolExecutor(WORKERS, CONTEXT, _meet_at, (barrier,)) as pool:
         running = [pool.submit(work, url, *arguments, seed) for seed in range(WORKERS)]
@@ -40,7 +40,7 @@ def at_once(work: Callable[..., Any], url: str, *arguments: Any) -> list[Any]:
 
 @contextmanager
 def core_at(url: str) -> Iterator[Layer3]:
-    """A core of this process on the database."""
+    """Yield a core of this process on the database."""
     database = Database(url, Limits(lock_timeout=PATIENCE))
     try:
         yield Layer3(database)
@@ -49,7 +49,7 @@ def core_at(url: str) -> Iterator[Layer3]:
 
 
 def outcome(work: Callable[[], Any]) -> str:
-    """The sort of error that *work* ends with; empty: none.  All processes begin it together."""
+    """Begin *work* together with all processes; return the type of error it raises; empty: none."""
     _meeting[0].wait(PATIENCE)
     try:
         work()
@@ -59,7 +59,7 @@ def outcome(work: Callable[[], Any]) -> str:
 
 
 def want_default_groups(url: str, projects: list[str], seed: int) -> dict[str, str]:
-    """The default group of each project."""
+    """Return the default group of each project."""
     with core_at(url) as core:
 
         def group(project: str) -> str:
@@ -100,7 +100,7 @@ def want_association(url: str, floating: list[str], port: str, seed: int) -> str
 
 
 def want_opposites(url: str, cases: list[dict[str, str]], seed: int) -> list[str]:
-    """Half of the processes associate, and half take the router's interface away."""
+    """Associate in half of the processes, and remove the router's interface in the others."""
 
     def one(core: Layer3, case: dict[str, str]) -> None:
         if seed % 2:
@@ -130,7 +130,7 @@ def want_forwardings(url: str, cases: list[dict[str, str]], seed: int) -> list[s
 
 
 def want_both_uses(url: str, cases: list[dict[str, str]], seed: int) -> list[str]:
-    """Half of the processes associate the floating IP, and half forward a port of it."""
+    """Associate the floating IP in half of the processes, and forward a port of it in the rest."""
 
     def one(core: Layer3, case: dict[str, str]) -> None:
         if seed % 2:
@@ -143,7 +143,7 @@ def want_both_uses(url: str, cases: list[dict[str, str]], seed: int) -> list[str
 
 
 def want_deletion_and_forwarding(url: str, cases: list[dict[str, str]], seed: int) -> list[str]:
-    """One process deletes the port that is forwarded to, the others forward to another one."""
+    """Delete the port that is forwarded to in one process, and forward to another in the others."""
 
     def one(core: Layer3, case: dict[str, str]) -> None:
         if seed:
@@ -159,7 +159,7 @@ THREADS = 8
 
 
 def _in_threads(work: Callable[[int], Any]) -> list[str]:
-    """The outcomes of *work* in several threads, which begin with those of all processes."""
+    """Return the outcomes of *work* in several threads, which begin with those of all processes."""
     _meeting[0].wait(PATIENCE)
 
     def one(number: int) -> str:

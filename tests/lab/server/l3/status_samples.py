@@ -87,7 +87,7 @@ class Site:
         return {each.host for each in found}
 
     def assign(self, *hosts: str) -> None:
-        """Have the router on exactly *hosts*."""
+        """Assign the router to exactly *hosts*."""
         ref = Ref(Kind.ROUTER, UUID(self.router))
         assignments = AgentAssignments(L3_AGENT, self.core.context.settings)
 

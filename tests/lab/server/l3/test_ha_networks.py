@@ -55,7 +55,7 @@ def test_first_ha_router_of_a_project_creates_its_network_and_the_last_deletes_i
 
 
 def test_requests_make_no_ha_port_on_another_network(core: Layer3) -> None:
-    """Agents would use it for VRRP, and two hosts would be active."""
+    # Agents would use it for VRRP, and two hosts would be active.
     network, _ = core.inside()
     owner = {"device_owner": "network:router_ha_interface", "device_id": ha_router(core)}
     with pytest.raises(Conflict, match="is for ports of HA networks"):
@@ -190,7 +190,7 @@ def test_administrators_cannot_change_it_while_no_host_has_its_routers(
 
 
 def test_port_whose_binding_failed_is_bound_when_its_agent_is_up(core: Layer3) -> None:
-    """Only the result of the binding changes, which is the server's own work."""
+    # Only the result of the binding changes, which is the server's own work.
     _, subnet = core.inside()
     router = ha_router(core)
     core.connect(router, subnet_id=subnet)

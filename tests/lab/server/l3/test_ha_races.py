@@ -36,7 +36,7 @@ class HaMeeting(Meeting):
         self.core.connect(self.ha, subnet_id=self.inside)
 
     def activate(self, *hosts: str) -> None:
-        """Have hosts report that they are active, in one message."""
+        """Report that hosts are active, in one message."""
         target = Ref(Kind.ROUTER, UUID(self.ha))
         reports = [
             RoleReport(ref=target, revision=0, host=host, role=HaRole.ACTIVE) for host in hosts
@@ -63,7 +63,7 @@ class HaMeeting(Meeting):
         return sorted(each["host"] for each in self.core.find("l3_agent", router_id=router))
 
     def assigned(self, router: str) -> list[str]:
-        """The hosts of the router, also those without an agent."""
+        """Return the hosts of the router, also those without an agent."""
         with self.database.reading.connect() as connection:
             query = "SELECT host FROM assignments WHERE resource_id = :id ORDER BY host"
             return list(connection.execute(text(query), {"id": router}).scalars())

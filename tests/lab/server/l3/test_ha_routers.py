@@ -45,7 +45,7 @@ def core(file_database: Database) -> Layer3:
 
 
 def connected(core: Layer3, **body: Any) -> tuple[str, str]:
-    """A highly available router with an interface and a gateway, and the subnet inside."""
+    """Return a highly available router with an interface and a gateway, and the subnet inside."""
     outside, _ = core.outside()
     _, subnet = core.inside()
     router = ha_router(core, ANNA, **body)

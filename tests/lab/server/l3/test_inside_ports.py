@@ -79,7 +79,7 @@ def test_a_port_in_use_does_not_become_one_of_the_network_itself(inside: Inside,
 @pytest.mark.parametrize("use", ["associate", "forward"])
 @pytest.mark.parametrize("owner", ["", "compute:nova", "Octavia", *OWNERS])
 def test_any_deleted_port_is_released(inside: Inside, use: str, owner: str) -> None:
-    """Former releases accepted ports of the network itself."""
+    # Former releases accepted ports of the network itself.
     port = inside.port()
     getattr(inside, use)(port)
 

@@ -50,7 +50,7 @@ def derived(prefix: str, port: Json) -> str:
 
 
 def routed(core: Layer3) -> tuple[str, Json, str]:
-    """A network, its delegated subnet, and its router with a gateway."""
+    """Return a network, its delegated subnet, and its router with a gateway."""
     network = core.network()
     subnet = delegated(core, network)
     router = core.router()

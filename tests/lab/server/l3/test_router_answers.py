@@ -26,7 +26,7 @@ class Cloud:
             self.core.core.agent_services.agents([beat(host, "L3 agent")])
 
     def later(self, id: str) -> Body:
-        """What a GET shows, at once and after the server reconciled."""
+        """Return what a GET shows; check that it is the same after the server reconciled."""
         first = self.core.show("router", id)
         self.core.core.agent_services.rescheduler.reconcile()
         assert self.core.show("router", id) == first

@@ -60,7 +60,7 @@ class HaSite:
         self.core.core.agent_services.agents([beat(host, L3_AGENT)])
 
     def assign(self, router: str, *hosts: str) -> None:
-        """Have the router on exactly *hosts*, and its ports with it."""
+        """Assign the router to exactly *hosts*, and its ports with it."""
         target = Ref(Kind.ROUTER, UUID(router))
         assignments = AgentAssignments(L3_AGENT, self.core.context.settings)
 

@@ -87,7 +87,7 @@ def sharing(
 
 @pytest.fixture(params=USES)
 def use(request: pytest.FixtureRequest, sharing: Sharing) -> tuple[Callable[[], Any], str]:
-    """A use by Bert, and the policy that allows it."""
+    """Return a use by Bert, and the policy that allows it."""
     work, body = USES[request.param]
     object_id = sharing.group if "object_type" in body else sharing.network
     return lambda: work(sharing), sharing.share(object_id=object_id, **body)

@@ -22,7 +22,7 @@ from tests.server.outbox.samples import OutboxEnvironment, Recorder
 
 
 def core_of(url: str, **options: Any) -> tuple[Core, Ml2Plugin]:
-    """A core of a server process."""
+    """Return the core and the plugin of a server process."""
     drivers = Drivers(ipam=InternalIpamDriver(), types=type_drivers())
     core = build_core(Database(url), drivers, settings(**options))
     plugin = Ml2Plugin(core.context, core.handlers())
@@ -31,7 +31,7 @@ def core_of(url: str, **options: Any) -> tuple[Core, Ml2Plugin]:
 
 
 def register_agents(url: str, seed: int) -> None:
-    """Hear of the same new agents as others do, and mend what they serve."""
+    """Register the same new agents as other processes do, and reconcile their assignments."""
     core, _ = core_of(url)
     for host in "abcde":
         core.agent_services.agents([beat(host, "DHCP agent")])
@@ -72,7 +72,7 @@ class Diary(Recorder):
 def make_environment(
     url: str, file: Path, seed: int, timeout: float, lease: float
 ) -> OutboxEnvironment:
-    """A server process that delivers into a diary."""
+    """Return a server process that records its deliveries in a file."""
     context = ServerContext(database=Database(url), ipam=InternalIpamDriver())
     pace = DeliveryConfig(poll=0.05, lease=lease, first_pause=0.05, longest_pause=0.2)
     return OutboxEnvironment(context, Diary(file, seed, timeout), pace=pace)

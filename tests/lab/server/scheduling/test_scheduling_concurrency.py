@@ -100,9 +100,9 @@ def test_a_lane_is_delivered_by_one_process_at_a_time_and_none_is_lost_when_one_
 
 
 def _check_one_at_a_time(lines: list[str], dead: str) -> None:
-    """Between the beginning and the end of a delivery, no other begins in its lane.
+    """Check that no delivery begins in a lane before the one before it has ended.
 
-    What the dead one began may have no end.
+    A delivery of the dead process may have no end.
     """
     at_work: dict[str, str] = {}
     for line in lines:

@@ -16,7 +16,7 @@ NUMBER = "provider:segmentation_id"
 
 @contextmanager
 def server_at(url: str) -> Iterator[SegmentRanges]:
-    """A server of this process on the database."""
+    """Yield a server of this process on the database."""
     database = Database(url)
     try:
         yield SegmentRanges(database)

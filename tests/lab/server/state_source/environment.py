@@ -56,7 +56,7 @@ class DatabaseBackend:
         self.database.transaction(lambda tx: self._change(tx, put, remove))
 
     def begin(self, put: Sequence[Item] = ()) -> Callable[[], None]:
-        """Have a thread change it and wait; where there is one writer at a time, do it at last."""
+        """Begin a change in a thread, and return a function that ends it, or in SQLite makes it."""
         if self._patient:
             return lambda: self.commit(put)
         written, finish = threading.Event(), threading.Event()
@@ -107,7 +107,7 @@ class DatabaseBackend:
         }
 
     def handle_reports(self, reports: Sequence[Report]) -> ReportResult:
-        """A stand-in for what keeps statuses and roles."""
+        """Record statuses and roles in place of the server's handlers."""
         for report in reports:
             if isinstance(report, RoleReport):
                 self._roles[report.ref, report.host] = report.role
@@ -116,7 +116,7 @@ class DatabaseBackend:
         return ReportResult()
 
     def handle_request(self, request: Request[Any]) -> Any:
-        """A stand-in for the plugins."""
+        """Answer in place of the plugins."""
         resources = [each for each in self.items() if not isinstance(each, Assignment)]
         match request:
             case EnabledServices():
@@ -149,7 +149,7 @@ class DatabaseBackend:
 
 
 def bare(resource: Resource) -> Resource:
-    """As agents are told: what subnets a network has, the subnets themselves say."""
+    """Return a resource as agents get it: a network does not list its subnets."""
     return evolve(resource, subnet_ids=()) if isinstance(resource, Network) else resource
 
 

@@ -48,7 +48,7 @@ def source(database: Database, watch: CommitWatcher) -> Iterator[DatabaseSource]
 
 @pytest.fixture
 def elsewhere(url: str) -> Iterator[Database]:
-    """The same database, as another process has it."""
+    """Yield the same database, as another process opens it."""
     made = Database(url)
     yield made
     made.close()
@@ -59,7 +59,7 @@ def on(host: str) -> Subscription:
 
 
 def put(database: Database, number: int, host: str) -> None:
-    """One commit, which concerns *host* alone."""
+    """Commit one port, which concerns *host* alone."""
     new = port(number, binding=Binding(host=host))
     database.transaction(lambda tx: tx.resources.insert(new))
 
@@ -248,7 +248,7 @@ def _wait(condition: Callable[[], bool]) -> None:
 def test_what_left_a_group_before_its_rule_went_is_dropped_too(
     database: Database, source: DatabaseSource
 ) -> None:
-    """Nothing that is followed any more says so; the journal does."""
+    # Nothing that is followed any more says so; the journal does.
     rule = SecurityGroupRule(
         id=SecurityGroupRuleId(uid(60)),
         security_group_id=uid(21),

@@ -30,7 +30,7 @@ class Pools(Layer3):
         return str(self.create("subnetpool", who, name="p", prefixes=list(prefixes), **more)["id"])
 
     def subnet_of(self, pool: str, **more: Any) -> dict[str, Any]:
-        """A subnet of *pool* on a network of its own."""
+        """Create a subnet of *pool* on a network of its own."""
         return self.create("subnet", network_id=self.network(), subnetpool_id=pool, **more)
 
     def topology(self, project: str) -> str:
@@ -40,7 +40,7 @@ class Pools(Layer3):
 
 @contextmanager
 def pools_at(url: str) -> Iterator[Pools]:
-    """A core of this process on the database."""
+    """Yield a core of this process on the database."""
     database = Database(url)
     try:
         yield Pools(database)
@@ -66,7 +66,7 @@ def take_prefixes(url: str, pool: str, seed: int) -> list[str]:
 
 
 def take_this_prefix(url: str, pool: str, cidrs: list[str], seed: int) -> list[str]:
-    """Request each of *cidrs*; return those that were free."""
+    """Ask for each of *cidrs*, and return those that were free."""
     made = []
     with pools_at(url) as core:
         for cidr in cidrs:

@@ -78,7 +78,7 @@ def guest(lab: Lab) -> Instance:
 
 @contextmanager
 def serving(lab: Lab, *says: str) -> Iterator[None]:
-    """A server; it is ended when the block ends."""
+    """Run a server until the block ends."""
     (host,) = lab.hosts.values()
     with tempfile.NamedTemporaryFile() as leases:
         process = host.instances["server"].spawn(

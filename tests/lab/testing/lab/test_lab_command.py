@@ -49,7 +49,7 @@ class Command:
         self.environment = {**os.environ, "XDG_RUNTIME_DIR": str(directory)}
 
     def __call__(self, *words: str, status: int = 0) -> str:
-        """What it printed: on standard output when it succeeded, else on standard error.
+        """Return the standard output of the command if it succeeds, else its standard error.
 
         It runs in a copy of this process, which has all modules loaded already.
         """

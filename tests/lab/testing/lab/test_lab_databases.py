@@ -36,7 +36,7 @@ def ask(connection: psycopg.Connection) -> None:
 
 
 def test_killed_database_answers_no_client(postgres: PrivatePostgres) -> None:
-    """Each connection has a process of its own there, which would go on for a while."""
+    # Each connection has a process of its own there, which would go on for a while.
     url = postgres.create("busy")
     asking, watching = (psycopg.connect(url, autocommit=True) for _ in range(2))
     client = threading.Thread(target=lambda: ask(asking), daemon=True)
@@ -57,7 +57,7 @@ def test_killed_database_answers_no_client(postgres: PrivatePostgres) -> None:
 
 
 def test_temporary_tables_of_mariadb_are_in_its_own_directory(tmp_path: Path) -> None:
-    """They are named by the process id: two sandboxes with one ``/tmp`` remove each other's."""
+    # They are named by the process id: two sandboxes with one ``/tmp`` remove each other's.
     made = PrivateMariadb(tmp_path / "m")
     made.directory.mkdir()
     try:

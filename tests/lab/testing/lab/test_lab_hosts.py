@@ -162,7 +162,7 @@ def test_instances_talk_through_a_tunnel_between_hosts(make_lab: MakeLab, family
 
 
 def test_new_ipv6_address_is_usable_without_duplicate_detection(make_lab: MakeLab) -> None:
-    """On a host it would cost tunnels packets a second or two after a device was plugged."""
+    # On a host it would cost tunnels packets a second or two after a device was plugged.
     host = make_lab(hosts=1, bridges=["br-int"]).hosts["host1"]
     instance = host.instance("vm1", plug(1))
     for place, devices in ((host, ("tap1", "br-phy", "eth0")), (instance, ("eth0",))):

@@ -42,7 +42,7 @@ exec setpriv --reuid 1234 --regid 1234 --clear-groups --inh-caps=-all --bounding
 
 
 def closed_directory_above(path: Path) -> str:
-    """The topmost directory on the way to *path* that an ordinary user cannot pass."""
+    """Return the topmost directory above *path* that an ordinary user cannot enter; empty: none."""
     for directory in reversed([path, *path.parents]):
         if not directory.stat().st_mode & 0o001:
             return str(directory)

@@ -46,7 +46,7 @@ def test_a_killed_database_is_back_with_its_content(ovs: PrivateOvs) -> None:
 
 
 def test_a_switch_that_stops_leaves_the_devices_of_another_alone() -> None:
-    """It has no bridge: in one namespace, a single switch has bridges."""
+    # It has no bridge: in one namespace, a single switch has bridges.
     before = socket.if_nameindex()
     first = PrivateOvs(Path("/run/first")).start()
     second = PrivateOvs(Path("/run/second")).start()

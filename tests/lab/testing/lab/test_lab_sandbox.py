@@ -57,7 +57,7 @@ def processes() -> set[str]:
 
 
 def machine() -> dict[str, object]:
-    """Everything of this machine that a sandbox could change."""
+    """Return all state of this machine that a sandbox could change."""
     ip = {
         what: NamespaceContext().run(["ip", *what.split()])
         for what in (
@@ -86,7 +86,7 @@ def machine() -> dict[str, object]:
 
 @pytest.fixture
 def furnished() -> Iterator[None]:
-    """This machine with a network that could be harmed."""
+    """Add a network that could be harmed to this machine, until the test ends."""
     place = NamespaceContext()
     place.ip(
         "link add mine type veth peer name other",

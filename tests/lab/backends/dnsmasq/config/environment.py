@@ -110,7 +110,7 @@ class Rig:
         return Path(f"/proc/{self._process.pid}").stat().st_uid
 
     def reload(self) -> None:
-        """Have it read all files anew; back when it did, or died of it."""
+        """Make dnsmasq read all files anew, and wait until it did, or died of it."""
         assert self._process is not None
         word = f"read {self.files.network_opts}"
         read = self.log().count(word)
@@ -148,7 +148,7 @@ class Rig:
     def lease(
         self, mac: Mac, *, expected: bool = True, requested: Iterable[int] = (), called: str = ""
     ) -> Lease | None:
-        """What the instance gets as one with that MAC address, who just came.
+        """Return the lease of the instance as a new client with that MAC address.
 
         :param called: the identifier that it calls itself by, in hexadecimal.
         """

@@ -30,7 +30,7 @@ CODES = {
 
 
 def sections(path: Path) -> dict[str, list[str]]:
-    """The parts of a golden text, by their headings."""
+    """Return the parts of a golden text, by their headings."""
     found: dict[str, list[str]] = {}
     for line in path.read_text().splitlines():
         if line.startswith("# "):

@@ -118,7 +118,7 @@ def test_a_port_is_known_by_the_identifier_that_it_has_beside_its_mac(tmp_path: 
 def test_rows_of_ipv6_modes_that_the_suite_does_not_ask_about_are_as_documented(
     tmp_path: Path, address_mode: Ipv6Mode | None, ra_mode: Ipv6Mode | None, given: str
 ) -> None:
-    """In ``docs/dhcp.md``: a router from outside announces, or nobody serves."""
+    # In ``docs/dhcp.md``: a router from outside announces, or there is no service.
     six = a_subnet6(Ipv6Mode.STATEFUL, ipv6_address_mode=address_mode, ipv6_ra_mode=ra_mode)
     net = make_network(a_subnet(), six)
     tenant = net.tenant(20, on=(0, 1))
@@ -139,7 +139,7 @@ def test_rows_of_ipv6_modes_that_the_suite_does_not_ask_about_are_as_documented(
 
 @contextmanager
 def overheard(rig: Rig) -> Iterator[socket.socket]:
-    """All that comes by at the server's device."""
+    """Yield a socket that receives all frames at the server's device."""
     made = rig.server.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x0300))
     with made as wire:
         wire.bind(("tap0", 3))
@@ -148,7 +148,7 @@ def overheard(rig: Rig) -> Iterator[socket.socket]:
 
 
 def answers(wire: socket.socket) -> Iterator[tuple[str, dict[int, bytes]]]:
-    """To whom the server's answers go, and the options in them."""
+    """Yield the destinations of the server's answers, and the options in them."""
     while True:
         frame = wire.recv(2000)
         kind, protocol = struct.unpack("!H", frame[12:14])[0], frame[23]

@@ -50,7 +50,7 @@ def test_options_of_a_port_arrive_as_they_were_asked_for(tmp_path: Path) -> None
 
 @pytest.mark.spec("DHCP-43")
 def test_port_with_fewer_options_than_others_does_not_crash_dnsmasq(tmp_path: Path) -> None:
-    """Of an empty T1, or of a boot file that nobody asked for, dnsmasq 2.90 dies."""
+    # An empty T1, or a boot file that no client requested, crashes dnsmasq 2.90.
     ntp = option("ntp-server", "192.0.2.3")
     net = make_network(options=(BOOT, ntp, option("mtu", "1400")))
     left_out = tuple(option(name, "") for name in ("67", "T1", "ntp-server", "router", "6"))
@@ -137,7 +137,7 @@ def test_an_instance_keeps_its_address_though_the_server_lost_all_leases(tmp_pat
 
 @pytest.mark.spec("DHCP-46")
 def test_what_dnsmasq_reads_by_itself_and_what_it_keeps(tmp_path: Path) -> None:
-    """The facts behind ``needs_reload`` and tombstones."""
+    # These are the facts behind ``needs_reload`` and tombstones.
     net = make_network()
     tenant, successor = net.tenant(20), net.tenant(20)
     with Rig(tmp_path, net) as rig:
@@ -160,7 +160,7 @@ def test_what_dnsmasq_reads_by_itself_and_what_it_keeps(tmp_path: Path) -> None:
 
 @pytest.mark.spec("DHCP-46")
 def test_dnsmasq_dies_of_a_reload_after_it_answered_a_port_with_options(tmp_path: Path) -> None:
-    """Why it is started anew then.  If this fails, dnsmasq was mended: see ``is_tagged``."""
+    # This is why it is started anew then.  If this fails, dnsmasq was mended: see ``is_tagged``.
     net = make_network()
     plain, special = net.tenant(20), net.tenant(30, options=(BOOT,))
     with Rig(tmp_path, net) as rig:
@@ -178,7 +178,7 @@ def test_dnsmasq_dies_of_a_reload_after_it_answered_a_port_with_options(tmp_path
 def test_with_slaac_the_subnet_s_own_name_servers_are_announced(
     tmp_path: Path, beside: tuple[Subnet, ...]
 ) -> None:
-    """Where dnsmasq does nothing else, it reads no file of options."""
+    # Where dnsmasq does nothing else, it reads no file of options.
     slaac = a_subnet6(Ipv6Mode.SLAAC)
     net = make_network(*beside, slaac)
     with Rig(tmp_path, net) as rig:
@@ -207,7 +207,7 @@ def test_in_a_fabric_that_routes_instances_behind_other_devices_are_served(tmp_p
 
 @pytest.mark.spec("DHCP-40", "DHCP-46")
 def test_dnsmasq_reads_files_and_gives_leases_back_as_a_user_without_rights() -> None:
-    """That is its own user, unless an operator names one."""
+    # That is its own user, unless an operator names one.
     net = make_network()
     tenant, successor = net.tenant(20), net.tenant(30)
     directory = Path(tempfile.mkdtemp(dir="/run"))

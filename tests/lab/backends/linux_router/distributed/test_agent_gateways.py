@@ -36,7 +36,7 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 def site(environment: LinuxRouterEnvironment) -> DistributedSite:
-    """A router whose central part is on another host."""
+    """Return a router whose central part is on another host."""
     made = make_distributed()
     environment.admit(made.ports)
     return made.with_state(central=None)

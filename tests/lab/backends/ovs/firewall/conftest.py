@@ -10,7 +10,7 @@ from tests.lab.backends.ovs.firewall.environment import FilteredHost, network, w
 
 @pytest.fixture
 def host(make_lab) -> Iterator[FilteredHost]:
-    """One host with a bridge and no instances."""
+    """Yield a host with a bridge and no instances."""
     (host,) = make_lab(hosts=1).hosts.values()
     made = FilteredHost(host)
     assert made.switch.converge(Update(put=network(1))).ok
@@ -20,7 +20,7 @@ def host(make_lab) -> Iterator[FilteredHost]:
 
 @pytest.fixture
 def pair(host) -> FilteredHost:
-    """Instances 1 and 2 on one network, wired as filtered, without a filter yet."""
+    """Return a host with instances 1 and 2 on one network, wired as filtered, without a filter."""
     for number in (1, 2):
         host.instance(number)
     host.switch.observe(None)

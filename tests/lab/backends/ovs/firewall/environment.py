@@ -54,7 +54,7 @@ def local(number: int) -> str:
 
 
 def own(number: int) -> frozenset[AllowedSource]:
-    """What instance *number* may send as."""
+    """Return the sources that instance *number* may send from."""
     prefixes = (f"10.0.0.{number}", f"fd00:1::{number:x}", local(number))
     return frozenset(AllowedSource(mac(number), ip_network(prefix)) for prefix in prefixes)
 
@@ -123,7 +123,7 @@ class FilteredHost:
         self.start()
 
     def start(self) -> None:
-        """New drivers, as after a restart of the agent."""
+        """Start new drivers, as after a restart of the agent."""
         self.close()
         self._local = LocalHostResources()
         options = {"ovsdb_connection": self.host.ovs.remote, "ovsdb_timeout": 5.0}
@@ -142,7 +142,7 @@ class FilteredHost:
             self._local.close()
 
     def udp(self, number: int, address: str, port: int) -> socket.socket:
-        """A socket of instance *number*."""
+        """Open a UDP socket of instance *number*."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         found = self.vms[number].call(socket.socket, family, socket.SOCK_DGRAM)
         self._sockets.append(found)
@@ -155,12 +155,12 @@ class FilteredHost:
         return found
 
     def sources(self, number: int, address: int) -> frozenset[AllowedSource]:
-        """What instance *number* may send as, when its addresses are those of another number."""
+        """Return the sources of instance *number* with the addresses of another number."""
         prefixes = (f"10.0.0.{address}", f"fd00:1::{address:x}", local(number))
         return frozenset(AllowedSource(mac(number), ip_network(prefix)) for prefix in prefixes)
 
     def listen(self, number: int, address: str, port: int) -> socket.socket:
-        """A socket of instance *number* that others can connect to."""
+        """Open a socket of instance *number* that others can connect to."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         return self.keep(
             self.vms[number].call(socket.create_server, (address, port), family=family)
@@ -169,7 +169,7 @@ class FilteredHost:
     def connect(
         self, number: int, address: str, port: int, timeout: float = TIMEOUT
     ) -> socket.socket | None:
-        """A connection of instance *number*, if there can be one."""
+        """Open a connection of instance *number*, if that is possible."""
         try:
             found = self.vms[number].call(socket.create_connection, (address, port), timeout)
         except OSError:
@@ -178,7 +178,7 @@ class FilteredHost:
         return found
 
     def instance(self, number: int, address: int | None = None) -> Instance:
-        """Instance *number*, 10.0.0.<address>."""
+        """Make instance *number*, 10.0.0.<address>."""
         last = number if address is None else address
         self.vms[number] = self.host.instance(
             f"vm{number}",
@@ -195,30 +195,30 @@ class FilteredHost:
         return self.vms[number]
 
     def filter(self, put: dict[Any, Any], drop: Any = (), *, complete: bool = False) -> None:
-        """Have the firewall do it, and the datapath forget what it knew."""
+        """Converge the firewall, and purge the cached flows of the datapath."""
         outcome = self.firewall.converge(Update(put=put, drop=frozenset(drop), complete=complete))
         assert outcome.ok, outcome
         self.ovs.appctl("revalidator/purge")
 
     def flows(self) -> list[str]:
-        """The firewall's."""
+        """Return the flows of the firewall."""
         output = self.ovs.ofctl(
             "-OOpenFlow14", "--no-stats", "dump-flows", self.ovs.management("br-int")
         )
         return [line.strip() for line in output.splitlines() if "cookie=0x6e6602" in line]
 
     def connections(self) -> list[str]:
-        """What connection tracking remembers."""
+        """Return the entries of connection tracking."""
         return self.ovs.appctl("dpctl/dump-conntrack").splitlines()
 
 
 def arrives(sender: socket.socket, receiver: socket.socket, payload: bytes = b"x") -> bool:
-    """Whether a datagram comes through."""
+    """Return whether a datagram arrives."""
     return _received(sender, receiver, payload, TIMEOUT) == payload
 
 
 def is_dropped(sender: socket.socket, receiver: socket.socket, payload: bytes = b"x") -> bool:
-    """Whether a datagram does not come through."""
+    """Return whether a datagram does not arrive."""
     return _received(sender, receiver, payload, QUIET) is None
 
 

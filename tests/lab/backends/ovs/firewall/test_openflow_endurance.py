@@ -43,7 +43,7 @@ def duo(pair):
 
 
 def durations(host) -> dict[str, float]:
-    """Seconds that each flow of the firewall is there."""
+    """Return the age of each flow of the firewall, in seconds."""
     output = host.ovs.ofctl("-OOpenFlow14", "dump-flows", host.ovs.management("br-int"))
     found = {}
     for line in output.splitlines():
@@ -157,7 +157,7 @@ def test_two_ports_can_change_their_devices(duo):
 
 @pytest.mark.spec("FW-08")
 def test_a_network_finds_no_connections_of_one_that_had_its_number_before(duo):
-    """And ports that come later leave those of its own alone."""
+    # Ports that come later leave the connections of its own alone.
     assert duo.vms[1].ping("10.0.0.2", timeout=TIMEOUT).lost == 0
     before = [line for line in duo.connections() if "10.0.0.2" in line]
     assert before

@@ -25,7 +25,7 @@ from tests.lab.backends.ovs.firewall.environment import (
 
 @pytest.fixture
 def duo(pair):
-    """Both in group 1, which lets everything out and nothing in."""
+    """Return instances 1 and 2 in group 1, which lets everything out and nothing in."""
     pair.filter({**port(1, 1), **port(2, 1), **group(1, *everything(OUT))}, complete=True)
     return pair
 
@@ -76,7 +76,7 @@ def test_members_come_and_go(duo):
 
 @pytest.mark.spec("FW-04")
 def test_a_replying_end_may_open_connections_once_a_rule_allows_it(pair):
-    """Both ends use one port: without more, questions would be taken for late answers for ever."""
+    # Both ends use one port: without more, questions would be taken for late answers for ever.
     exchange = {"protocol": UDP, "port_min": 500, "port_max": 500}
     asks, answers = group(1, rule(OUT, **exchange)), group(2, rule(IN, **exchange))
     pair.filter({**port(1, 1), **port(2, 2), **asks, **answers})
@@ -91,7 +91,7 @@ def test_a_replying_end_may_open_connections_once_a_rule_allows_it(pair):
 
 @pytest.mark.spec("FW-04")
 def test_none_passes_as_an_answer_for_one_and_as_a_question_for_the_other(pair):
-    """One may only be asked, and two may not ask any more: neither may open what goes on."""
+    # One may only be asked, and two may not ask any more: neither may open what goes on.
     exchange = {"protocol": UDP, "port_min": 500, "port_max": 500}
     listens, talks = group(1, rule(IN, **exchange)), group(2, rule(OUT, **exchange))
     pair.filter({**port(1, 1), **port(2, 2), **listens, **talks})
@@ -105,7 +105,7 @@ def test_none_passes_as_an_answer_for_one_and_as_a_question_for_the_other(pair):
 @pytest.mark.spec("FW-05")
 @pytest.mark.parametrize("stateful", [True, False])
 def test_no_port_claims_another_address_whatever_the_rules_allow(pair, stateful):
-    """Rules that keep no state are asked first of all, but not about who somebody is."""
+    # Stateless rules are evaluated first of all, but they do not decide on source addresses.
     open_to_all = {"stateful": stateful}
     pair.filter(
         {**port(1, 1), **port(2, 2), **group(1, *everything(OUT), **open_to_all), **group(2)}
@@ -125,7 +125,7 @@ def test_no_port_claims_another_address_whatever_the_rules_allow(pair, stateful)
 @pytest.mark.spec("FW-10")
 @pytest.mark.parametrize("target", [mac(2), "ff:ff:ff:ff:ff:ff"])
 def test_pieces_that_stay_alone_are_tracked_once(pair, target):
-    """Reassembly gives them back as invalid but not tracked; anew they would fill it for ever."""
+    # Reassembly returns them as invalid but not tracked; anew they would fill it for ever.
     pair.filter({**port(1, 1), **port(2, 1), **group(1, *everything(IN, OUT))})
     piece = f"in_port=tap1,udp,dl_src={mac(1)},dl_dst={target},nw_src=10.0.0.1,nw_dst=10.0.0.2"
     for frag in ("first", "later"):
@@ -135,10 +135,8 @@ def test_pieces_that_stay_alone_are_tracked_once(pair, target):
 
 @pytest.mark.spec("FW-04")
 def test_a_burst_of_answers_ends_with_the_rule_as_well(pair):
-    """The switch takes several packets at once: the first turns the connection, others follow.
-
-    Two is in its own remote group, so that what it sent would pass as a question to itself.
-    """
+    # The switch takes several packets at once: the first turns the connection, others follow. Two
+    # is in its own remote group, so that what it sent would pass as a question to itself.
     exchange, itself = (
         rule(IN, protocol=UDP, port_min=500, port_max=500),
         rule(IN, remote_prefix=ip_network("10.0.0.2")),
@@ -161,7 +159,7 @@ def test_a_burst_of_answers_ends_with_the_rule_as_well(pair):
 
 @pytest.mark.spec("FW-06")
 def test_fragments_that_hide_their_protocol_are_dropped(pair):
-    """Without state nobody puts pieces together: what is forbidden could hide in the next one."""
+    # Without state, fragments are not reassembled: a forbidden packet could hide in the next one.
     free = {"stateful": False}
     open_to_all = {**group(1, *everything(OUT), **free), **group(2, *everything(IN), **free)}
     pair.filter({**port(1, 1), **port(2, 2), **open_to_all})

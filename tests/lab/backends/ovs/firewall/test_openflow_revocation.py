@@ -61,14 +61,14 @@ class Stream:
             self.count, self.last = self.count + 1, time.monotonic()
 
     def flows(self, packets: int = 20) -> bool:
-        """Whether some more packets arrive before long."""
+        """Return whether some more packets arrive before long."""
         wanted, deadline = self.count + packets, time.monotonic() + TIMEOUT
         while self.count < wanted and time.monotonic() < deadline:
             time.sleep(0.002)
         return self.count >= wanted
 
     def outlives(self, moment: float) -> float:
-        """Seconds from *moment* to the last packet, when it is still or the time is over."""
+        """Return the seconds from *moment* to the last packet before silence or the limit."""
         while time.monotonic() < moment + LIMIT + SILENCE:
             if time.monotonic() - max(self.last, moment) > SILENCE:
                 break
@@ -84,7 +84,7 @@ def converge_at(host, put) -> float:
 
 
 def changes(family):
-    """What allows the stream, and what does not any more."""
+    """Yield rules that allow the stream, and rules that do not allow it any more."""
     requested = {"protocol": UDP, "port_min": 800, "port_max": 800}
     other = rule(IN, family, protocol=UDP, port_min=600, port_max=700)
     anything = rule(IN, family)
@@ -99,7 +99,7 @@ def changes(family):
 @pytest.mark.parametrize("questions", ["that go on", "that have ended"])
 @pytest.mark.parametrize("family", [V4, V6])
 def test_a_stream_ends_soon_after_its_rule(pair, family, questions):
-    """Both ways; where one asks no more, answers alone keep the switch's cache warm."""
+    # This holds both ways; where one asks no more, answers alone refresh the switch's cache.
     converge_at(pair, {**port(1, 1), **port(2, 2), **group(1, *everything(OUT)), **group(2)})
     one, two = HOSTS[family]
     asker, answerer = pair.udp(1, one, 4800), pair.udp(2, two, 800)

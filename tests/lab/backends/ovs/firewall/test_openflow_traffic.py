@@ -29,7 +29,7 @@ TALK = {"protocol": UDP, "port_min": 500, "port_max": 500}
 
 @pytest.fixture
 def duo(pair):
-    """Instance 1 may open everything, instance 2 nothing and is open to nobody."""
+    """Return two instances: 1 may open all connections, 2 none and accepts none."""
     pair.filter({**port(1, 1), **port(2, 2), **group(1, *everything(OUT)), **group(2)})
     return pair
 
@@ -130,7 +130,7 @@ def test_a_stolen_address_is_of_no_use(duo):
 
 @pytest.mark.spec("FW-06")
 def test_pieces_of_a_forbidden_answer_are_forbidden_as_well(duo):
-    """A DHCP server that cuts its answers into pieces is none either."""
+    # A DHCP server that cuts its answers into pieces is forbidden, too.
     duo.filter({**group(1, *everything(IN, OUT)), **group(2, *everything(IN, OUT))})
     server, client = duo.udp(1, "10.0.0.1", 67), duo.udp(2, "10.0.0.2", 68)
     assert is_dropped(server, client, b"x" * 300)

@@ -128,7 +128,7 @@ def test_pairs_on_a_userspace_datapath_compute_their_checksums(ovs, ovsdb, names
 
 
 def test_a_device_that_appears_on_the_host_after_planning_is_not_touched(ovs, ovsdb):
-    """The database takes such a port, and the switch cannot open it: it is taken back."""
+    # The database accepts such a port, and the switch cannot open it: it is removed again.
     ovs.add_bridge("br-int")
     driver = OvsInterfaceDriver(ovsdb)
     taken, free = port_id(), port_id()
@@ -198,7 +198,7 @@ def until(events: "queue.Queue[Event]", kind: type[E]) -> E:
 
 @pytest.mark.spec("DRV-20")
 def test_two_differently_configured_drivers_work_in_one_program(ovs, tmp_path):
-    """All that an embedding program writes."""
+    # This is all that an embedding program writes.
     ovs.add_bridge("br-one")
     ovs.add_bridge("br-two")
     before = set(threading.enumerate())

@@ -214,7 +214,7 @@ def test_an_mtu_that_the_machine_does_not_take_is_an_error_for_its_port(
 
 @pytest.mark.parametrize("refused", ["mac", "mtu"])
 def test_a_refused_key_leaves_no_pair(ovsdb, namespace, refused):
-    """The kernel refuses an address or a size only when the pair is there already."""
+    # The kernel refuses an address or a size only when the pair is there already.
     driver, key, other = OvsInterfaceDriver(ovsdb, use_veth=True), port_id(), port_id()
     impossible = {"mac": Mac("00:00:00:00:00:00"), "mtu": 1 << 20}[refused]
     odd = Attachment(device="odd1", mac=MAC, netns=namespace)

@@ -13,7 +13,7 @@ from tests.lab.backends.ovs.switch.routed_site import ONE_ROUTER, RoutedSite, Ro
 
 @pytest.fixture
 def hosts() -> Iterator[Callable[..., SwitchHost]]:
-    """Makes hosts with a switch driver out of hosts of a lab."""
+    """Yield a function that makes hosts with a switch driver out of hosts of a lab."""
     made: list[SwitchHost] = []
 
     def make(host: Host, **options: Any) -> SwitchHost:
@@ -27,14 +27,14 @@ def hosts() -> Iterator[Callable[..., SwitchHost]]:
 
 @pytest.fixture
 def one(make_lab, hosts) -> SwitchHost:
-    """One host without tunnels or physical networks."""
+    """Return one host without tunnels or physical networks."""
     (host,) = make_lab(hosts=1).hosts.values()
     return hosts(host)
 
 
 @pytest.fixture
 def make_site(make_lab, hosts) -> Iterator[Callable[..., RoutedSite]]:
-    """Makes sites with distributed routers, and networks of one type."""
+    """Yield a function that makes sites with distributed routers, and networks of one type."""
     with ExitStack() as stack:
 
         def make(

@@ -27,7 +27,7 @@ def mac(number: int) -> str:
 
 
 def network(number: int, **provider: Any) -> dict[NetworkKey, LocalNetwork]:
-    """A network with one segment."""
+    """Return a network with one segment."""
     kind = NetworkType(provider.pop("network_type", "local"))
     segment = Segment(
         id=SegmentId(UUID(int=number << 64 | 1)),
@@ -59,11 +59,11 @@ class SwitchHost:
         self.driver = self.start()
 
     def configure(self, **options: Any) -> None:
-        """Other options for the drivers that are started from now on."""
+        """Set other options for the drivers that are started from now on."""
         self._options |= options
 
     def start(self) -> OvsSwitchDriver:
-        """A new driver, as after a restart of the agent; the one before has ended."""
+        """Start a new driver, as after a restart of the agent; the one before has ended."""
         self.close()
         self._hosts.append(LocalHostResources())
         options = check_options("openvswitch", OvsSwitchDriver, self._options)
@@ -71,7 +71,7 @@ class SwitchHost:
         return self.driver
 
     def instance(self, number: int, *, tag: int | None = 4095, **more: Any) -> Instance:
-        """An instance 10.0.0.<number> with a device for port <number>."""
+        """Make instance 10.0.0.<number> with a device for port <number>."""
         return self.host.instance(
             f"vm{number}",
             Plug(
@@ -92,7 +92,7 @@ class SwitchHost:
         ).splitlines()
 
     def durations(self, bridge: str) -> dict[str, float]:
-        """Seconds that each flow is there, by its text."""
+        """Return the age of each flow in seconds, by its text."""
         found = {}
         shown = self.ovs.ofctl("-OOpenFlow14", "dump-flows", self.ovs.management(bridge))
         for line in shown.splitlines()[1:]:

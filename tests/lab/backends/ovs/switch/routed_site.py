@@ -91,7 +91,7 @@ ONE_ROUTER = (Router(0, (1, 2)),)
 
 
 def subnet_addresses(net: int, number: int, prefix: int = 0) -> tuple[str, str]:
-    """The addresses of host *number* on network *net*, in its subnets number *prefix*."""
+    """Return the addresses of host *number* on network *net*, in its subnets number *prefix*."""
     return f"10.{prefix}.{net}.{number}/24", f"fd00:{net:x}:{prefix:x}::{number:x}/64"
 
 
@@ -230,7 +230,7 @@ class RoutedSite:
         gateways: Iterable[str] | None = None,
         **wiring: object,
     ) -> Instance:
-        """An instance on host *index*, with default routes by the first router."""
+        """Make an instance on host *index*, with default routes by the first router."""
         if addresses is None:
             addresses = subnet_addresses(net, number)
         if gateways is None:
@@ -258,13 +258,13 @@ class RoutedSite:
         return instance
 
     def place_behind(self, router: Router, index: int, net: int, number: int) -> Instance:
-        """An instance of the subnets of *router* on network *net*."""
+        """Make an instance of the subnets of *router* on network *net*."""
         gateways = [address(net, router.last, version, router.prefix) for version in (4, 6)]
         own = subnet_addresses(net, number, router.prefix)
         return self.place(index, net, number, addresses=own, gateways=gateways)
 
     def state(self, index: int) -> dict[SwitchKey, SwitchValue]:
-        """All that host *index* is to have."""
+        """Return all that host *index* is to have."""
         state: dict[SwitchKey, SwitchValue] = {}
         for net in self.networks:
             state |= self._network(index, net)
@@ -335,7 +335,7 @@ class RoutedSite:
             assert outcome.ok, outcome
 
     def wire(self, index: int, net: int) -> socket.socket:
-        """A socket that has all frames of a network that host *index* exchanges with others."""
+        """Open a socket that receives all frames of a network between host *index* and others."""
         device = NIC if self.kind in TUNNELS else self._physical_network(net)
         opened = self.machines[index].call(open_wire, device, 8 << 20)
         return self.stack.enter_context(opened)
@@ -355,7 +355,7 @@ def write(path: str, text: str) -> None:
 
 
 def neighbour(instance: Instance, of: str) -> str | None:
-    """The MAC address in the neighbour entry of an address."""
+    """Return the MAC address in the neighbour entry of an address."""
     words = instance.run(["ip", "neigh", "show", of]).split()
     return words[words.index("lladdr") + 1] if "lladdr" in words else None
 

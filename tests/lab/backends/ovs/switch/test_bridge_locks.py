@@ -16,7 +16,7 @@ from tests.lab.backends.ovs.switch.environment import SwitchHost, network, port
 
 @pytest.fixture
 def driver_on(one: SwitchHost):
-    """Makes drivers beside the host's own."""
+    """Return a function that makes drivers beside the host's own."""
 
     def make(place: LocalHostResources, **more) -> OvsSwitchDriver:
         given = {

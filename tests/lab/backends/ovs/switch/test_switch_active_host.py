@@ -169,7 +169,7 @@ def test_frames_go_to_the_host_that_announced_itself_and_to_all_when_it_is_silen
 
 @pytest.fixture
 def rarely_counted(site) -> Iterator[None]:
-    """The switch counts the packets of cached flows, and learns from them, only if it has to."""
+    """Make the switch count packets of cached flows, and learn from them, only if it has to."""
     ovs, interval = site.switch.ovs, "max-revalidator"
     ovs.vsctl("set", "Open_vSwitch", ".", f"other_config:{interval}=600000")
     yield
@@ -179,7 +179,7 @@ def rarely_counted(site) -> Iterator[None]:
 @pytest.mark.spec("L2-61")
 @pytest.mark.parametrize("content", [ARP, REPLY, NEIGHBOUR], ids=["ARP", "ARP reply", "ND"])
 def test_each_announcement_is_learned_before_it_is_delivered(site, rarely_counted, content):
-    """Also one of a host that announced itself a moment ago."""
+    # This includes an announcement of a host that announced itself a moment ago.
     one, other, _ = site.peers
     learned = []
     for peer in (one, other) * 3:

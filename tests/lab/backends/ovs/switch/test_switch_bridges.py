@@ -47,7 +47,7 @@ def test_a_bridge_that_was_there_before_is_taken_over_in_one_call(one, versions)
 
 
 def test_a_bridge_with_other_protocols_is_repaired_in_one_call(one):
-    """The switch hangs up when the row changes; it may take a while until this side sees it."""
+    # The switch hangs up when the row changes; it may take a while until this side sees it.
     wanted = Update(put=network(1), complete=True)
     assert one.driver.converge(wanted).ok
     heard = []
@@ -61,7 +61,7 @@ def test_a_bridge_with_other_protocols_is_repaired_in_one_call(one):
 
 
 def _protocols(one) -> int:
-    """How many the driver sees; none while the switch, told of others, hangs up."""
+    """Return how many the driver sees; 0 while the switch hangs up because they change."""
     try:
         return len(one.driver.observe(None).snapshot.bridges["br-int"].protocols)
     except BackendUnavailable:
@@ -69,7 +69,7 @@ def _protocols(one) -> int:
 
 
 def test_flows_that_go_when_a_row_changes_come_back_though_the_plan_had_none(one):
-    """As when the switch empties the bridge, and this side has not heard of it when it plans."""
+    # The switch empties the bridge, and this side is not yet informed when it plans.
     wanted = Update(put=network(1), complete=True)
     assert one.driver.converge(wanted).ok
     one.ovs.vsctl("set", "Bridge", "br-int", "protocols=OpenFlow14")
@@ -84,7 +84,7 @@ def test_flows_that_go_when_a_row_changes_come_back_though_the_plan_had_none(one
 
 
 def test_a_switch_that_hangs_up_unnoticed_is_spoken_with_anew(one):
-    """The row's change ends our own connection; here nobody hears it before the flows are due."""
+    # The row's change ends our own connection; here that is not noticed before flows are due.
     assert one.driver.converge(Update(put=network(1), complete=True)).ok
     one.instance(1)
     wanted = Update(put={**network(1), **port(1, 1)}, complete=True)

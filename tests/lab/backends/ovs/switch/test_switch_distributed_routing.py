@@ -41,7 +41,7 @@ ALL = "ff:ff:ff:ff:ff:ff"
 
 @pytest.fixture
 def pair(make_site, request) -> RoutedSite:
-    """Instance 10 of network 1 on the first host, 20 of network 2 on the second one."""
+    """Place instance 10 of network 1 on the first host, 20 of network 2 on the second one."""
     site = make_site(getattr(request, "param", "vxlan"))
     site.place(0, 1, 10)
     site.place(1, 2, 20)
@@ -123,7 +123,7 @@ def test_requests_of_routers_do_not_change_what_instances_know_of_their_gateway(
 
 @pytest.mark.parametrize("pair", ["vxlan", "vlan"], indirect=True)
 def test_routers_know_that_instances_of_other_hosts_are_reachable(pair):
-    """An answer to all, as it arrives, would leave that open."""
+    # An answer to all, as it arrives, would leave that open.
     remembers_for_long(pair)
     for version in VERSIONS:
         reaches(pair.instance(10), address(2, 20, version))
@@ -216,7 +216,7 @@ def test_an_instance_with_subnets_of_two_routers(make_site, kind):
 
 @pytest.mark.parametrize("kind", ["vxlan", "vlan"])
 def test_two_routers_with_addresses_of_one_subnet(make_site, kind):
-    """An answer does not tell which of them asked for it."""
+    # An answer does not tell which of them asked for it.
     first, second = Router(0, (1, 2)), Router(1, (1, 3), last=2)
     site = make_site(kind, routers=(first, second))
     target = site.place(1, 1, 10)
@@ -235,7 +235,7 @@ def test_two_routers_with_addresses_of_one_subnet(make_site, kind):
 @pytest.mark.parametrize("routers", [SEVERAL[:1], SEVERAL[:2]], ids=["one", "two"])
 @pytest.mark.parametrize("kind", ["vxlan", "vlan"])
 def test_an_instance_can_be_the_next_hop_of_a_route(make_site, kind, routers):
-    """Packets by it are for no address of the network: what is it that tells their router?"""
+    # Packets by it are for no address of the network, by which their router could be told.
     site = make_site(kind, routers=routers)
     beyond = {4: "192.0.2.1", 6: "2001:db8::1"}
     router = routers[-1]

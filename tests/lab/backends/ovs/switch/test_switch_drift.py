@@ -16,7 +16,7 @@ PEER = Endpoint(NetworkType.VXLAN, as_address("192.0.2.77"))
 
 @pytest.fixture
 def wired(make_lab, hosts):
-    """A VXLAN and a VLAN network with a port each, and a tunnel."""
+    """Return a host with a VXLAN and a VLAN network with a port each, and a tunnel."""
     (host,) = make_lab(hosts=1).hosts.values()
     host.ovs.vsctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
     there = hosts(
@@ -118,7 +118,7 @@ def test_removed_own_bridges_are_made_again_in_one_call(wired):
 
 @pytest.mark.spec("L2-03")
 def test_after_a_start_with_the_wrong_datapath_the_right_one_puts_all_right(wired):
-    """There is no kernel module here: a bridge of the type system is none."""
+    # There is no kernel module here: a bridge of the type system does not work.
     wired.configure(datapath_type="system")
     for _ in range(2):
         with pytest.raises(BackendUnavailable, match=r"br-int .* set datapath_type = netdev"):

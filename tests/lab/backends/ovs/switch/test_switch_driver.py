@@ -23,7 +23,7 @@ PHYSICAL = {"bridge_mappings": {"physnet1": "br-ex"}}
 
 @pytest.fixture
 def trio(one):
-    """One network with three live ports: instances 1, 2 and 3."""
+    """Return a host with one network with three live ports: instances 1, 2 and 3."""
     one.driver.converge(Update(put=network(1)))
     one.machines = [one.instance(number) for number in (1, 2, 3)]
     one.driver.observe(None)  # what was plugged is known
@@ -54,7 +54,7 @@ def test_a_device_plugged_without_a_tag_receives_nothing(trio):
 
 @pytest.mark.spec("L2-13")
 def test_a_tag_admits_no_port(trio):
-    """It is written before the filters are there; what admits a port is its flows."""
+    # The tag is written before the filters are there; the flows of a port admit it.
     trio.instance(4)
     trio.driver.observe(None)  # what was plugged is known
     held = port(4, 1, Admission.HOLD)
@@ -253,7 +253,7 @@ def test_devices_of_other_bridges_are_seen_and_not_touched(one):
 
 @pytest.mark.spec("L2-03")
 def test_no_link_is_joined_before_both_its_bridges_are_ready(make_lab, hosts):
-    """A provider network whose frames came back from the host would be a loop."""
+    # A provider network whose frames came back from the host would be a loop.
     (host,) = make_lab(hosts=1, provider=["physnet1"]).hosts.values()
     host.ovs.vsctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
     host.ovs.vsctl("add-port", "br-ex", "physnet1")
@@ -337,7 +337,7 @@ def test_learned_flows_are_left_alone_and_have_no_effect_without_their_tunnel(la
 
 
 def test_a_crowd_of_ports_costs_one_more_flow_for_each_chunk(one):
-    """Ports beyond one chunk hear broadcast as well."""
+    # Ports beyond one chunk receive broadcast as well.
     assert one.driver.converge(Update(put=network(1))).ok
     numbers = range(1, 151)
     adding: list[str] = []

@@ -31,7 +31,7 @@ BROADCAST = "dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x9999"
 
 @pytest.fixture
 def trio(one):
-    """One network with three live ports; the first is filtered."""
+    """Return a host with one network with three live ports; the first is filtered."""
     one.driver.converge(Update(put=network(1)))
     one.machines = [one.instance(number) for number in (1, 2, 3)]
     one.driver.observe(None)  # what was plugged is known
@@ -42,7 +42,7 @@ def trio(one):
 
 
 def firewall(host, *flows: str) -> None:
-    """What a firewall would add to the switch."""
+    """Add the flows to the switch that a firewall would add."""
     for flow in flows:
         text = f"cookie={FIREWALL_SPACE:#x},{flow}"
         host.ovs.ofctl("-OOpenFlow14", "add-flow", host.ovs.management("br-int"), text)
@@ -58,7 +58,7 @@ def to(number: int) -> str:
 
 
 def hears(host, number: int) -> str:
-    """The neighbours that an instance knows."""
+    """Return the neighbours of an instance."""
     return host.machines[number - 1].run(["ip", "neighbour", "show"])
 
 
@@ -142,7 +142,7 @@ def test_flows_of_the_firewall_are_not_the_switch_drivers(trio):
 
 
 def test_a_multicast_reaches_a_thousand_filtered_ports_of_one_network(trio, tmp_path: Path):
-    """The switch gives up on a packet that is led through too many tables."""
+    # The switch drops a packet that passes too many tables.
     firewall(
         trio,
         "table=81,priority=1,ip,actions=resubmit(,82)",
@@ -175,7 +175,7 @@ def granted(one, *places: PipelineHook) -> Grant:
     [PipelineHook.FROM_PORT, PipelineHook.SENT, PipelineHook.TO_PORT, PipelineHook.RECEIVED],
 )
 def test_an_extension_stands_before_and_behind_the_firewall(one, place: PipelineHook):
-    """It shuts out broadcast, and has no say in what the firewall refuses."""
+    # It drops broadcast, and does not change what the firewall refuses.
     grant = granted(one, place)
     table = grant.tables[place.value].number
     shut = of.Flow(
@@ -202,7 +202,7 @@ def test_an_extension_stands_before_and_behind_the_firewall(one, place: Pipeline
 
 
 def passed(host, table: int, source: int, packet: str) -> bool:
-    """Whether *packet* comes to *table*."""
+    """Return whether *packet* comes to *table*."""
     text = f"in_port=tap{source},dl_src={mac(source)},{packet}"
     trace = host.ovs.appctl("ofproto/trace", "br-int", text)
     return any(line.strip().startswith(f"{table}. ") for line in trace.splitlines())
@@ -233,7 +233,7 @@ def test_what_an_extension_tracks_is_nothing_to_the_firewall(one, place: Pipelin
 
 @pytest.mark.spec("FW-04")
 def test_a_filtered_receiver_decides_which_connections_are_remembered(trio):
-    """A connection that is refused by its receiver on this host must not have been noted."""
+    # A connection that its receiver on this host refuses must not be tracked.
     assert trio.driver.converge(Update(put=port(2, 1, filtered=True))).ok
     zone = "zone=NXM_NX_REG6[0..15]"
     firewall(

@@ -18,7 +18,7 @@ ROUNDS = 10
 
 @pytest.mark.spec("L2-32")
 def test_a_tunnel_that_comes_again_is_listened_for(make_lab, hosts):
-    """The peer sends all the time, and each round begins with an empty cache."""
+    # The peer sends all the time, and each round begins with an empty cache.
     here, peer = make_lab(hosts=2).hosts.values()
     address = str(here.address6.ip)
     one = hosts(here, tunnel_types=["geneve"], local_ip=address)

@@ -28,7 +28,7 @@ def with_mac_of(number: int, other: int) -> dict:
 
 @pytest.fixture
 def two_networks(one):
-    """Ports 1, 2 on network 1, and 3, 4 on network 2."""
+    """Return a host with ports 1 and 2 on network 1, and 3 and 4 on network 2."""
     one.driver.converge(Update(put={**network(1), **network(2)}))
     for number in (1, 2, 3, 4, 5):
         one.instance(number)

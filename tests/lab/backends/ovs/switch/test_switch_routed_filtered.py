@@ -42,7 +42,7 @@ def filtered(net: int, number: int) -> dict[PortKey, FilteredPort]:
 
 @pytest.fixture
 def site(make_site, request) -> RoutedSite:
-    """Instance 10 on the first host; 20, which is filtered, and 11 on the second one."""
+    """Place instance 10 on the first host; 20, which is filtered, and 11 on the second one."""
     site = make_site(request.param)
     for host, net, number in ((0, 1, 10), (1, 1, 11)):
         site.place(host, net, number)
@@ -53,7 +53,7 @@ def site(make_site, request) -> RoutedSite:
 
 @pytest.fixture
 def firewall(site):
-    """The firewall of the second host."""
+    """Yield the firewall of the second host."""
     resources = LocalHostResources()
     options = {"ovsdb_connection": site.machines[1].ovs.remote, "ovsdb_timeout": 5.0}
     yield OvsFirewallDriver.from_conf(

@@ -109,7 +109,7 @@ def test_no_other_host_can_send_to_a_router(make_site):
 
 
 def announcements(site: RoutedSite) -> list[bytes]:
-    """Frames by which the router on network 1 tells where it is."""
+    """Return frames by which the router on network 1 announces itself."""
     own = Mac(gateway(site, 1))
     found = [
         frame

@@ -46,7 +46,7 @@ class Joined:
         return self.converge().ok and self.plan().stages == ()
 
     def devices(self) -> dict[str, dict]:
-        """The ends that are there, as ``ip`` shows them."""
+        """Return the ends that are there, as ``ip`` shows them."""
         shown = json.loads(self.host.run(["ip", "-json", "-details", "link", "show"]))
         return {link["ifname"]: link for link in shown if link["ifname"] in ENDS}
 
@@ -57,7 +57,7 @@ class Joined:
         return [self.ovs.vsctl("get", "Interface", end, "ofport").strip() for end in ENDS]
 
     def plug(self, number: int):
-        """Instance *number*, on the VLAN network if odd, on the flat one else."""
+        """Plug instance *number* into the VLAN network if odd, else into the flat one."""
         machine = self.there.instance(number)
         self.host.call(self.there.driver.observe, None)  # what was plugged is known
         wanted = port(number, 2 - number % 2)
@@ -67,7 +67,7 @@ class Joined:
 
 @pytest.fixture
 def joined(make_lab, hosts):
-    """Makes joined hosts; each leads to the same physical network."""
+    """Return a function that makes joined hosts; each leads to the same physical network."""
 
     def make(count: int = 1, **options) -> list[Joined]:
         found = []
@@ -100,7 +100,7 @@ def die_at_last(left: Iterator[int]) -> None:
 
 
 def reach(machines) -> None:
-    """One and three, and two and four, talk with each other."""
+    """Wait until one and three, and two and four, reach each other."""
     for one, other in ((0, 2), (1, 3)):
         wait_until(lambda one=one, other=other: not machines[one].ping(f"10.0.0.{other + 1}").lost)
         wait_until(lambda one=one, other=other: not machines[one].ping(f"fd00:1::{other + 1}").lost)
@@ -225,7 +225,7 @@ def test_a_veth_pair_without_its_ports_is_removed_when_the_option_is_off(joined)
 
 
 def test_the_host_sends_nothing_on_a_veth(one_joined):
-    """Its packets would come from ``br-int``, as those of a flat network."""
+    # Its packets would come from ``br-int``, as those of a flat network.
     for end in ENDS:
         assert one_joined.host.run(["ip", "address", "show", end]).count("inet") == 0
 

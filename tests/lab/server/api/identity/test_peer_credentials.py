@@ -17,7 +17,7 @@ UID, GID = 54321, 54322
 
 
 def connected_as(uid, gid, path):
-    """The credentials of a connection that a process of that user made."""
+    """Return the credentials of a connection that a process of that user made."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         os.chmod(path, 0o777)

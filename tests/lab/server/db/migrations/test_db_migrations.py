@@ -266,7 +266,7 @@ def test_tunnel_addresses_are_filled_from_stored_agents(
 def test_tunnel_address_of_two_agents_is_that_of_the_live_one(
     empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
-    """A host that was renamed has left an agent, which is dead."""
+    # A host that was renamed has left an agent, which is dead.
     database = open_database(empty_database.url)
     migration.upgrade(database)
     agents = [agent_with_tunnel(number, "192.0.2.1") for number in range(3)]
@@ -282,7 +282,7 @@ def test_tunnel_address_of_two_agents_is_that_of_the_live_one(
 def test_subscriptions_follow_the_rules_of_the_release_both_ways(
     empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
-    """The former release sends floating IPs to all hosts of a router, and its neighbours."""
+    # The former release sends floating IPs to all hosts of a router, and its neighbours.
     database = open_database(empty_database.url)
     migration.upgrade(database)
     items = _distributed_router()

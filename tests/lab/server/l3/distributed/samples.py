@@ -17,30 +17,30 @@ GATEWAY = DeviceOwner.ROUTER_GATEWAY.value
 
 
 def dvr_router(core: Layer3, who: RequestContext = ANNA, **body: Any) -> str:
-    """A distributed router of a project."""
+    """Create a distributed router of a project."""
     return core.router(ADMIN, project_id=who.project_id, distributed=True, **body)
 
 
 def ports_with(core: Layer3, router: str, owner: str) -> list[Port]:
-    """The ports of a router with this owner, with what the API does not show."""
+    """Return the ports of a router with this owner, with the fields that the API hides."""
     query = Query(filters={"device_id": (router,), "device_owner": (owner,)})
     rows = core.context.read(lambda view: view.resources.find(Kind.PORT, query))
     return [cast(Port, row.resource()) for row in rows]
 
 
 def central_subnets(core: Layer3, router: str) -> list[list[str]]:
-    """The subnets of each port of the central part, in order."""
+    """Return the subnets of each port of the central part, in order."""
     ports = ports_with(core, router, SNAT)
     return sorted(sorted(str(fixed.subnet_id) for fixed in port.fixed_ips) for port in ports)
 
 
 def central_hosts(core: Layer3, router: str) -> set[tuple[str, frozenset[str]]]:
-    """Where the central part is bound, by its gateway and its other ports."""
+    """Return the hosts to which the gateway and the other ports of the central part are bound."""
     ports = [*ports_with(core, router, SNAT), *ports_with(core, router, GATEWAY)]
     return {(port.binding.host, port.binding.hosts) for port in ports}
 
 
 def floating_ip(core: Layer3, id: str) -> FloatingIp:
-    """A floating IP with what the API does not show."""
+    """Return a floating IP with the fields that the API hides."""
     row = core.context.read(lambda view: view.resources.get(Kind.FLOATING_IP, UUID(id)))
     return cast(FloatingIp, row.resource())

@@ -119,7 +119,7 @@ def test_conversion_with_a_gateway_in_one_request(core: Layer3) -> None:
 
 
 def tiny(core: Layer3) -> tuple[str, str]:
-    """A network with one address for a gateway and none for other ports, as soon as it is used."""
+    """Create a network that, once used, has one address for a gateway and none for other ports."""
     network = core.network()
     pool = [{"start": "10.9.0.2", "end": "10.9.0.2"}]
     subnet = core.subnet(network, "10.9.0.0/29", allocation_pools=pool)

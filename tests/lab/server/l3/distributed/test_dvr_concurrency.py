@@ -35,7 +35,7 @@ def core(database: Database) -> Layer3:
 
 
 def count_of(core: Layer3) -> int:
-    """How many routers change at once: writers of an SQLite file queue, and may give up."""
+    """Return how many routers change at once: writers of an SQLite file queue, and may time out."""
     return 2 * WORKERS if core.context.database.is_file else WORKERS * THREADS
 
 

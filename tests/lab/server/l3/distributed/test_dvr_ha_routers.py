@@ -41,7 +41,7 @@ def core(file_database: Database) -> Layer3:
 
 
 def connected_router(core: Layer3, **body: bool) -> tuple[str, str]:
-    """A router with a gateway and an interface, and the subnet of that."""
+    """Create a router with a gateway and an interface; return it and the interface's subnet."""
     router, (_, subnet) = core.router(ADMIN, project_id="anna", **body), core.inside()
     core.connect(router, subnet_id=subnet)
     core.lead_out(router, core.outside()[0], ADMIN)

@@ -20,7 +20,7 @@ OWNER = DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value
 
 @pytest.mark.spec("L2-60")
 def test_users_of_a_shared_network_cannot_bring_too_many_routers(file_database: Database) -> None:
-    """A switch would refuse the whole network, with the ports of all other projects."""
+    # A switch would refuse the whole network, with the ports of all other projects.
     core = Layer3(file_database)
     network = core.network(ADMIN, shared=True)
     core.subnet(network, "10.0.0.0/16", ADMIN)
