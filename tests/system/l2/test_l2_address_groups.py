@@ -60,7 +60,7 @@ def test_a_rule_follows_the_addresses_of_its_group(site: Site) -> None:
         return connects(client, server, ports[1].v4, WEB)
 
     def explained(number: int) -> tuple[int, str]:
-        """The command's status and output, for a connection of the client to the server."""
+        """Return the command's status and output, for a connection of the client to the server."""
         host = site["host2"]
         files = ["--config-file", str(host.conf)]
         question = [ports[1].id, "ingress", ports[0].v4, "tcp", str(number)]
