@@ -41,7 +41,7 @@ def ratio(
     target: float,
     sizes: Mapping[int, tuple[float, float]] | None = None,
 ) -> Figure:
-    """A figure whose measure is netfw's time over the raw tool's."""
+    """Return a figure whose measure is netfw's time over the raw tool's."""
     return Figure(
         name=name,
         measured=own / raw,

@@ -30,8 +30,9 @@ for name in names:
 
 
 def list_modules(host: Host, agent: str, conf: Path) -> Path:
-    """A file, beside *conf*, with the names of all modules that the module *agent* and what it runs
-    have imported when the agent is ready; itself first.
+    """Write the names of all modules that the ready agent has imported to a file beside *conf*.
+
+    The module *agent* is the first of them. Return the path of the file.
 
     :raises RuntimeError: the agent fails.
     """

@@ -33,11 +33,11 @@ class Client:
         self._file = self._socket.makefile("rb")
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        """The status and the body of the answer."""
+        """Send a request, and return the status and the body of the answer."""
         return self.send(self.prepared(method, path, body))
 
     def prepared(self, method: str, path: str, body: object = None) -> bytes:
-        """A request as it goes over the wire."""
+        """Return a request as it goes over the wire."""
         content = b"" if body is None else json.dumps(body).encode()
         lines = [f"{method} {PREFIX}{path} HTTP/1.1", f"Host: {self._url.netloc or 'localhost'}"]
         lines += [f"{name}: {value}" for name, value in self._headers.items()]
@@ -94,7 +94,7 @@ class Load:
         return len(self.times) / self.seconds
 
     def within(self, part: float) -> float:
-        """The seconds within which that *part* of the answers came."""
+        """Return the seconds within which that *part* of the answers came."""
         return self.times[min(len(self.times) - 1, math.ceil(len(self.times) * part) - 1)]
 
     def __str__(self) -> str:
@@ -172,7 +172,7 @@ def _client(
 
 
 def port_maker(network: str, **attributes: Any) -> Make:
-    """Requests that make ports."""
+    """Return a maker of requests that create ports."""
     body = {"port": {"network_id": network, "binding:host_id": "bench-host", **attributes}}
 
     def make(client: Client, _: int) -> bytes:
@@ -182,7 +182,7 @@ def port_maker(network: str, **attributes: Any) -> Make:
 
 
 def getter(path: str) -> Make:
-    """Requests that read *path*."""
+    """Return a maker of requests that read *path*."""
 
     def make(client: Client, _: int) -> bytes:
         return client.prepared("GET", path)
@@ -191,7 +191,7 @@ def getter(path: str) -> Make:
 
 
 def prepare_network(client: Client, name: str = "bench") -> str:
-    """A network with room for a million ports."""
+    """Create a network with room for a million ports, and return its id."""
     network = client.create("/networks", {"network": {"name": name}})
     subnet = {"network_id": network["id"], "cidr": "10.0.0.0/8", "ip_version": 4}
     client.create("/subnets", {"subnet": subnet})

@@ -58,7 +58,7 @@ def write_topology(path: Path, host: str) -> None:
 
 @pytest.fixture
 def host(make_lab: Any, tmp_path: Path) -> Iterator[Host]:
-    """A host whose agent filters by the firewall in the switch."""
+    """Yield a host whose agent filters by the firewall in the switch."""
     found: Host = make_lab(hosts=1, bridges=["br-int"]).hosts["host1"]
     topology, status, conf = (tmp_path / name for name in ("topology.json", "status.json", "conf"))
     write_topology(topology, found.name)

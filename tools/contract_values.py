@@ -57,7 +57,7 @@ class Declared:
         )
 
     def mentions(self) -> Iterator[str]:
-        """The names in its fields, or in what its methods take and give."""
+        """Yield the names in its fields, or in the signatures of its methods."""
         if isinstance(self.node, ast.Assign):
             yield from _NAME.findall(ast.unparse(self.node.value))
             return
@@ -79,7 +79,7 @@ class Source:
             self._read(module, ast.parse(path.read_text()))
 
     def meant(self, name: str, module: str) -> Declared | None:
-        """What *module* means by *name*, if it is a class or an alias of these packages."""
+        """Return what *module* means by *name*, if it is a class or an alias of these packages."""
         found = self._defined.get((module, name))
         origin = self._imported.get((module, name))
         return found if found is not None or origin is None else self.meant(name, origin)
@@ -98,7 +98,7 @@ class Source:
 
 
 def values(signatures: Iterable[tuple[str, str]], own: frozenset[str]) -> list[str]:
-    """Lines of Markdown about all that *signatures* mention, but the contracts *own* themselves.
+    """Return lines of Markdown about the values in *signatures*, without the contracts *own*.
 
     Each signature comes with the module in which it is written.
     """
@@ -117,7 +117,7 @@ def values(signatures: Iterable[tuple[str, str]], own: frozenset[str]) -> list[s
 
 
 def environments(source: Source, signatures: Iterable[tuple[str, str]]) -> Iterator[Declared]:
-    """The classes of the kit that hooks give: environments, and what these mention."""
+    """Yield the classes of the kit that hooks return: environments, and what these mention."""
     waiting = [(name, module) for module, text in signatures for name in _NAME.findall(text)]
     seen: set[Declared] = set()
     while waiting:
@@ -129,12 +129,12 @@ def environments(source: Source, signatures: Iterable[tuple[str, str]]) -> Itera
 
 
 def is_local(each: Declared) -> bool:
-    """Whether it is on the page of the contract that mentions it."""
+    """Return whether it is on the page of the contract that mentions it."""
     return each.is_enum or not each.module.startswith(SHARED)
 
 
 def shared_values(signatures: Iterable[tuple[str, str]], own: frozenset[str]) -> list[str]:
-    """Lines of Markdown about the values of the model and of plans that *signatures* lead to."""
+    """Return lines of Markdown about the values of the model and of plans in *signatures*."""
     source = Source(VALUES, MODEL, PLAN)
     found = list(mentioned(source, signatures, own, within=lambda each: True))
     lines: list[str] = []
@@ -152,7 +152,7 @@ def mentioned(
     own: frozenset[str],
     within: Callable[[Declared], bool],
 ) -> Iterator[Declared]:
-    """What *signatures* mention, and what those values mention of which *within* is true."""
+    """Yield what *signatures* mention, and what those values mention of which *within* is true."""
     waiting = [(name, module) for module, text in signatures for name in _NAME.findall(text)]
     seen: set[Declared] = set()
     while waiting:
@@ -175,7 +175,7 @@ def _is_alias(node: ast.Assign) -> bool:
 
 
 def value_lines(each: Declared, source: Source | None = None) -> list[str]:
-    """Lines about one value; *source*: with the fields that it inherits."""
+    """Return lines about one value, with the fields that it inherits if *source* is given."""
     draft = f"*{DRAFT}* " if each.is_draft else ""
     lines = ["", f"### {each.name}", "", f"Of `{each.module}`. {draft}{each.doc}".rstrip()]
     if isinstance(each.node, ast.Assign):
@@ -240,7 +240,7 @@ def decorators_of(node: ast.FunctionDef) -> str:
 
 
 def _text(node: ast.stmt | None) -> str:
-    """The text that stands alone there: the docstring of what is above it."""
+    """Return the text of a statement that is only text: the docstring of what is above it."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return node.value.value if isinstance(node.value.value, str) else ""
     return ""

@@ -76,7 +76,7 @@ SAMPLES = {
 
 
 def markdown(docstring: str | None) -> str:
-    """A docstring of ours as Markdown: literals, roles and fields in its terms."""
+    """Return a docstring of netfw as Markdown, with its literals, roles and fields converted."""
     text = inspect.cleandoc(docstring or "")
     text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
     text = re.sub(r"``(.+?)``", r"`\1`", text)
@@ -122,12 +122,12 @@ def contract_page(kind: type[Driver]) -> str:
 
 
 def own_names() -> frozenset[str]:
-    """The names of the contracts, which are no values."""
+    """Return the names of the contracts, which are no values."""
     return frozenset(each.__name__ for each in all_contracts())
 
 
 def signatures(kind: type[Driver]) -> list[tuple[str, str]]:
-    """What names the values of a contract, each with the module in which it is written."""
+    """Return the texts that name the values of a contract, each with its module."""
     found = [(kind.__module__, signature(kind, member)) for _, member in methods(kind)]
     found += [(member.__module__, signature(kind, member)) for _, member in methods(kind)]
     found.append((kind.__module__, written_bases(kind)))
@@ -136,7 +136,7 @@ def signatures(kind: type[Driver]) -> list[tuple[str, str]]:
 
 
 def values_page(kinds: Iterable[type[Driver]]) -> str:
-    """The values that many contracts share, with all their fields."""
+    """Return the page of the values that many contracts share, with all their fields."""
     named = [each for kind in (*kinds, Reconciler) for each in signatures(kind)]
     lines = [
         "# Values of contracts",
@@ -150,7 +150,7 @@ def values_page(kinds: Iterable[type[Driver]]) -> str:
 
 
 def methods(kind: type[Driver]) -> Iterator[tuple[str, object]]:
-    """The public methods, those that the contract itself adds first, then the inherited ones."""
+    """Yield the public methods: first those that the contract itself adds, then inherited ones."""
     seen: set[str] = set()
     for ancestor in kind.__mro__:
         for name, raw in vars(ancestor).items():
@@ -162,30 +162,30 @@ def methods(kind: type[Driver]) -> Iterator[tuple[str, object]]:
 
 
 def bases(kind: type[Driver]) -> list[type[Driver]]:
-    """The contracts that this one extends."""
+    """Return the contracts that this one extends."""
     return [each for each in kind.__mro__[1:] if issubclass(each, Driver) and each is not Driver]
 
 
 def written_bases(kind: type[Driver]) -> str:
-    """The bases as the class statement has them: names of aliases lead to keys and values."""
+    """Return the bases as the class statement has them: aliases lead to keys and values."""
     (statement,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(statement, ast.ClassDef)
     return " ".join(map(ast.unparse, statement.bases))
 
 
 def written_arguments(kind: type[Driver]) -> dict[str, str]:
-    """The names that the class statement has for the key and the value of a host driver."""
+    """Return the names that the class statement has for the key and the value of a host driver."""
     found = re.findall(r"\bHostDriver\[(\w+), (\w+)\]", written_bases(kind))
     return {"K": found[0][0], "V": found[0][1]} if found and kind is not Reconciler else {}
 
 
 def named_in_docs(kind: type[Driver]) -> str:
-    """The names alone that the docstring has as code, such as the entries of a contract."""
+    """Return the names that the docstring has as code, such as the entries of a contract."""
     return " ".join(re.findall(r"``([A-Z]\w+)``", kind.__doc__ or ""))
 
 
 def type_arguments(kind: type) -> dict[str, str]:
-    """The names of the types that stand for the type variables of the bases."""
+    """Return the names of the types that stand for the type variables of the bases."""
     found: dict[str, str] = {}
     for base in getattr(kind, "__orig_bases__", ()):
         origin = get_origin(base)
@@ -250,7 +250,7 @@ def summary(kind: type[Driver]) -> str:
 
 
 def sample(namespaces: Iterable[str]) -> str:
-    """A sample configuration, as oslo.config's generator writes it."""
+    """Return a sample configuration, as oslo.config's generator writes it."""
     conf = cfg.ConfigOpts()
     generator.register_cli_opts(conf)
     chosen = [word for name in namespaces for word in ("--namespace", name)]
@@ -281,7 +281,7 @@ def pipeline_page() -> str:
 
 
 def api_page() -> str:
-    """What the API has when its own plugins are loaded; extension drivers and vendors add more."""
+    """Return the page of the API with its own plugins; extension drivers and vendors add more."""
     lines = [
         "# Resources of the API",
         "",
@@ -293,7 +293,7 @@ def api_page() -> str:
 
 
 def errors_page() -> str:
-    """The types by which clients tell errors apart."""
+    """Return the page of the types by which clients distinguish errors."""
     lines = [
         "# Error types of the API",
         "",

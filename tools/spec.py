@@ -20,7 +20,7 @@ ITEM = re.compile(r"- ([A-Z0-9]+-\d+) (.*)")
 
 
 def items(page: Path) -> Iterator[tuple[str, str]]:
-    """Each id of a page with its title: the first sentence, cut to a line."""
+    """Yield each id of a page with its title: the first sentence, cut to a line."""
     text = re.sub(r"\n  +", " ", page.read_text())
     for line in text.splitlines():
         if found := ITEM.match(line):
@@ -29,7 +29,7 @@ def items(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def marked_tests() -> dict[str, dict[str, Any]]:
-    """Every test that carries ids: nodeid -> {ids, real}."""
+    """Return every test that carries ids: nodeid -> {ids, real}."""
     listing = RESULTS.with_name("spec-collected.json")
     listing.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests", "samples"]
@@ -43,7 +43,7 @@ def marked_tests() -> dict[str, dict[str, Any]]:
 
 
 def outcomes(tests: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """The last outcome of each test; tests that were never run are run now."""
+    """Return the last outcome of each test; tests that were never run are run now."""
     recorded = _recorded()
     if missing := [nodeid for nodeid in tests if nodeid not in recorded]:
         print(f"running {len(missing)} tests that have no result yet ...", file=sys.stderr)

@@ -35,7 +35,8 @@ class Hook:
 
 
 def hook_lines(contract: type[Driver], types: Mapping[str, str]) -> list[str]:
-    """Lines of Markdown about the suite of *contract*: its hooks, and the values they give.
+    """Return lines of Markdown about the suite of *contract*: its hooks, and the values they
+    return.
 
     *types* has the types that stand for type variables.
     """
@@ -63,7 +64,7 @@ def _filled(signature: str, types: Mapping[str, str]) -> str:
 
 
 def hooks(suite: type) -> Iterator[Hook]:
-    """The hooks of *suite*, those of the most general class first."""
+    """Yield the hooks of *suite*, those of the most general class first."""
     listed = {name for each in suite.__mro__ for name in vars(each).get("HOOKS", ())}
     functions: dict[str, list[tuple[str, ast.FunctionDef]]] = {}
     for kind in reversed(suite.__mro__):
@@ -94,7 +95,7 @@ def _functions(kind: type) -> Iterator[ast.FunctionDef]:
 
 
 def _is_replaceable(function: ast.FunctionDef) -> bool:
-    """Whether the body, but for its docstring, raises or returns a constant."""
+    """Return whether the body, without its docstring, raises or returns a constant."""
     body = [each for each in function.body if not isinstance(each, ast.Expr)]
     match body:
         case [ast.Raise()]:

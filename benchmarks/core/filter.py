@@ -43,7 +43,7 @@ BACKENDS = (Backend.NFT, Backend.LEGACY)
 
 
 def figures() -> Iterator[Figure]:
-    """Every figure of this module."""
+    """Yield every figure of this module."""
     sandbox.require()
     yield _sets()
     for backend in BACKENDS:
@@ -87,7 +87,7 @@ def _all_rules(backend: Backend) -> Figure:
 
 
 def _one_chain(backend: Backend) -> Figure:
-    """One chain of fifty rules is changed among ten thousand rules."""
+    """Measure the change of one chain of fifty rules among ten thousand rules."""
     everything = Update(_chains())
     changed = {_key(7): Chain(tuple(reversed(_rules(7))))}
     lines = _chain_lines("port-7", list(reversed(_rule_lines(7))))
@@ -164,7 +164,7 @@ def _key(number: int) -> ChainKey:
 
 
 def _rules(number: int) -> tuple[Rule, ...]:
-    """What the security groups of a port may amount to."""
+    """Return rules as the security groups of a port may have them."""
     rules = [
         Rule(
             source=IPv4Network((0x0A000000 + (number * RULES + each) * 256, 24)),

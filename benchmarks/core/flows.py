@@ -37,7 +37,7 @@ REMOTE = of.RegisterField(0, 0, 31, "remote group")
 
 
 def rule_flow(number: int) -> of.Flow:
-    """One rule of a security group: six matches, three actions, no two alike."""
+    """Return the flow of one rule of a security group: six matches, three actions, all distinct."""
     return of.Flow(
         table=72,
         priority=73,
@@ -59,7 +59,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def figures(repeats: int = 5) -> Iterator[Figure]:
-    """The figures of this file, all from one run."""
+    """Yield the figures of this file, all from one run."""
     with ExitStack() as stack:
         switch = PrivateOvs(Path("/run/netfw/bench-flows")).start()
         stack.callback(switch.stop)
@@ -89,8 +89,10 @@ def _shortest(switch: PrivateOvs, client: OpenFlow, count: int) -> tuple[float, 
 def _bundles(
     switch: PrivateOvs, client: OpenFlow, repeats: int, count: int = COUNT
 ) -> Iterator[tuple[float, float, float, float]]:
-    """Seconds of the raw tool, of our bundle with and without making the flows, and of a
-    comparison with a fresh dump."""
+    """Yield the seconds of the raw tool, of two bundles, and of a comparison with a fresh dump.
+
+    The first bundle includes the time to make the flows.
+    """
     target = switch.management("br0")
     text = switch.directory / "flows.txt"
     text.write_text("".join(f"{of.render_flow(rule_flow(n))}\n" for n in range(count)))
@@ -108,7 +110,7 @@ def _bundles(
 
 
 def _mirrored(switch: PrivateOvs, client: OpenFlow, repeats: int) -> Iterator[float]:
-    """Seconds to find by a current mirror that all groups have what they want."""
+    """Yield the seconds to find by a current mirror that all groups have the desired flows."""
     switch.ofctl("del-flows", switch.management("br0"))
     mirror = FlowMirror(client)
     mirror.wait_current()

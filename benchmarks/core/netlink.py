@@ -58,7 +58,7 @@ _OPERATIONS: tuple[NetworkOperation, ...] = (
 
 
 def figures() -> Iterator[Figure]:
-    """Both ways by turns; medians."""
+    """Yield the ratio of both ways, executed by turns, by their medians."""
     sandbox.require()
     if (raw := _result(_by_ip)) != (ours := _result(_by_netfw)):
         raise RuntimeError(f"the two do not do the same:\n{raw}\n{ours}")
@@ -95,7 +95,7 @@ def _timed(way: Callable[[str], None]) -> float:
 
 
 def _result(way: Callable[[str], None]) -> str:
-    """What a way leaves in the namespace, without what is different each time."""
+    """Return what a way leaves in the namespace, without what is different each time."""
     way("bench")
     outputs = [
         _run("-n", "bench", "-o", "address", "show", "dev", "e0", "scope", "global"),
@@ -108,7 +108,7 @@ def _result(way: Callable[[str], None]) -> str:
 
 
 def _remove(name: str) -> None:
-    """The kernel takes namespaces apart later: wait, or the next round pays for it."""
+    """Remove a namespace, and wait until the kernel has done so: the next round is measured."""
     netns.delete(name)
     with NetlinkClient() as here:
         while _outer(name) in here.links():

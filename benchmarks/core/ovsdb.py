@@ -37,7 +37,7 @@ def wanted() -> dict[PortId, Attachment]:
 
 
 def vsctl_add(bridge: str) -> Iterator[str]:
-    """One command line for the ports that the driver makes, column by column."""
+    """Yield the words of one command for the ports that the driver makes, column by column."""
     for port_id, attachment in wanted().items():
         name = attachment.device.replace("our", "raw")
         yield from (
@@ -66,7 +66,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def measure(ovs: PrivateOvs) -> tuple[Figure, Figure]:
-    """Adding and removing `PORTS` internal ports."""
+    """Measure how `PORTS` internal ports are added and removed."""
     ovs.add_bridge("br-raw")
     ovs.add_bridge("br-our")
     times: dict[str, list[float]] = {"raw+": [], "our+": [], "raw-": [], "our-": []}

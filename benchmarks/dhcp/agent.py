@@ -42,7 +42,7 @@ class Cost:
 
 
 def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     few: dict[int, Cost] = {}
     with rig() as found:
         for number, size in enumerate(sizes, 1):
@@ -72,7 +72,7 @@ def _leased(where: str, cost: Cost) -> Figure:
 
 
 def _served(found: Rig, guest: Guest, network: str, size: int) -> list[dict[str, Any]]:
-    """So many ports, the last of which can get its lease."""
+    """Create that many ports, and wait until the last of them gets its lease."""
     began = time.monotonic()
     ports = found.ports(network, size)
     made = time.monotonic()
@@ -124,7 +124,7 @@ def _used(found: Rig, network: str) -> tuple[float, float]:
 
 
 def identity(port: dict[str, Any]) -> tuple[str, str]:
-    """By what a port is known, and what it is to get."""
+    """Return the MAC address of a port, and the address that it is to get."""
     return port["mac_address"], port["fixed_ips"][0]["ip_address"]
 
 

@@ -52,7 +52,7 @@ class Cost:
 
 
 def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     times: dict[int, tuple[float, float]] = {}
     costs: dict[int, Cost] = {}
     for size in sizes:
@@ -129,7 +129,7 @@ def _kill(pid: int) -> None:
 
 @contextmanager
 def _ground() -> Iterator[tuple[Settings, DnsmasqDhcpDriver]]:
-    """A switch of its own, and a driver that plugs into it."""
+    """Yield the settings and a driver that plugs into a switch of its own."""
     folder = Path(tempfile.mkdtemp(prefix="bench-dhcp-", dir="/run"))
     folder.chmod(0o755)
     try:

@@ -30,7 +30,7 @@ MEMORY = 100.0
 
 
 def figures(networks: int = NETWORKS) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     with many_watchers(networks * 2), rig() as found:
         _serve(found, networks)
         found.dhcp.stop()

@@ -61,11 +61,11 @@ class Rig(ServiceRig):
         return guest
 
     def files(self, network: str) -> Path:
-        """What dnsmasq reads and writes for a network."""
+        """Return the directory of the files of dnsmasq for a network."""
         return self.dhcp.directory / "dhcp" / network
 
     def dnsmasq(self, network: str) -> Path | None:
-        """The process of its dnsmasq, in ``/proc``, if one runs."""
+        """Return the process of its dnsmasq, in ``/proc``, if one runs."""
         try:
             found = Path("/proc", (self.files(network) / "pid").read_text().strip())
         except FileNotFoundError:
@@ -73,7 +73,7 @@ class Rig(ServiceRig):
         return found if found.name.isdigit() and found.exists() else None
 
     def all_dnsmasq(self) -> dict[str, Path]:
-        """The dnsmasq of each network that has one."""
+        """Return the dnsmasq of each network that has one."""
         folders = (self.dhcp.directory / "dhcp").glob("*/pid")
         found = {path.parent.name: self.dnsmasq(path.parent.name) for path in folders}
         return {network: process for network, process in found.items() if process is not None}

@@ -42,14 +42,14 @@ _SAVES = {
 
 
 def figures() -> Iterator[Figure]:
-    """The figures of this file."""
+    """Return the figures of this file."""
     return bridge_figures("iptables", "the restores", _raw)
 
 
 def bridge_figures(
     name: str, limit: str, measure_raw: Callable[[Host], float], flat: float = FLAT
 ) -> Iterator[Figure]:
-    """The figures of the driver *name*; *limit* is what its raw limit is called."""
+    """Yield the figures of the driver *name*; *limit* is the name of its raw limit."""
     members: dict[int, float] = {}
     rules: dict[int, float] = {}
     for size in SIZES:
@@ -77,7 +77,7 @@ def bridge_figures(
 
 @contextmanager
 def _bridge(name: str, ports: int) -> Iterator[tuple[Host, FirewallDriver]]:
-    """A host with so many devices on a Linux bridge, and the driver."""
+    """Yield a host with that many devices on a Linux bridge, and the driver."""
     with Lab(hosts=1) as lab, LocalHostResources() as local:
         (host,) = lab.hosts.values()
         host.namespaces.ip(
@@ -113,7 +113,7 @@ def _more_rules() -> Iterator[Mapping[Any, Any]]:
 
 
 def _many(host: Host, driver: FirewallDriver, changes: Iterator[Mapping[Any, Any]]) -> float:
-    """CPU seconds of one of these changes."""
+    """Return the median CPU seconds of one of these changes."""
     return median(_cost(host, driver, Update(put=change)) for change in changes)
 
 
@@ -133,7 +133,7 @@ def _converge(host: Host, driver: FirewallDriver, update: Update[Any, Any]) -> N
 
 
 def _raw(host: Host) -> float:
-    """Seconds of restoring what the host has into one that has nothing."""
+    """Return the seconds to restore the tables of the host into an empty one."""
     texts = {restore: host.run(list(save)) for save, restore in _SAVES.items()}
     with Lab(hosts=1) as lab:
         (other,) = lab.hosts.values()

@@ -22,12 +22,12 @@ LISTED = 3.0
 
 
 def figures() -> Iterator[Figure]:
-    """The figures of this file."""
+    """Return the figures of this file."""
     return bridge_figures("nftables", "nft -f", _raw, LISTED)
 
 
 def _raw(host: Host) -> float:
-    """Seconds of loading what the host has into one that has nothing."""
+    """Return the seconds to load the rules of the host into an empty one."""
     text = _run(host, "list ruleset")
     with Lab(hosts=1) as lab:
         (other,) = lab.hosts.values()

@@ -25,7 +25,7 @@ _MORE = 5000
 
 
 def figures() -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     members: dict[int, float] = {}
     rules: dict[int, tuple[float, int]] = {}
     ports: dict[int, float] = {}
@@ -69,7 +69,7 @@ def _count(name: str, flows: float, target: float) -> Figure:
 
 
 def _all_at_once(rig: FirewallRig) -> Figure:
-    """The first call of the driver over a bundle of the same flows, by the raw tool."""
+    """Measure the first call of the driver over a bundle of the same flows by the raw tool."""
     ovs, own = rig.host.ovs, rig.spent[0]
     flows = rig.flows(firewall=True)
     text = rig.host.directory / "firewall-flows.txt"
@@ -91,7 +91,7 @@ def _load(rig: FirewallRig, target: str, path: str) -> None:
 
 
 def _one_member_more(rig: FirewallRig, size: int) -> tuple[float, float]:
-    """CPU seconds, and flows that come."""
+    """Return the CPU seconds, and the number of flows that come."""
     spent, came = [], []
     for number in range(size + 1, size + 1 + REPEATS):
         cpu, _, new = rig.cost(partial(rig.source.put, port(number, ELSEWHERE)))
@@ -101,7 +101,7 @@ def _one_member_more(rig: FirewallRig, size: int) -> tuple[float, float]:
 
 
 def _one_port_more(rig: FirewallRig) -> float:
-    """CPU seconds of wiring and filtering it, and of its being a member."""
+    """Return the CPU seconds to wire and filter a port, and to make it a member."""
     spent = []
     for number in range(_MORE, _MORE + REPEATS):
         rig.source.put(port(number, rig.host.name))
@@ -110,7 +110,7 @@ def _one_port_more(rig: FirewallRig) -> float:
 
 
 def _one_rule_more(rig: FirewallRig) -> tuple[float, int]:
-    """CPU seconds, and flows that come or go."""
+    """Return the CPU seconds, and the number of flows that come or go."""
     spent, changed = [], 0
     for number in range(REPEATS):
         content = {"protocol": _TCP, "port_min": 80 + number, "port_max": 80 + number}

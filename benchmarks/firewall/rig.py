@@ -95,7 +95,7 @@ class FirewallRig:
         self._await(lambda status: status.ready and status.counts.get("ports") == count)
 
     def cost(self, change: Callable[[], object]) -> tuple[float, set[str], set[str]]:
-        """CPU seconds that one change costs; the flows that go and that come."""
+        """Return the CPU seconds that one change costs, and the flows that go and that come."""
         before = self.flows()
         gc.collect()
         passes, start = self.loop.status.passes, time.process_time()
@@ -107,7 +107,7 @@ class FirewallRig:
         return spent, before - after, after - before
 
     def flows(self, *, firewall: bool = False) -> set[str]:
-        """The flows of br-int without statistics; or those of the firewall alone."""
+        """Return the flows of br-int without statistics, or only those of the firewall."""
         ovs = self.host.ovs
         cookie = [f"cookie={_space()}"] if firewall else []
         arguments = ["-O", "OpenFlow13", "--no-stats", "--no-names", "dump-flows"]
@@ -127,7 +127,7 @@ def _space() -> str:
 
 @contextmanager
 def firewall_rig(plugged: range, elsewhere: range = range(0)) -> Iterator[FirewallRig]:
-    """A host whose agent is ready; ports by number, here and *elsewhere*, all in one group.
+    """Yield a host whose agent is ready, with ports here and *elsewhere*, all in one group.
 
     They were plugged before the agent began: their filters are its first call of the driver.
     """

@@ -56,7 +56,7 @@ class Work:
 
 
 def figures(sizes: dict[int, int] | None = None) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     found = {size: _shortest(size, rounds) for size, rounds in (sizes or SIZES).items()}
     times = {size: (raw.seconds, own.seconds) for size, (raw, own) in found.items()}
     for size, (raw, own) in found.items():
@@ -79,7 +79,7 @@ def figures(sizes: dict[int, int] | None = None) -> Iterator[Figure]:
 
 
 def _beside(name: str, raw: float, own: float) -> Figure:
-    """Where the switch itself stops: how much longer it does with the agent."""
+    """Return a ratio for a moment in which the switch itself stops: its pause with the agent."""
     return ratio(name, own=own, raw=raw, target=BESIDE)
 
 
@@ -141,7 +141,7 @@ def _timed(work: Callable[[], None], stop: Callable[[], object]) -> Run:
 
 
 def _others() -> tuple[float, float, float, tuple[float, float]]:
-    """The longest round trips: of an idle switch, while wired, while removed, while unplugged."""
+    """Return the longest round trips: idle, while wired, while removed, while unplugged."""
     numbers = range(1, 2 * REMOVED + 1)
     gone, stay = numbers[:REMOVED], numbers[REMOVED:]
     with rig() as (host, instance, target):

@@ -43,7 +43,7 @@ class Restart:
 
 
 def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     found = {size: _measure(size) for size in sizes}
     filtered = _measure(max(sizes), firewall="openflow")
     times = {size: (one.raw, one.own) for size, one in found.items()}
@@ -100,7 +100,7 @@ def _least(host: Rig, modules: Path) -> None:
 
 
 def _changed(before: Mapping[str, float], after: Mapping[str, float]) -> int:
-    """Flows that came, went, or were made again."""
+    """Return the number of flows that came, went, or were made again."""
     both = before.keys() & after.keys()
     again = sum(abs(before[flow] - after[flow]) > _CLOSE for flow in both)
     return len(before.keys() ^ after.keys()) + again

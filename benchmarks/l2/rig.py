@@ -70,7 +70,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def environment() -> dict[str, str]:
-    """That of an installed program: byte code is compiled once."""
+    """Return the environment of an installed program: byte code is compiled once."""
     own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**own, "PYTHONPYCACHEPREFIX": "/run/netfw-bench-bytecode"}
 
@@ -162,7 +162,7 @@ class Rig:
         return found
 
     def passed(self, start: int) -> tuple[int, ...]:
-        """Ports that passes added, updated and removed, by the log from *start* on."""
+        """Return how many ports passes added, updated and removed, by the log from *start* on."""
         with self.log.open() as log:
             log.seek(start)
             passes = _PASS.findall(log.read())
@@ -174,20 +174,20 @@ class Rig:
         return found["added"], found["updated"], found["removed"]
 
     def down(self) -> int:
-        """How many ports the agent has reported as down."""
+        """Return how many ports the agent has reported as down."""
         path = self.directory / f"said.{self.host.name}.l2.json"
         return path.read_text().count('"status": "DOWN"')
 
     def mark(self) -> int:
-        """Where the log ends now."""
+        """Return the position where the log ends now."""
         return self.log.stat().st_size
 
     def cpu(self) -> float:
-        """Seconds of CPU that the agent has used."""
+        """Return the seconds of CPU that the agent has used."""
         return process_cpu(self.process.pid)
 
     def resident(self) -> float:
-        """Megabytes of memory that the agent holds."""
+        """Return the megabytes of memory that the agent holds."""
         return resident(self.process.pid)
 
     # What a hypervisor does
@@ -213,7 +213,7 @@ class Rig:
             self.host.ovs.vsctl(*words[1:])
 
     def witnesses(self) -> tuple[Instance, str]:
-        """An instance, and the address of another one to ping."""
+        """Return an instance, and the address of another one to ping."""
         made = [
             self.host.instance(
                 f"vm{number}",
@@ -247,7 +247,7 @@ class Rig:
     # What the switch holds
 
     def rows(self) -> dict[str, list[str]]:
-        """What the agent has written to each port, as ``ovs-vsctl`` takes it."""
+        """Return what the agent has written to each port, as ``ovs-vsctl`` takes it."""
         listed = json.loads(
             self.host.ovs.vsctl("--format=json", f"--columns={','.join(_WRITTEN)}", "list", "Port")
         )
@@ -258,7 +258,7 @@ class Rig:
         }
 
     def flows(self) -> set[str]:
-        """The flows of both bridges, each with its bridge, without statistics."""
+        """Return the flows of both bridges, each with its bridge, without statistics."""
         return {
             f"{bridge} {line.strip()}"
             for bridge in ("br-int", "br-tun")
@@ -267,7 +267,7 @@ class Rig:
         }
 
     def since(self) -> dict[str, float]:
-        """When each flow was made or last changed, by the machine's clock."""
+        """Return when each flow was made or last changed, by the machine's clock."""
         found = {}
         for bridge in ("br-int", "br-tun"):
             now = time.time()
@@ -283,7 +283,7 @@ class Rig:
 
 
 def _settings(row: Mapping[str, Any]) -> Iterator[str]:
-    """The columns of a port, as words; sets and maps come as ``["set", ...]``, ``["map", ...]``."""
+    """Yield the columns of a port as words; sets and maps are ``["set", ..]``, ``["map", ..]``."""
     for column, value in row.items():
         match value:
             case ["set", []] | ["map", []]:
@@ -298,7 +298,7 @@ def _settings(row: Mapping[str, Any]) -> Iterator[str]:
 
 @contextmanager
 def rig(**settings: Any) -> Iterator[tuple[Rig, Instance, str]]:
-    """A host whose agent is ready and has wired the witnesses; who pings, and whom."""
+    """Yield a host whose agent is ready, a wired instance that pings, and its target."""
     with Lab(hosts=1, bridges=["br-int"]) as lab:
         (host,) = lab.hosts.values()
         found = Rig(host, **settings)

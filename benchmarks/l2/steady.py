@@ -26,7 +26,7 @@ _AFTER = 0.5
 
 
 def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     cost: dict[int, float] = {}
     for size in sizes:
         with rig() as (host, _, _):

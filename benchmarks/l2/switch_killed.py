@@ -41,7 +41,7 @@ class Gap:
 
 
 def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     for size in sizes:
         yield _figure(f"{size} ports", _measure(size))
     yield _figure(f"{FILTERED} filtered ports", _measure(FILTERED, firewall="openflow"))

@@ -35,7 +35,7 @@ class Unplugging:
 
 
 def figures() -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     raw, own = [], []
     for _ in range(ROUNDS):
         with rig(poll=_POLL) as (host, _, _):

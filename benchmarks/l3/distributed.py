@@ -29,7 +29,7 @@ TARGET = 3.0
 
 
 def figures(routers: int = ROUTERS) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     own, raw = [], []
     with distributed_rig() as found:
         for each in found.serving:

@@ -40,7 +40,7 @@ _STILL = 1.0
 
 
 def figures(rounds: int = ROUNDS) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     with distributed_rig(hosts=3) as found:
         print(f"    load of the machine: {os.getloadavg()[0]:.1f}", flush=True)
         (router,) = found.routers(1, CIDR, 0, distributed=True)

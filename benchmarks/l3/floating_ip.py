@@ -40,7 +40,7 @@ class Cost:
 
 
 def figures(many: int = MANY) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     with rig() as found:
         print(f"    load of the machine: {os.getloadavg()[0]:.1f}", flush=True)
         few = found.router(_NARROW, 1)

@@ -66,7 +66,7 @@ class Pair:
     """The hosts that have the router."""
 
     def active(self) -> list[HostAgents]:
-        """The hosts whose kernel has the address of the router."""
+        """Return the hosts whose kernel has the address of the router."""
         show = ["ip", "-n", self.router.netns, "address", "show"]
         text = f" {self.router.gateway}/"
         return [on for on in self.hosts if text in on.host.attempt(show).output]
@@ -78,7 +78,7 @@ class Pair:
         return active, next(on for on in self.hosts if on is not active)
 
     def keepalived(self, on: HostAgents) -> list[int]:
-        """The processes of keepalived on a host, the parent first; none if one is missing."""
+        """Return the processes of keepalived on a host, parent first; none if one is missing."""
         conf = on.agent.directory / "routers" / "keepalived" / f"{self.router.id}.conf"
         try:
             pids = [int(Path(f"{conf}{end}").read_text()) for end in (".pid", ".vrrp.pid")]
@@ -105,7 +105,7 @@ class Pair:
 
 
 def figures() -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     with rig(hosts=HOSTS + 1) as found:
         print(f"    load of the machine: {os.getloadavg()[0]:.1f}", flush=True)
         plain, router = found.router(), found.router(ha=True)
@@ -181,7 +181,7 @@ def _bytes_sent(host: Host) -> int:
 
 
 def _world(found: Rig) -> str:
-    """The address of the machine outside."""
+    """Return the address of the machine outside."""
     port = found.request("GET", f"/ports/{found.ports['world']}", None, 200)["port"]
     return str(port["fixed_ips"][0]["ip_address"])
 

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def figures(routers: int = ROUTERS) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     name = f"l3: {routers} HA routers on two hosts"
     with rig(hosts=3) as found:
         _stop(found)
@@ -110,7 +110,7 @@ def _at_rest(found: Rig, name: str) -> Iterator[Figure]:
 
 
 def _used(on: HostAgents) -> tuple[float, float, float]:
-    """Seconds of CPU of the L3 agent, of the L2 agent and of every keepalived of a host."""
+    """Return the CPU seconds of the L3 agent, the L2 agent and every keepalived of a host."""
     keepalived = sum(map(process_cpu, find_keepalived(on.host)))
     return cpu_with_children(on.agent.pid), cpu_with_children(on.l2.pid), keepalived
 

@@ -44,7 +44,7 @@ ip6tables-save
 
 
 def figures(routers: int = ROUTERS) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     with rig() as found:
         made = found.routers(routers)
         found.instance("vm", made[0].network, _SUBNET, "10.0.0.1")
@@ -112,7 +112,7 @@ def count_operations(host: Host, namespaces: list[str]) -> Iterator[list[int]]:
 
 
 def _state(host: Host, namespaces: list[str]) -> set[object]:
-    """The generation of the rules of each namespace, and the devices of the switch."""
+    """Return the generation of the rules of each namespace, and the devices of the switch."""
     generations = {(name, host.call(netns.run_in, name, read_generation)) for name in namespaces}
     rows = host.ovs.vsctl("--columns=_uuid,name,mac,external_ids", "list", "Interface")
     return {*generations, *rows.split("\n\n")}

@@ -27,7 +27,7 @@ NEUTRON, NEUTRON_CPU = 97.0, 102.0
 
 
 def figures(routers: int = ROUTERS) -> Iterator[Figure]:
-    """The figures of this file."""
+    """Yield the figures of this file."""
     own, raw = [], []
     with rig() as found:
         (on,) = found.hosts

@@ -120,7 +120,7 @@ def _service() -> Iterator[int]:
 
 @contextmanager
 def _agent(folder: Path, port: int) -> Iterator[tuple[int, Path]]:
-    """The agent's pid, and its socket."""
+    """Run the agent; yield its PID and its socket."""
     address, topology, conf = (
         folder / "metadata.sock",
         folder / "topology.yaml",

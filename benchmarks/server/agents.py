@@ -88,7 +88,7 @@ def _figure(name: str, measured: float, target: float, unit: str, raw: float = 0
 
 
 def _rest(server: int, fleet: Fleet) -> float:
-    """Percent of a core, while agents do nothing but say that they are there."""
+    """Return the percentage of a core that is used while agents only send heartbeats."""
     began, used = time.monotonic(), process_cpu(server)
     pause = REPORT_INTERVAL / AGENTS
     turn = 0
@@ -100,7 +100,7 @@ def _rest(server: int, fleet: Fleet) -> float:
 
 
 def _reached(client: Client, fleet: Fleet, network: str) -> Figure:
-    """From the request of a client to the answer that its agent has: a port, and all it needs."""
+    """Measure the time from a request for a port until its agent has the port and all it needs."""
     times = []
     for number in range(CHANGES):
         began = time.monotonic()

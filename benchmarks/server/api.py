@@ -154,7 +154,7 @@ class Site:
         return tuple(_swapped(value, swaps) for value in row)
 
     def filling(self) -> Iterator[Figure]:
-        """What takes memory, in a server that found its tables as they should be."""
+        """Yield the figures that take memory, of a server that starts with its tables in place."""
         self._load(clients=CLIENTS, seconds=1.0)
         yield self._bulk(f"SQLite, {MANY:,} there")
         timed(self.client, "GET", f"/ports?limit={BULK}", runs=3)

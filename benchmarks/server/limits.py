@@ -52,7 +52,7 @@ class Raw:
         return _median(9, lambda: self._connection.execute(rows).fetchall())
 
     def answer(self) -> float:
-        """A constant answer by the same HTTP server."""
+        """Return the seconds of a constant answer by the same HTTP server."""
         path = self._folder / f"{uuid4().hex[:8]}.sock"
         process = multiprocessing.get_context("fork").Process(target=_constant, args=(path,))
         process.start()
@@ -81,7 +81,7 @@ def _constant(path: Path) -> None:
 
 
 def statements(folder: Path) -> Figure:
-    """Of one port, made through the API of a server in this process, its beginning included."""
+    """Count the statements for one port, made through the API of a server in this process."""
     server = PrivateNetfw(folder / "counted")
     server.directory.mkdir()
     (server.directory / "server.conf").write_text(server.configuration())
@@ -121,7 +121,7 @@ def statements(folder: Path) -> Figure:
 
 
 def overload(client: Client, url: str, network: str, server: int) -> Figure:
-    """How much a server grows while hundreds ask at once, each of whom it serves or sends away."""
+    """Measure how much a server grows while hundreds of clients send a request at once."""
     before = resident(server)
     request = port_maker(network)(client, 0)
     for _ in range(3):

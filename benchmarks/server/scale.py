@@ -83,7 +83,7 @@ def _seconds(site: Site, make: Make, what: str) -> float:
 
 
 def _broker(place: Path) -> Iterator[Figure]:
-    """Requests of one agent, by the broker and by a socket."""
+    """Yield the figure for requests of one agent, by the broker and by a socket."""
     broker = PrivateRabbitmq(place / "rabbitmq").start()
     try:
         url = {"transport_url": broker.url()}

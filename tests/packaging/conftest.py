@@ -15,7 +15,7 @@ from tests.packaging.machine import Machine, booted, file_system
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package of this checkout, or that in the directory NETFW_DEB (`make deb`)."""
+    """Return the package of this checkout, or that in the directory NETFW_DEB (`make deb`)."""
     directory = Path(os.environ.get("NETFW_DEB", "") or tmp_path_factory.mktemp("deb"))
     if not list(directory.glob("netfw_*.deb")):
         subprocess.run([ROOT / "tools" / "build-deb", directory], cwd=ROOT, check=True)

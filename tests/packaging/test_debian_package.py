@@ -163,7 +163,7 @@ def test_a_wrong_option_ends_a_service_without_restarts(machine: Machine) -> Non
 
 
 def newer(package: Path, directory: Path) -> Path:
-    """The same package with a later version and another default in a configuration file."""
+    """Return the same package with a later version and another default in a configuration file."""
     tree = directory / "tree"
     subprocess.run(["dpkg-deb", "--raw-extract", package, tree], check=True)
     control = tree / "DEBIAN" / "control"

@@ -60,7 +60,7 @@ class Site:
     broker: PrivateRabbitmq
 
     def query(self, statement: str) -> list[str]:
-        """The rows of a statement of PostgreSQL, as text."""
+        """Return the rows of a statement of PostgreSQL, as text."""
         words = ("-h", str(self.database.directory), "-U", "netfw", "-d", "netfw", "-Atc")
         done = subprocess.run(
             ["psql", *words, statement], check=True, capture_output=True, text=True
@@ -69,7 +69,7 @@ class Site:
 
 
 def scale_database(directory: Path) -> PrivatePostgres:
-    """PostgreSQL with the file included."""
+    """Return PostgreSQL with the file included."""
     database = PrivatePostgres(directory)
     database.start()
     database.stop(keep=True)

@@ -17,7 +17,7 @@ from netfw_drivers.ipam.internal import InternalIpamDriver
 
 @pytest.fixture(scope="session")
 def empty_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with all tables, to be copied."""
+    """Return a file with all tables, to be copied."""
     path = tmp_path_factory.mktemp("template") / "empty.db"
     database = Database(f"sqlite:///{path}")
     migration.upgrade(database)
@@ -27,7 +27,7 @@ def empty_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def database(empty_tables: Path, tmp_path: Path) -> Iterator[Database]:
-    """A database with empty tables."""
+    """Yield a database with empty tables."""
     shutil.copy(empty_tables, tmp_path / "netfw.db")
     database = Database(f"sqlite:///{tmp_path}/netfw.db")
     event.listen(database.writing, "connect", _without_waiting_for_the_disk)
@@ -41,5 +41,5 @@ def _without_waiting_for_the_disk(connection: sqlite3.Connection, _: object) -> 
 
 @pytest.fixture
 def context(database: Database) -> ServerContext:
-    """A server context without handlers."""
+    """Return a server context without handlers."""
     return ServerContext(database=database, ipam=InternalIpamDriver())

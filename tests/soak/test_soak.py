@@ -94,7 +94,7 @@ class Soak:
         self.routed.hosts[0].host.instances.pop(f"vm{number}").close()
 
     def remains(self) -> dict[str, int]:
-        """What is on the hosts: flows, ports of switches, namespaces of routers."""
+        """Return the number of flows, ports of switches and namespaces of routers on the hosts."""
         found = {}
         for each in self.routed.hosts:
             ovs, name = each.host.ovs, each.host.name

@@ -29,7 +29,7 @@ class Pings:
         return self.results
 
     def lost(self) -> dict[str, int]:
-        """Who lost how many; nobody: nothing was lost."""
+        """Return how many each flow lost; flows that lost nothing are left out."""
         return {name: ping.lost for name, ping in self.stop().items() if ping.lost}
 
     def outage(self, *names: str) -> float:

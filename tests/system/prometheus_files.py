@@ -30,19 +30,19 @@ def promtool(*words: str, stdin: str = "") -> str:
 
 
 def alerts() -> dict[str, str]:
-    """The expressions of the alert rules by name."""
+    """Return the expressions of the alert rules by name."""
     groups = yaml.safe_load(RULES.read_text())["groups"]
     return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
 
 
 def panels() -> list[dict[str, Any]]:
-    """The panels of the dashboard that show something."""
+    """Return the panels of the dashboard that are no row headers."""
     found: list[dict[str, Any]] = json.loads(DASHBOARD.read_text())["panels"]
     return [panel for panel in found if panel["type"] != "row"]
 
 
 def dashboard_expressions() -> Iterator[str]:
-    """The queries of the dashboard, with values in place of its variables."""
+    """Yield the queries of the dashboard, with values in place of its variables."""
     for panel in panels():
         for target in panel["targets"]:
             expression = target["expr"].replace("$__rate_interval", "5m")
@@ -50,6 +50,6 @@ def dashboard_expressions() -> Iterator[str]:
 
 
 def named_metrics() -> set[str]:
-    """The metrics that the rules and the dashboard use."""
+    """Return the metrics that the rules and the dashboard use."""
     texts = [*alerts().values(), *dashboard_expressions()]
     return {name for text in texts for name in METRIC.findall(text)}

@@ -57,7 +57,7 @@ class Stream:
         )
 
     def is_cut(self, seconds: float = 0.3) -> bool:
-        """Whether nothing of what is sent for some time arrives."""
+        """Return whether nothing of what is sent for some time arrives."""
         now = self.sent
         wait_until(lambda: self.sent > now + 1, "something is sent")
         time.sleep(seconds)
@@ -131,11 +131,11 @@ class Connection:
         self._said = 0
 
     def carries(self, timeout: float = 10.0) -> bool:
-        """Whether a word gets through, and its answer back, in time."""
+        """Return whether a word gets through, and its answer back, in time."""
         return self._passes(self._near, self._far, timeout) and self.answers(timeout)
 
     def answers(self, timeout: float = 10.0) -> bool:
-        """Whether a word of the far end gets through in time; the near end says nothing before."""
+        """Return whether a word of the far end gets through in time without one of the near end."""
         return self._passes(self._far, self._near, timeout)
 
     def send(self) -> None:
@@ -143,14 +143,14 @@ class Connection:
         self._send(self._near)
 
     def reply(self, timeout: float = 10.0) -> bool:
-        """Whether the last word gets to the far end in time, which then sends the next one."""
+        """Return whether the last word gets to the far end in time; if so, send the next one."""
         if not self._receives(self._far, timeout):
             return False
         self._send(self._far)
         return True
 
     def receive(self, timeout: float = 10.0) -> bool:
-        """Whether the last word gets to the near end in time."""
+        """Return whether the last word gets to the near end in time."""
         return self._receives(self._near, timeout)
 
     def _passes(self, mouth: socket.socket, ear: socket.socket, timeout: float) -> bool:
@@ -180,7 +180,7 @@ class Connection:
 
 
 def connects(one: Instance, two: Instance, target: str, port: int, timeout: float = 0.3) -> bool:
-    """Whether a new TCP connection can be opened."""
+    """Return whether a new TCP connection can be opened."""
     version = 6 if ":" in target else 4
     listener = two.call(socket.socket, _FAMILY[version], socket.SOCK_STREAM)
     caller = one.call(socket.socket, _FAMILY[version], socket.SOCK_STREAM)

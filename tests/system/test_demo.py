@@ -14,7 +14,7 @@ NETFW = Path(sys.executable).with_name("netfw")
 
 
 def marked(mark: str) -> set[int]:
-    """The processes whose environment carries *mark*, wherever they went."""
+    """Return all processes whose environment has *mark*."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:

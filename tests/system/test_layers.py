@@ -48,7 +48,7 @@ def copy(target: Path, *names: str) -> Path:
 
 
 def test_the_framework_stands_without_any_driver(tmp_path: Path) -> None:
-    """Every module of its unit tests is imported, and those that are quick are run."""
+    # Every module of its unit tests is imported, and those that are quick are run.
     tree = copy(
         tmp_path / "tree",
         "netfw",
@@ -134,7 +134,7 @@ VIOLATIONS = {
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What is said of each broken contract, by its name, of a tree with all violations."""
+    """Return the message on each broken contract, by its name, for a tree with all violations."""
     tree = copy(tmp_path_factory.mktemp("tree"), "netfw", "netfw_drivers", ".importlinter")
     for violation in VIOLATIONS.values():
         target = tree / violation.file

@@ -78,7 +78,7 @@ class Wheel:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
-    """Built from a copy, for building writes into the tree."""
+    """Build the wheel from a copy of the tree, because the build writes into it."""
     tree = tmp_path_factory.mktemp("tree")
     for name in (*SOURCES, *BESIDE):
         if (ROOT / name).is_dir():
@@ -170,7 +170,7 @@ reveal_type(NullInterfaceDriver.devices)
 
 @pytest.mark.spec("DRV-02")
 def test_types_are_found_where_netfw_is_installed_as_a_link(wheel: Wheel, tmp_path: Path) -> None:
-    """As by ``pip install --editable``: a type checker reads paths, and runs no import hook."""
+    # With ``pip install --editable``, a type checker reads paths and runs no import hook.
     build = (
         "import sys; from setuptools.build_meta import build_editable; build_editable(sys.argv[1])"
     )

@@ -95,7 +95,7 @@ class Directory:
 
 
 def named(directory: Directory, kind: str, body: dict) -> dict:
-    """What a request names by id, or by name."""
+    """Return what a request names by id, or by name."""
     if "id" in body:
         return directory.one(kind, body["id"])
     found = directory.find(kind, {"name": body.get("name", "")})
@@ -105,7 +105,7 @@ def named(directory: Directory, kind: str, body: dict) -> dict:
 
 
 def issue(directory: Directory, request: dict, catalog: list) -> tuple[str, dict]:
-    """A token for who proves to be somebody."""
+    """Issue a token to a user with a valid token or password."""
     auth = request["auth"]
     proof = auth["identity"]
     if "token" in proof["methods"]:

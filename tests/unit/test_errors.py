@@ -7,7 +7,7 @@ from netfw import errors
 
 
 def drawn_tree() -> dict[str, str | None]:
-    """Class name -> parent, as the module docstring draws them."""
+    """Return class name -> parent, as the module docstring draws them."""
     parents: dict[str, str | None] = {}
     path: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -34,7 +34,7 @@ def test_a_near_name_is_suggested() -> None:
 
 
 def test_the_reason_stands_before_a_long_command() -> None:
-    """Nobody finds it behind twenty options."""
+    # A reason behind twenty options is hard to find.
     short, long = "ip netns add red", f"dnsmasq {'--an-option ' * 20}"
     refusal = errors.OperationRefused({short: "no room", long: "bad option"})
     assert str(refusal) == f"{short}: no room; bad option (refused: {long})"

@@ -139,7 +139,7 @@ class FakeDhcpDriver(DhcpDriver):
         return before.subnets != after.subnets
 
     def start(self, id: NetworkId, value: DhcpNetwork) -> Serving:
-        """A new process; it reads what is on disk."""
+        """Start a new process, which reads what is on disk."""
         leases = self.backend.stored.setdefault(id, {})
         serving = Serving(
             value=value,
@@ -238,7 +238,7 @@ class FakeDhcpDriver(DhcpDriver):
         )
 
     def booting(self, port: DhcpPort, network: DhcpNetwork, pairs) -> tuple[Lease, ...]:
-        """What a client is told that boots by iPXE."""
+        """Return the leases of a client that boots by iPXE."""
         self.boots = "ipxe"
         leases = self.entry_leases(port, network, pairs)
         del self.boots
@@ -357,7 +357,7 @@ def _of_options(options):
 
 
 def _number(code: str) -> int:
-    """0 for what nobody knows; who checks it beforehand never gets here."""
+    """Return the number of an option, 0 if it is unknown; earlier checks refuse such options."""
     return int(code) if code.isdigit() else 0
 
 

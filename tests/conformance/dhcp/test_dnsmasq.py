@@ -65,6 +65,6 @@ class TestDnsmasqOnVethPairs(DhcpPersistenceConformance):
 
 
 def requested(client: LabClientVm, name: str, server: IPv4Address) -> str:
-    """What the server of names answers, without what it says of itself."""
+    """Return the answer of the DNS server, without the lines about the server itself."""
     result = client.instance.attempt(["busybox", "nslookup", name, str(server)], timeout=20)
     return result.output.split("\n\n", 1)[-1]

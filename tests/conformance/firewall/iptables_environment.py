@@ -33,7 +33,7 @@ class IptablesState(KernelState):
         return frozenset(lines | {f"ipset {line}" for line in self._saved("ipset", "save")})
 
     def _saved(self, *argv: str) -> list[str]:
-        """With its table, and without counters; an empty table is none."""
+        """Return the saved lines with their table and without counters, empty tables left out."""
         found, table = [], ""
         for line in self.host.run(list(argv)).splitlines():
             if line.startswith("*"):

@@ -81,7 +81,7 @@ class KernelHybridEnvironment(FilteredByKernel, OvsEnvironment):
         return self.make_firewall()
 
     def outage(self) -> None:
-        """It is the kernel, which always answers."""
+        """Return no context: the backend is the kernel, which always answers."""
 
 
 class OnLabHost:

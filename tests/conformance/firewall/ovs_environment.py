@@ -122,7 +122,7 @@ class OvsEnvironment(FirewallLabEnvironment):
         assert outcome.ok, str(outcome)
 
     def settle(self) -> None:
-        """The switch looks at its tables again for every packet that it knew."""
+        """Purge the datapath flows, so that the switch uses its tables again for every packet."""
         self.host.ovs.appctl("revalidator/purge")
 
     def dump_state(self) -> frozenset[str]:

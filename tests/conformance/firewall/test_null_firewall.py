@@ -28,7 +28,7 @@ class NullEnvironment(BridgeEnvironment):
         self.resources.share(NullFirewallState, NullFirewallState).policy.clear()
 
     def make_foreign(self) -> None:
-        """Nobody else has anything there."""
+        """Create nothing: no other program has state there."""
 
     def foreign_is_intact(self) -> bool:
         return True

@@ -34,7 +34,7 @@ def link(name: str, netns: str | None) -> dict[str, Any] | None:
 
 @pytest.fixture(scope="module")
 def bridge() -> Iterator[PrivateOvs]:
-    """One switch for all tests, each of which has to leave it as it was."""
+    """Yield one switch for all tests, each of which has to leave it as it was."""
     switch = PrivateOvs(Path(tempfile.mkdtemp(prefix="ovs-", dir="/run")))
     try:
         yield switch.start(*bridge_setup("br-int"))
@@ -43,7 +43,7 @@ def bridge() -> Iterator[PrivateOvs]:
 
 
 def left_on(switch: PrivateOvs) -> set[str]:
-    """The ports and devices there are, in any namespace, but for that of the switch itself."""
+    """Return the ports and devices in any namespace, without that of the switch itself."""
     places = [[], *(["-n", entry["name"]] for entry in json.loads(ip("-j", "netns") or "[]"))]
     devices = (json.loads(ip(*place, "-j", "link")) for place in places)
     names = {entry["ifname"] for found in devices for entry in found}
@@ -101,7 +101,7 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
         assert not left, "a driver that was told to remove everything left this"
 
     def row(self, key: PortId) -> str | None:
-        """The OVS port that claims to be *key*."""
+        """Return the OVS port whose ``iface-id`` is *key*."""
         where = f"external_ids:iface-id={key}"
         return (
             self.ovs.vsctl("--bare", "--columns=name", "find", "Interface", where).strip() or None
@@ -195,7 +195,7 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
         self.ip_at(value, "link", "set", value.device, *change)
 
     def renew_namespace(self, key: PortId, value: Attachment) -> None:
-        """What was in it is gone, without a word to the switch."""
+        """Make the namespace anew, or remove the device, without a notice to the switch."""
         if value.netns:
             ip("netns", "delete", value.netns)
             ip("netns", "add", value.netns)
@@ -213,7 +213,7 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
         self.set_link(value, "netns", "elsewhere")
 
     def restart(self, key: PortId, value: Attachment) -> None:
-        """A restarted switch makes new devices for its internal ports, and finds veths again."""
+        """Restart the switch, which makes new devices for internal ports and finds veths again."""
         self.ovs.stop_switch()
         if self.USE_VETH:
             self.set_link(value, "down")

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.fakes, pytest.mark.spec("API-07")]
 
 
 def view(number: int, network: int, *local_ips: tuple[int, LocalIpMode]) -> ExtendedPort:
-    """A port with local IPs, each with the last number of its address."""
+    """Return a port with local IPs, each given by the last number of its address."""
     associations = tuple(
         LocalIpAssociation(
             local_ip_id=LocalIpId(UUID(int=last)),

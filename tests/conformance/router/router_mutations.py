@@ -216,7 +216,7 @@ def report_no_devices(driver, original, router):
 
 @MUTATIONS.override("watch", breaks(RouterDriver, 8, 10))
 def watch_nothing(driver, original, sink):
-    """Neither restart processes nor tell of changes."""
+    """Restart no processes, and report no changes."""
 
 
 @MUTATIONS.override("supports", breaks(RouterDriver, 9))

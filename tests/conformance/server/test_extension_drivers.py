@@ -118,7 +118,7 @@ class TestDns(ByName):
         )
 
     def impossible(self) -> Example | None:
-        """Each is short enough, and both together are not."""
+        """Return an example whose name and domain are each short enough, but not together."""
         long = ".".join(["a" * 60] * 4)
         return Example(resource=PORT, requested={"dns_name": long, "dns_domain": "b" * 60})
 

@@ -52,7 +52,7 @@ class FileBackend:
             assert self.source.refresh(new_epoch=True) == ()
 
     def status(self, target: Ref, service: Service) -> Status | None:
-        """What stands in any host's status file, if it is about the present revision."""
+        """Return the status in any host's status file, if it is about the present revision."""
         for _, line in self._lines(target, service):
             if "status" in line and line["revision"] == line["wanted_revision"]:
                 return Status(line["status"])
@@ -63,7 +63,7 @@ class FileBackend:
         return {host: HaRole(line["role"]) for host, line in lines if "role" in line}
 
     def _lines(self, target: Ref, service: Service) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What stands on *target* in the status files, with the host of each."""
+        """Yield the entries on *target* in the status files, with the host of each."""
         self.source.flush()
         for path in self.path.parent.glob(f"{self.path.name}.status.*.{service}.json"):
             content = json.loads(path.read_text())

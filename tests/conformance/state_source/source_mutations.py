@@ -80,7 +80,7 @@ def take_cursor_late(source, original, subscription):
 
 @MUTATIONS.override("environment", breaks(StateSource, 3))
 def number_changes_when_begun(source, _):
-    """Number a change when it begins, and read by number."""
+    """Assign the number of a change when it begins, and read by number."""
     return EarlyNumberingEnvironment(source)
 
 

@@ -33,13 +33,13 @@ class TaggedPorts(LabSwitchPorts):
         self.set("set", "Port", f"tap{port.number}", f"tag={tag}")
 
     def set(self, *arguments: str) -> None:
-        """In effect for the next packet: the switch remembers what it did with those before."""
+        """Change the database, in effect for the next packet: cached datapath flows are purged."""
         self.hosts[0].ovs.vsctl(*arguments)
         self.hosts[0].ovs.appctl("revalidator/purge")
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The switch gets no processor for some time that begins here."""
+        """Stop the switch at the beginning of the block, for some time."""
         pid = int((self.hosts[0].ovs.directory / "ovs-vswitchd.pid").read_text())
         resume = threading.Timer(PAUSE, os.kill, (pid, signal.SIGCONT))
         os.kill(pid, signal.SIGSTOP)

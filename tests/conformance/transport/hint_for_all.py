@@ -15,7 +15,7 @@ DEADLINE = 30.0
 
 
 def hints_for_all(server: Transport, source: RemoteSource) -> bool:
-    """Whether an agent of any host hears what *server* publishes for all.
+    """Return whether an agent of any host receives what *server* publishes for all.
 
     The first hints of a subscription say only that it is there.
     """

@@ -25,7 +25,7 @@ class OsloTransports(TransportConformance):
     broker: ClassVar[PrivateRabbitmq]
 
     def make(self, **options: Any) -> Transport:
-        """A transport through the relay; no two tests share queues."""
+        """Return a transport through the relay; no two tests share queues."""
         return create(
             Transport,
             "oslo",

@@ -15,7 +15,7 @@ from netfw_drivers.transports.sockets.transport import SocketTransport
 
 
 def free_ports() -> tuple[int, int]:
-    """Two ports of loopback that nobody uses."""
+    """Return two unused ports of the loopback interface."""
     with (
         socket.create_server(("127.0.0.1", 0)) as one,
         socket.create_server(("127.0.0.1", 0)) as other,
@@ -69,7 +69,7 @@ class LocalTlsTransports(LocalTcpTransports):
         return super().make_relay()
 
     def shown(self, who: PrivateAuthority, name: str, *names: str) -> dict[str, str]:
-        """Options of one whom that authority vouches for."""
+        """Return the TLS options of a peer with a certificate of that authority."""
         made = who.vouch_for(name, *names)
         return {
             "tls_certificate": str(made.certificate),
@@ -87,7 +87,7 @@ class LocalTlsTransports(LocalTcpTransports):
         return self.connected(self.shown(self.authority, "agent"))
 
     def connected(self, tls: dict[str, str]) -> Transport:
-        """A client with these options for TLS."""
+        """Return a client with these options for TLS."""
         return self.make(listen="", connect=f"tls:127.0.0.1:{self.ports[0]}", **tls)
 
     def unauthorized_clients(self) -> Iterable[Transport]:

@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module", autouse=True)
 def broker() -> Iterator[PrivateRabbitmq]:
-    """One broker for all tests: it takes seconds to start."""
+    """Yield one broker for all tests: it takes seconds to start."""
     made = PrivateRabbitmq(Path(tempfile.mkdtemp(prefix="rabbitmq-", dir="/run")))
     try:
         OsloTransports.broker = made.start()

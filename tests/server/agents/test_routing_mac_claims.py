@@ -39,7 +39,7 @@ def test_a_host_reports_no_other_routing_mac_than_its_own(
     handler: HeartbeatHandler,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Every host would drop what instances send from it, and send its host what is for them."""
+    # Every host would drop frames of instances with that MAC, and send frames for them to its host.
     own, other = host_mac(context, "a"), host_mac(context, "b")
     handler([beat("a", start=True, routing_mac=own.upper())])
     caplog.set_level(logging.WARNING)

@@ -241,7 +241,7 @@ def test_a_host_keeps_its_mac_and_no_other_has_it(env: Agents) -> None:
 
 @pytest.mark.spec("RPC-04", "L2-60")
 def test_no_port_and_no_host_have_one_mac(env: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every host would drop what the port sends."""
+    # Every host would drop what the port sends.
     network, of_host = env.network(), str(env.ask(EnsureHostMac("h1")))
     taken = f"{of_host} is taken by a host"
     with pytest.raises(MacAddressInUse, match=taken):

@@ -14,19 +14,19 @@ from tests.server.api.plugins import kept
 
 @pytest.fixture
 def plugins(empty_tables: Path, tmp_path: Path) -> Iterator[list[HandlerPlugin]]:
-    """Plugins of one test."""
+    """Yield the plugins of one test."""
     with kept(empty_tables, tmp_path) as plugins:
         yield plugins
 
 
 @pytest.fixture
 def client(plugins: list[HandlerPlugin]) -> Client:
-    """Alice, a member of a project of her own."""
+    """Return the client of Alice, a member of a project of her own."""
     return api(plugins)
 
 
 @pytest.fixture(scope="module")
 def unmoved(empty_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Alice before an API that all tests of a module share, since they change nothing."""
+    """Yield the client of Alice on an API that tests of a module share, since they only read."""
     with kept(empty_tables, tmp_path_factory.mktemp("unmoved")) as plugins:
         yield api(plugins)

@@ -32,7 +32,7 @@ ROLES: dict[str, set[str]] = {
 
 
 def identify(environ: Mapping[str, Any]) -> RequestContext:
-    """Whom the test says: ``project/role``."""
+    """Return the context of the caller that the test names: ``project/role``."""
     identity = environ.get("HTTP_X_TEST_WHO", "")
     if not identity:
         raise Unauthorized("say who you are in X-Test-Who")
@@ -136,7 +136,7 @@ def api(
     public_url: str = "",
     live: LivePage | None = None,
 ) -> Client:
-    """The API of a server with these plugins."""
+    """Return a client of the API of a server with these plugins."""
     kept = {name: plugin for plugin in plugins for name in plugin.resource_names}
     catalog = build(kept, extending=extending, api=extensions)
     policy = RulesPolicy(catalog.resources, lookup_in(kept), path=policy_file)

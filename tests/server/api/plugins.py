@@ -24,7 +24,7 @@ from netfw_drivers.type_drivers.tunnel import VxlanTypeDriver
 def kept(
     tables: Path, folder: Path, extensions: Sequence[ExtensionDriver] = ()
 ) -> Iterator[list[HandlerPlugin]]:
-    """The core plugin, and that of groups, over tables of their own."""
+    """Yield the core plugin and that of security groups, over tables of their own."""
     shutil.copy(tables, folder / "netfw.db")
     database = Database(f"sqlite:///{folder}/netfw.db")
     drivers = Drivers(

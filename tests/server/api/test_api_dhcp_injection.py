@@ -35,7 +35,7 @@ def option(name: str = "67", value: str | None = "x") -> dict[str, Any]:
 
 
 def refused(client: Client, collection: str, field: str, **attributes: Any) -> None:
-    """A request for one is answered with 400, and names the field and no other."""
+    """Check that a request is refused with 400 and an error that names only the field."""
     before = client.list(collection)
     reply = client.post(collection, {collection.removesuffix("s"): attributes})
     assert reply.status == 400, reply.data
@@ -134,7 +134,7 @@ def test_an_option_of_a_network_is_there_once_and_has_a_value(client: Client) ->
 
 
 def test_an_ipv6_address_for_clients_of_no_family_is_taken(client: Client) -> None:
-    """Clients of the API leave out ``ip_version``, and have always been able to."""
+    # Clients of the API may leave out ``ip_version``, and have always been able to.
     asked = option("server-ip-address", "2015::badd")
     port = client.make("ports", network_id=client.network()["id"], extra_dhcp_opts=[asked])
     assert port["extra_dhcp_opts"] == [{**asked, "ip_version": 4}]

@@ -40,7 +40,7 @@ class Declares(ExtensionDriver):
 
 @pytest.fixture
 def extended(empty_tables: Path, tmp_path: Path) -> Iterator[Client]:
-    """Alice, before a server with two extension drivers."""
+    """Yield the client of Alice on a server with two extension drivers."""
     drivers = (PortSecurityDriver(), Declares())
     with kept(empty_tables, tmp_path, drivers) as plugins:
         yield api(plugins, extending=ExtensionDrivers(drivers).declared())

@@ -19,7 +19,7 @@ A_VALUE = {"fixed_ips": "ip_address=192.0.2.1"}
 
 @pytest.fixture
 def three(client: Client) -> Client:
-    """Alice with three networks: c, a, b."""
+    """Return the client of Alice, who has three networks: c, a, b."""
     for name, up in (("c", True), ("a", False), ("b", True)):
         client.network(name=name, admin_state_up=up)
     return client
@@ -137,7 +137,7 @@ def test_of_a_sort_key_that_is_there_twice_the_first_counts(three: Client) -> No
 
 
 def follow(client: Client, reply: Any, rel: str) -> Any:
-    """The page behind a link of *reply*; ``None``: there is no such link."""
+    """Return the page behind a link of *reply*, or ``None`` if there is no such link."""
     links = {each["rel"]: each["href"] for each in reply.json.get("networks_links", [])}
     if rel not in links:
         return None

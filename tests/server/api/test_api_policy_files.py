@@ -33,7 +33,7 @@ class Server:
         self.own = f"{self.site.path}/{made['id']}"
 
     def statuses(self, who: str) -> dict[str, int]:
-        """What *who* gets for each verb."""
+        """Return the status that *who* gets for each verb."""
         client, change = self.alice.as_(who), {"port_forwarding": {"description": who}}
         body = self.site.body(external_port=90, internal_port=90)
         replies: dict[str, Any] = {"create": client.post(self.site.path, body)}

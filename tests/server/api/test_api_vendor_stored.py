@@ -75,7 +75,7 @@ class VipExtension(ApiExtension):
 
 @pytest.fixture
 def vips(plugins: list[HandlerPlugin]) -> Client:
-    """Alice, before a server that stores vips."""
+    """Return the client of Alice on a server that stores VIPs."""
     context = plugins[0].context
     context.add_default_quotas(DECLARED)
     return api([*plugins, DocumentsPlugin(context, DECLARED)], extensions=[VipExtension()])

@@ -20,7 +20,7 @@ def run(tool: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Path:
-    """A configuration whose policy file overrides one rule."""
+    """Return a configuration whose policy file overrides one rule."""
     policy, conf = tmp_path / "policy.yaml", tmp_path / "netfw.conf"
     policy.write_text('"create_network": "!"\n')
     conf.write_text(f"[policy]\nfile = {policy}\n")

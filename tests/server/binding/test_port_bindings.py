@@ -177,7 +177,7 @@ def test_an_interface_of_a_distributed_router_is_on_all_hosts(
 
 
 def handing_down(name: str = "fabric", physical: str = "phys") -> Answering:
-    """Binds its segment, and wants a VLAN below it."""
+    """Return a driver that binds its segment and requests a VLAN below it."""
 
     def answer(request: BindingRequest) -> Binding:
         if request.level:

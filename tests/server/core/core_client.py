@@ -32,7 +32,7 @@ MTUS = PhysicalMtus(1500, {"big": 9000})
 
 
 def type_drivers() -> tuple[TypeDriver, ...]:
-    """All six types, some with few numbers."""
+    """Return drivers of all six types, some with few numbers."""
     return (
         LocalTypeDriver(),
         FlatTypeDriver(("physnet1", "physnet2", "big"), MTUS),
@@ -44,7 +44,7 @@ def type_drivers() -> tuple[TypeDriver, ...]:
 
 
 def settings(*types: str, **other: Any) -> Settings:
-    """Networks get *types*, VXLAN where none is said."""
+    """Return settings in which new networks get *types*, by default VXLAN."""
     chosen = tuple(NetworkType(each) for each in types or ("vxlan",))
     return Settings(tenant_network_types=chosen, **other)
 
@@ -57,7 +57,7 @@ def core_plugin(
     quotas: dict[str, int] | None = None,
     **other: Any,
 ) -> Ml2Plugin:
-    """A core plugin that works; *types* is what networks get."""
+    """Return a started core plugin; *types* are the types of new networks."""
     drivers = Drivers(
         ipam=InternalIpamDriver(),
         types=type_drivers(),
@@ -107,7 +107,7 @@ class Calls:
 
 
 def _named(attributes: dict[str, Any]) -> dict[str, Any]:
-    """``provider__network_type`` is ``provider:network_type``."""
+    """Rename ``provider__network_type`` to ``provider:network_type``."""
     return {name.replace("__", ":"): value for name, value in attributes.items()}
 
 

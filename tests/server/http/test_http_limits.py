@@ -84,7 +84,7 @@ def dial(path: Path) -> socket.socket:
 
 
 def rest(client: socket.socket) -> bytes:
-    """All that comes until the server hangs up."""
+    """Return all data that comes until the server closes the connection."""
     data = b""
     try:
         while more := client.recv(65_536):
@@ -111,7 +111,7 @@ def lost(clients: Iterable[socket.socket]) -> list[socket.socket]:
 
 
 def refused(answer: bytes) -> tuple[int, dict[str, str]]:
-    """The status and the error of an answer that must have the form of the API's errors."""
+    """Return the status and the error of an answer that must have the form of the API's errors."""
     head, _, body = answer.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
     assert "Content-Type: application/json" in lines, answer[:500]

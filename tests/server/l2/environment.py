@@ -83,7 +83,7 @@ class PortsEnvironment:
     # What ports need.
 
     def network(self, *providers: Provider, **other: Any) -> NetworkId:
-        """A network with its segments; one of VXLAN unless said."""
+        """Create a network with its segments, by default one of VXLAN."""
         segments = providers or (provider(NetworkType.VXLAN, 77),)
         id = NetworkId(uuid4())
         made = Network(**{"id": id, "project_id": "p", "segments": segments, **other})
@@ -92,7 +92,7 @@ class PortsEnvironment:
         return id
 
     def subnet(self, network: NetworkId, cidr: str = "10.0.0.0/24", **other: Any) -> SubnetId:
-        """A subnet whose pool is all but its gateway, the first address."""
+        """Create a subnet whose pool is all but its gateway, the first address."""
         block = as_network(cidr)
         last = -2 if block.version == 4 else -1
         given = {
@@ -111,7 +111,7 @@ class PortsEnvironment:
         return made.id
 
     def host(self, name: str, *, alive: bool = True, **configurations: Any) -> AgentId:
-        """A host with an Open vSwitch agent."""
+        """Create a host with an Open vSwitch agent."""
         reported = {"tunnel_types": ["vxlan"], "bridge_mappings": {}, **configurations}
         agent = Agent(
             id=AgentId(uuid4()),
@@ -130,33 +130,33 @@ class PortsEnvironment:
         return agent.id
 
     def router(self) -> Router:
-        """A router of project p."""
+        """Create a router of project p."""
         made = Router(id=RouterId(uuid4()), project_id="p")
         self.context.database.transaction(lambda tx: tx.resources.insert(made))
         return made
 
     def group(self, project: str = "p") -> str:
-        """The default group of a project."""
+        """Return the default group of a project."""
         return str(self.context.run(ADMIN, lambda unit: default_group(unit, project)))
 
     def used(self, project: str = "p") -> int:
-        """How many ports are counted for a project."""
+        """Return how many ports are counted for a project."""
         usage = self.context.read(lambda view: view.quotas.of_project(project))
         return usage["port"].used if "port" in usage else 0
 
     # What is done with ports.
 
     def create(self, network: NetworkId, by: RequestContext = MEMBER, **body: Any) -> Any:
-        """A port, as the API shows it."""
+        """Create a port, and return it as the API shows it."""
         return self.bulk([{"network_id": str(network), **attributes(body)}], by)[0]
 
     def bulk(self, bodies: Sequence[Body], by: RequestContext = MEMBER) -> tuple[Any, ...]:
-        """Ports, as the API shows them; it gives them its defaults before."""
+        """Create ports with the defaults of the API, and return them as the API shows them."""
         defaults = {"project_id": by.project_id, **DEFAULTS}
         return self.plugin.create(by, "port", [{**defaults, **body} for body in bodies])
 
     def update(self, port: Any, by: RequestContext = MEMBER, **body: Any) -> Any:
-        """The port as it is after a change."""
+        """Change a port, and return it as it is afterwards."""
         return self.plugin.update(by, "port", port["id"], attributes(body))
 
     def delete(self, port: Any, by: RequestContext = MEMBER) -> None:
@@ -164,7 +164,7 @@ class PortsEnvironment:
         self.plugin.delete(by, "port", port["id"])
 
     def show(self, port: Any, by: RequestContext = MEMBER) -> Any:
-        """The port as it is now."""
+        """Return the port as it is now."""
         return self.plugin.show(by, "port", port["id"])
 
     def levels(self, port: Any) -> Any:
@@ -173,12 +173,12 @@ class PortsEnvironment:
         return row.extra.get(LEVELS, [])
 
     def segment(self, id: SegmentId) -> Any:
-        """A segment, if there is one."""
+        """Return a segment, if there is one."""
         rows = self.context.read(lambda view: view.resources.present([Ref(Kind.SEGMENT, id)]))
         return rows[0].resource() if rows else None
 
     def value(self, port: Any) -> Port:
-        """The port as agents see it."""
+        """Return the port as agents see it."""
         rows = self.context.read(
             lambda view: view.resources.get(Kind.PORT, UUID(port["id"])).resource()
         )
@@ -201,7 +201,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def attributes(body: dict[str, Any]) -> dict[str, Any]:
-    """A body whose names of attributes are words of Python: ``binding__host_id``."""
+    """Rename attributes from words of Python, such as ``binding__host_id``, to those of the API."""
     return {name.replace("__", ":"): value for name, value in body.items()}
 
 
@@ -210,11 +210,11 @@ def provider(type: NetworkType, number: int | None = None, physical: str | None 
 
 
 def configured(driver: Any, **options: Any) -> Any:
-    """A driver with the defaults of its options, and *options*."""
+    """Return a driver with the defaults of its options, and *options*."""
     defaults = {option.name: option.default for option in driver.OPTIONS}
     return driver.from_conf({**defaults, **options}, cast(Any, None))
 
 
 def addresses(port: Any) -> list[str]:
-    """The addresses of a port, in its order."""
+    """Return the addresses of a port, in its order."""
     return [fixed["ip_address"] for fixed in port["fixed_ips"]]

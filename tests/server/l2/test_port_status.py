@@ -59,13 +59,13 @@ def report(port: Any, status: Status = Status.ACTIVE, **other: Any) -> StatusRep
 
 
 def known(env: PortsEnvironment, port: Any) -> Any:
-    """What was reported of a port, as far as it is kept."""
+    """Return the stored status reports of a port."""
     ref = Ref(Kind.PORT, UUID(port["id"]))
     return env.context.database.transaction(lambda tx: tx.statuses.of([ref]))
 
 
 def dhcp_agent(env: PortsEnvironment, host: str, network: NetworkId, *, alive: bool = True) -> None:
-    """A DHCP agent that serves a network."""
+    """Create a DHCP agent that serves a network."""
     agent = Agent(id=AgentId(uuid4()), agent_type="DHCP agent", binary="netfw-dhcp", host=host)
 
     def work(tx: Any) -> None:

@@ -35,7 +35,7 @@ def env(context: ServerContext) -> PortsEnvironment:
 
 @pytest.fixture
 def network(env: PortsEnvironment) -> NetworkId:
-    """A network with one IPv4 subnet."""
+    """Return a network with one IPv4 subnet."""
     made = env.network()
     env.subnet(made, "10.0.0.0/24")
     return made

@@ -31,7 +31,7 @@ class Waiting(Cloud):
         self.agents(OVS, "h1", tunnel_types=["vxlan"], bridge_mappings={})
 
     def wired(self, network: str, **attributes: Any) -> str:
-        """A port that its host has wired."""
+        """Create a port that its host has wired, and return its id."""
         new = {"network_id": network, "binding__host_id": "h1", **attributes}
         id = str(self.calls.make("port", ADMIN, **new)["id"])
         self.say(id, Service.L2, "h1")

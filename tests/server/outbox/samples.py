@@ -65,7 +65,7 @@ class Recorder(MechanismDriver):
             self.changes.append(change)
 
     def lines(self) -> list[str]:
-        """What it was told: ``port None>1``."""
+        """Return the changes that were delivered, in short: ``port None>1``."""
         return [line(change) for change in self.changes]
 
 
@@ -95,7 +95,7 @@ class RecordingNotifier(Notifier):
 
 
 def line(change: Change) -> str:
-    """A change in short: the kind, and the revisions before and after."""
+    """Return a change in short: the kind, and the revisions before and after."""
     before, after = (
         None if each is None else each.revision for each in (change.before, change.after)
     )
@@ -146,7 +146,7 @@ class OutboxEnvironment:
         self._do(lambda unit: unit.delete(unit.tx.resources.get(kind, id).resource()))
 
     def waiting(self) -> int:
-        """How many entries there are, refused ones included."""
+        """Return the number of entries, refused ones included."""
         backlogs = self.context.database.transaction(lambda tx: tx.outbox.backlogs())
         return sum(each.waiting + each.failed for each in backlogs.values())
 

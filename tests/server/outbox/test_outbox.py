@@ -200,7 +200,7 @@ def test_what_needs_what_came_later_is_delivered_after_it(context: ServerContext
 def test_what_was_perhaps_delivered_is_taken_back_though_it_came_and_went(
     context: ServerContext,
 ) -> None:
-    """A process dies after it delivered and before it wrote that down."""
+    # A process dies after it delivered a change and before it recorded that.
     driver = Recorder()
     env = OutboxEnvironment(context, driver)
     network = env.network()

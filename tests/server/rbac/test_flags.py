@@ -46,7 +46,7 @@ class Cloud:
         return self.random.choice((*deeds, self.use, self.release))()
 
     def policies(self) -> list[dict[str, Any]]:
-        """The policies in an order that does not depend on their ids: a seed is one history."""
+        """Return the policies in an order that does not depend on their ids, which are random."""
         found: list[dict[str, Any]] = self.admin.list("rbac-policies")
         return sorted(found, key=lambda each: (each["action"], each["target_tenant"]))
 

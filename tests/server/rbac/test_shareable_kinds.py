@@ -78,7 +78,7 @@ class Groups:
         self.policies.delete(ADMIN, "rbac_policy", policy)
 
     def views(self) -> dict[str, object]:
-        """What each project sees: whether it is shared, or nothing."""
+        """Return whether the group is shared, for each project that sees it."""
         found: dict[str, object] = {}
         for who in (ANNA, BERT, CARL):
             for body in self.groups.find(who, "address_group", Query()):

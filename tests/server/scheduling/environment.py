@@ -60,13 +60,13 @@ class Cloud:
             self.hear([beat(host, kind, zone=zone or None, **options)])
 
     def network(self, **attributes: Any) -> str:
-        """A network with DHCP."""
+        """Create a network with DHCP, and return its id."""
         made = self.calls.network(**attributes)
         self.calls.subnet(made, "10.0.0.0/24")
         return str(made["id"])
 
     def router(self, *, leads: bool = True, **attributes: Any) -> str:
-        """A router, with a port on a network."""
+        """Create a router, with a port on a network, and return its id."""
         made = self.calls.make("router", **attributes)
         if leads:
             self.calls.make(

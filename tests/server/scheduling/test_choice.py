@@ -25,7 +25,7 @@ from netfw.server.scheduling.choice import (
 
 
 def offer(*texts: str) -> list[Candidate]:
-    """``host/zone/load`` each."""
+    """Return candidates from texts of the form ``host/zone/load``."""
     parts = [text.split("/") for text in texts]
     return [Candidate(host=host, zone=zone or None, load=int(load)) for host, zone, load in parts]
 

@@ -111,7 +111,7 @@ def test_a_network_is_not_assigned_again_to_an_agent_that_it_was_removed_from(ma
 
 
 def test_networks_without_a_possible_agent_are_not_scheduled(make: Make) -> None:
-    """Neither those that were removed from all agents, nor those that all agents serve."""
+    # One network was removed from all agents, and all agents serve the other.
     cloud = make(dhcp_agents_per_network=2)
     scheduler = DhcpScheduler(cloud.context)
     cloud.agents(DHCP, "a")

@@ -27,13 +27,13 @@ RULE = {
 def group(
     plugin: SecurityGroupsPlugin, who: RequestContext = ANNA, **options: Any
 ) -> dict[str, Any]:
-    """A new group."""
+    """Create a group."""
     body = {"project_id": who.project_id, "name": "web", "description": "", **options}
     return dict(plugin.create(who, "security_group", [body])[0])
 
 
 def rule_body(security_group_id: str, who: RequestContext = ANNA, **options: Any) -> dict[str, Any]:
-    """A rule to be made."""
+    """Return the body of a rule to be created."""
     owned = {"project_id": who.project_id, "security_group_id": security_group_id}
     return {**RULE, **owned, **options}
 
@@ -41,11 +41,11 @@ def rule_body(security_group_id: str, who: RequestContext = ANNA, **options: Any
 def rule(
     plugin: SecurityGroupsPlugin, id: str, who: RequestContext = ANNA, **options: Any
 ) -> dict[str, Any]:
-    """A new rule of the group *id*."""
+    """Create a rule of the group *id*."""
     return dict(plugin.create(who, "security_group_rule", [rule_body(id, who, **options)])[0])
 
 
 def used(context: ServerContext, project: str, resource: str) -> int:
-    """How many are counted."""
+    """Return how many resources are counted for a project."""
     usages = context.read(lambda view: view.quotas.of_project(project))
     return usages[resource].used if resource in usages else 0

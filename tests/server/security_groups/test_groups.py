@@ -39,7 +39,7 @@ def plugin(context: ServerContext) -> SecurityGroupsPlugin:
 
 
 def port(context: ServerContext, *groups: str, project: str = "anna") -> Port:
-    """A port in *groups*."""
+    """Create a port in *groups*."""
 
     def work(unit: UnitOfWork) -> Port:
         (network,) = unit.insert(Network(id=NetworkId(uuid4()), project_id=project))
@@ -63,7 +63,7 @@ def groups_of(plugin: SecurityGroupsPlugin, who: RequestContext = ANNA) -> Mappi
 
 
 def lines(body: Mapping[str, Any]) -> set[tuple[Any, ...]]:
-    """The rules of a group, briefly."""
+    """Return the rules of a group in short."""
     return {
         (each["direction"], each["ethertype"], each["protocol"], each["remote_group_id"])
         for each in body["security_group_rules"]

@@ -22,7 +22,7 @@ RANGE = "network_segment_range"
 
 
 def type_drivers(*spans: tuple[int, int]) -> tuple[TypeDriver, ...]:
-    """VXLAN with *spans*, GRE without numbers, and two physical networks of which one has VLANs."""
+    """Return VXLAN with *spans*, GRE without numbers, and VLAN on one of two physical networks."""
     return (
         VxlanTypeDriver(spans or [(1, 10)], 1450),
         GreTypeDriver([], 1458),
@@ -65,7 +65,7 @@ class SegmentRanges:
         return dict(self.ranges.create(ADMIN, RANGE, [body])[0])
 
     def all(self) -> list[dict[str, Any]]:
-        """All ranges."""
+        """Return all ranges."""
         return [dict(each) for each in self.ranges.find(ADMIN, RANGE, Query())]
 
     def change(self, id: str, **new: Any) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class SegmentRanges:
         return dict(self.core_plugin.create(ADMIN, "network", [body])[0])
 
     def numbers(self, project: str, count: int, **other: Any) -> list[int]:
-        """The segments of new networks."""
+        """Return the segmentation ids of *count* new networks."""
         key = "provider:segmentation_id"
         return [self.network(project, **other)[key] for _ in range(count)]
 

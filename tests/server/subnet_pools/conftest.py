@@ -18,7 +18,7 @@ from tests.server.api.plugins import kept
 
 @pytest.fixture
 def plugins(empty_tables: Path, tmp_path: Path) -> Iterator[list[HandlerPlugin]]:
-    """Plugins of one test."""
+    """Yield the plugins of one test."""
     with kept(empty_tables, tmp_path) as plugins:
         context = plugins[0].context
         context.quotas["subnetpool"] = -1
@@ -28,7 +28,7 @@ def plugins(empty_tables: Path, tmp_path: Path) -> Iterator[list[HandlerPlugin]]
 
 @pytest.fixture
 def alice(plugins: list[HandlerPlugin]) -> Client:
-    """A member of a project."""
+    """Return the client of Alice, a member of a project."""
     return api(plugins)
 
 

@@ -15,7 +15,7 @@ KEY = "auto_allocated_topology"
 
 @pytest.fixture
 def outside(admin: Client) -> str:
-    """The default external network."""
+    """Return the id of the default external network."""
     network = admin.network(router__external=True, is_default=True)["id"]
     admin.make("subnets", network_id=network, cidr="203.0.113.0/24", ip_version=4)
     return str(network)
@@ -23,7 +23,7 @@ def outside(admin: Client) -> str:
 
 @pytest.fixture
 def pool(admin: Client) -> str:
-    """The default pool for IPv4."""
+    """Return the id of the default pool for IPv4."""
     more = {"is_default": True, "shared": True, "default_prefixlen": 26}
     return str(make_pool(admin, "10.0.0.0/24", **more)["id"])
 

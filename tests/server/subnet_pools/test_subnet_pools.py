@@ -270,7 +270,7 @@ def test_an_allocation_costs_the_same_however_many_subnets_there_are(
         return len(seen)
 
     def highest_cost() -> int:
-        """One of two prefixes is split off a larger one."""
+        """Return the higher cost of two prefixes, one of which is split off a larger one."""
         return max(cost(), cost())
 
     pool = make_pool(alice, "10.0.0.0/16", "10.2.0.0/16", default_prefixlen=24)

@@ -13,7 +13,7 @@ from tests.system.dhcp.environment import Clouds, DhcpNet
 
 @pytest.fixture(scope="session")
 def clouds() -> Iterator[Clouds]:
-    """One cloud at a time; modules that want the same one share it."""
+    """Yield a holder of one cloud at a time; modules that need the same cloud share it."""
     sandbox.require()
     with Clouds() as made:
         yield made
@@ -21,13 +21,13 @@ def clouds() -> Iterator[Clouds]:
 
 @pytest.fixture
 def cloud(clouds: Clouds, request: pytest.FixtureRequest) -> Cloud:
-    """A server, and two hosts that are ready; the module's ``SCHEDULING`` are the server's."""
+    """Return a server and two ready hosts; the module's ``SCHEDULING`` are the server's options."""
     return clouds.get(getattr(request.module, "SCHEDULING", {}))
 
 
 @pytest.fixture
 def net(cloud: Cloud, request: pytest.FixtureRequest) -> Iterator[DhcpNet]:
-    """A network with an IPv4 subnet, which goes with the test, and leaves nothing."""
+    """Yield a network with an IPv4 subnet, which is removed after the test without a trace."""
     with DhcpNet(cloud, request.node.name[:40]) as made:
         made.subnet(4)
         yield made

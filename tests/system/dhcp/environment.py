@@ -24,7 +24,7 @@ _COUNTER = itertools.count(1)
 
 
 def agents_of(*hosts: ServedHost) -> tuple[PrivateAgent, ...]:
-    """All agents of *hosts*."""
+    """Return all agents of *hosts*."""
     return tuple(agent for host in hosts for agent in (host.agent, host.dhcp, host.metadata))
 
 
@@ -43,7 +43,7 @@ class Clouds:
         self.close()
 
     def get(self, scheduling: Mapping[str, object]) -> Cloud:
-        """The cloud whose server has these options, ready."""
+        """Return the cloud whose server has these options, ready."""
         if self._cloud is None or scheduling != self._settings:
             self.close()
             self._cloud = self._stack.enter_context(_ready_cloud(scheduling))
@@ -51,7 +51,7 @@ class Clouds:
         return self._cloud
 
     def close(self) -> None:
-        """There is none from now on."""
+        """End the cloud, if there is one."""
         self._cloud = None
         self._stack.close()
 
@@ -102,7 +102,7 @@ class DhcpNet:
         )
 
     def port(self, host: int = 0, **more: Any) -> Any:
-        """A port of an instance on a host; the instance is not there yet."""
+        """Create the port of an instance on a host; the instance is not there yet."""
         where = self.cloud.hosts[host]
         made = self.cloud.network.create_port(
             network_id=self.network.id, binding_host_id=where.host.name, **more
@@ -121,34 +121,34 @@ class DhcpNet:
         return host.plug_port(port, f"i{next(_COUNTER)}", addressed=False)
 
     def client(self, port: Any) -> Udhcpc:
-        """An IPv4 client of a new instance."""
+        """Return an IPv4 client of a new instance."""
         self._clients.append(client := Udhcpc(self.plug(port), timeout=TIMEOUT))
         return client
 
     def client6(self, instance: Instance, *, stateless: bool = False) -> Dhclient6:
-        """An IPv6 client in an instance."""
+        """Return an IPv6 client in an instance."""
         client = Dhclient6(instance, timeout=TIMEOUT, stateless=stateless)
         self._clients.append(client)
         return client
 
     def boot(self, host: int = 0, **more: Any) -> tuple[Any, Udhcpc, Lease]:
-        """A port, an instance behind it, and the lease that it gets."""
+        """Create a port and an instance behind it, and return both with the lease that it gets."""
         port = self.port(host, **more)
         client = self.client(port)
         return port, client, leased(client, port)
 
     def renewing(self, host: int) -> Renewals:
-        """An instance that asks for its lease again and again, from now on."""
+        """Return an instance that requests its lease again and again, from now on."""
         port, client, lease = self.boot(host)
         return Renewals(client.instance, port.mac_address, lease.ip)
 
     def serving_hosts(self) -> list[ServedHost]:
-        """The hosts that serve it now, by what they have."""
+        """Return the hosts that have the namespace of its DHCP server."""
         name = f"qdhcp-{self.network.id}"
         return [each for each in self.cloud.hosts if name in each.host.run(["ip", "netns"])]
 
     def servers(self) -> list[Any]:
-        """The ports from which it is served."""
+        """Return the ports from which it is served."""
         ports = self.cloud.network.ports(network_id=self.network.id, device_owner="network:dhcp")
         return list(ports)
 
@@ -156,7 +156,7 @@ class DhcpNet:
         return host.dhcp.directory / "dhcp" / str(self.network.id)
 
     def served_ports(self, host: ServedHost) -> set[str]:
-        """The ports that the server on a host has addresses for, as its files say it."""
+        """Return the ports that the server on a host has addresses for, according to its files."""
         try:
             return {
                 path.name
@@ -167,7 +167,7 @@ class DhcpNet:
             return set()
 
     def server_pid(self, host: ServedHost) -> int | None:
-        """The dnsmasq of this network, if it runs."""
+        """Return the PID of the dnsmasq of this network, if it runs."""
         try:
             pid = int((self.files(host) / "pid").read_text())
             os.kill(pid, 0)
@@ -195,7 +195,7 @@ def address(port: Any) -> str:
 
 
 def leased(client: Udhcpc, port: Any) -> Lease:
-    """The lease that it gets, which is for the port's own address."""
+    """Return the lease that the client gets, which is for the port's own address."""
     lease = client.lease()
     assert lease is not None, f"nobody gave {address(port)}: {client.log()}"
     assert str(lease.ip) == address(port)
@@ -203,13 +203,13 @@ def leased(client: Udhcpc, port: Any) -> Lease:
 
 
 def dhcp_agent(cloud: Cloud, host: ServedHost) -> Any:
-    """The DHCP agent of a host, as the API has it."""
+    """Return the DHCP agent of a host, as the API has it."""
     found = cloud.network.agents(host=host.host.name, agent_type="DHCP agent")
     return next(iter(found))
 
 
 def fetch6(instance: Instance, headers: dict[str, str] | None = None) -> str:
-    """What the metadata service says at its link-local address; empty: nothing."""
+    """Return the answer of the metadata service at its link-local address, or an empty text."""
     requested = [word for item in (headers or {}).items() for word in ("-H", ": ".join(item))]
     url = f"http://[fe80::a9fe:a9fe%25{instance.device}]/latest/meta-data/instance-id"
     done = instance.attempt(["curl", "-sS", "--fail", "-g", "-m", "10", *requested, url])

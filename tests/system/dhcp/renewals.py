@@ -62,7 +62,7 @@ class Renewals:
             time.sleep(0.02)
 
     def check(self) -> None:
-        """It still has its lease, and was never told otherwise."""
+        """Check that the client still has its lease, and never got another answer."""
         self.await_answer()
         assert not self.refusals, f"{self._address} was refused"
         assert not self.foreign, f"{self._address} was told to be {self.foreign}"

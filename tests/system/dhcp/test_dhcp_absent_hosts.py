@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.mark.spec("DHCP-20", "DHCP-44", "DHCP-49")
 def test_a_dead_agents_networks_are_served_by_another_with_all_leases(net: DhcpNet) -> None:
-    """Its dnsmasq goes on meanwhile: both give the same answers."""
+    # Its dnsmasq goes on meanwhile: both give the same answers.
     (serving,) = wait_until(net.serving_hosts, "it is served")
     other = _other(net, serving)
     with net.renewing(0) as one, net.renewing(1) as two:
@@ -44,7 +44,7 @@ def test_a_dead_agents_networks_are_served_by_another_with_all_leases(net: DhcpN
 
 @pytest.mark.spec("DHCP-08", "DHCP-20", "DHCP-49")
 def test_an_agent_that_was_merely_silent_compares_everything_and_gives_up(net: DhcpNet) -> None:
-    """Its host stood still for a while, and nobody has told it."""
+    # The agent is suspended for a while, and gets no notice of that.
     (serving,) = wait_until(net.serving_hosts, "it is served")
     other = _other(net, serving)
     with net.renewing(0) as renewals:
@@ -63,7 +63,7 @@ def test_an_agent_that_was_merely_silent_compares_everything_and_gives_up(net: D
 
 @pytest.mark.spec("DHCP-20", "DHCP-44", "DHCP-49", "DHCP-09")
 def test_crashed_host_costs_no_lease_on_other_hosts(net: DhcpNet) -> None:
-    """All its processes are gone; what it had on disk and its namespaces are there again."""
+    # All its processes are gone; what it had on disk and its namespaces are there again.
     (serving,) = wait_until(net.serving_hosts, "it is served")
     other = _other(net, serving)
     here, there = net.cloud.hosts.index(serving), net.cloud.hosts.index(other)

@@ -62,7 +62,7 @@ def test_a_network_is_switched_off_and_on(net: DhcpNet) -> None:
 
 @pytest.fixture
 def switched_on(cloud: Cloud) -> Iterator[None]:
-    """Agents that the test switches off are on again afterwards."""
+    """Switch on agents afterwards that the test switches off."""
     yield
     for host in cloud.hosts:
         cloud.network.update_agent(dhcp_agent(cloud, host), admin_state_up=True)
@@ -129,7 +129,7 @@ def test_a_port_whose_address_changes_gets_the_new_one(net: DhcpNet) -> None:
 
 @pytest.fixture
 def veths(cloud: Cloud) -> Iterator[None]:
-    """Both hosts have pairs of devices from now on, and afterwards as before."""
+    """Use veth pairs on both hosts during the test."""
     _use_veths(cloud, wanted=True)
     yield
     _use_veths(cloud, wanted=False)

@@ -21,7 +21,7 @@ SCHEDULING = {"distributed_dhcp": True}
 
 @pytest.fixture
 def net(cloud: Cloud) -> Iterator[DhcpNet]:
-    """A network with an IPv4 subnet; the L2 agents answer DHCP."""
+    """Yield a network with an IPv4 subnet; the L2 agents answer DHCP."""
     for host in cloud.hosts:
         if host.agent.options["agent"].get("extensions") != "dhcp":
             host.agent.options["agent"]["extensions"] = "dhcp"

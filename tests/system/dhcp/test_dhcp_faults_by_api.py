@@ -66,7 +66,7 @@ def test_a_server_that_died_while_no_agent_was_there_is_back_with_the_agent(net:
 
 @pytest.mark.spec("DHCP-23", "DHCP-49")
 def test_a_switch_that_is_restarted_costs_no_lease(net: DhcpNet) -> None:
-    """The devices of a switch in userspace go with it, also from namespaces."""
+    # The devices of a switch in userspace go with it, also from namespaces.
     (serving,) = wait_until(net.serving_hosts, "it is served")
     other = 1 - net.cloud.hosts.index(serving)
     with net.renewing(other) as renewals:
@@ -94,7 +94,7 @@ def test_a_killed_proxy_is_back(net: DhcpNet) -> None:
 @pytest.mark.spec("DHCP-03", "DHCP-06", "DHCP-09", "DHCP-49")
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_an_agent_killed_at_any_moment_loses_no_port(net: DhcpNet, seed: int) -> None:
-    """Ports come and go while the agent and its dnsmasq are killed again and again."""
+    # Ports come and go while the agent and its dnsmasq are killed again and again.
     chance = random.Random(seed)
     stopped = threading.Event()
     gone: list[str] = []

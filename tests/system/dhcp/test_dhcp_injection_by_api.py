@@ -95,7 +95,7 @@ def test_hostile_names_of_things_reach_no_file_and_no_command(cloud: Cloud) -> N
 
 @pytest.mark.spec("DHCP-48", "DHCP-03")
 def test_what_only_the_driver_can_refuse_is_left_out_of_its_port_alone(net: DhcpNet) -> None:
-    """More options to go without than a line of dnsmasq's files has room for."""
+    # There are more suppressed options than a line of dnsmasq's files has room for.
     options = [{"opt_name": str(n), "opt_value": "", "ip_version": 6} for n in range(100, 164)]
     port = net.port(0, extra_dhcp_opts=options)
     client = net.client(port)
@@ -120,7 +120,7 @@ def _status(net: DhcpNet, port: Any) -> str:
 
 
 def _text(net: DhcpNet) -> str:
-    """All that its servers read, and how they were begun."""
+    """Return all files that its servers read, and the command lines of their hosts."""
     found = []
     for serving in net.serving_hosts():
         found += [path.read_text() for path in net.files(serving).rglob("*") if path.is_file()]

@@ -148,7 +148,7 @@ def test_metadata_by_ipv6_needs_no_leased_address(net: DhcpNet) -> None:
 
 @pytest.mark.spec("DHCP-60", "MD-10")
 def test_metadata_waits_for_the_agents_and_the_service(net: DhcpNet) -> None:
-    """Who asks while one of them is away is told so, and is served when it is back."""
+    # Requests while one of them is away get an error, and are served when it is back.
     _, client, lease = net.boot(0, device_id="vm-mine")
     (serving,) = net.serving_hosts()
     use_routes(client.instance, lease)

@@ -20,7 +20,7 @@ SOON = 45.0
 
 
 def carriers(net: DhcpNet, host: ServedHost) -> list[bool]:
-    """Whether each device that the network is served from there has its switch."""
+    """Return whether each device of the network's DHCP server on that host has its switch."""
     output = host.host.attempt(["ip", "-j", "-n", f"qdhcp-{net.network.id}", "link"]).output
     flags = [link["flags"] for link in json.loads(output or "[]") if link["ifname"] != "lo"]
     return ["LOWER_UP" in each for each in flags]

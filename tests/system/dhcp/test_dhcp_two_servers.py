@@ -15,7 +15,7 @@ pytestmark = [
 
 @pytest.fixture
 def pair(net: DhcpNet) -> DhcpNet:
-    """The network, served by both hosts."""
+    """Return the network, served by both hosts."""
     (serving,) = wait_until(net.serving_hosts, "it is served")
     (other,) = (host for host in net.cloud.hosts if host is not serving)
     net.cloud.network.add_dhcp_agent_to_network(dhcp_agent(net.cloud, other), net.network.id)
@@ -51,7 +51,7 @@ def test_removing_one_of_two_servers_keeps_leases_renewed(pair: DhcpNet) -> None
 
 @pytest.mark.spec("DHCP-26", "MD-10")
 def test_metadata_by_ipv6_outlives_either_of_two_servers(pair: DhcpNet) -> None:
-    """Both have the same link-local address, and each answers for it."""
+    # Both have the same link-local address, and each answers for it.
     instance = pair.plug(pair.port(0, device_id="vm-six"))
     answer = wait_until(lambda: fetch6(instance), "it is there")
     assert answer.split()[0] == "vm-six"

@@ -45,7 +45,7 @@ class FileSite(TopologyFile):
         self.stack = ExitStack()
 
     def boot(self, name: str) -> Udhcpc:
-        """An instance that knows nothing, behind a port of the file."""
+        """Start an instance without an address behind a port of the file, and return its client."""
         port = self.port(name)
         plug = Plug(
             bridge="br-int",
@@ -99,7 +99,7 @@ def test_instances_of_a_file_get_all_that_it_says(site: FileSite) -> None:
 
 
 def _check_hand_over(site: FileSite, client: Udhcpc) -> None:
-    """The file gives the network to the other host, and nobody loses a lease."""
+    """Check that no lease is lost when the file gives the network to the other host."""
     one, two = site.hosts.values()
     mac = site.port("web2")["mac_address"]
     lease = client.renew()

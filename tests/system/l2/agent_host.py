@@ -56,7 +56,7 @@ ALL_FLAVOURS = (MESH4, POPULATED4, MESH6, POPULATED6)
 
 
 def _plans(files: list[str]) -> dict[str, Plan]:
-    """To be called on the host: an agent looks at what its host has."""
+    """Return the plans of an agent for what its host has; to be called on the host."""
     with L2AgentComponents(load_config(PROGRAM, files, l2_groups(files)).conf) as parts:
         return dict(plans_of(parts.source, parts.agent))
 
@@ -164,7 +164,7 @@ settle = 0
     # What it says.
 
     def status(self) -> dict[str, Any]:
-        """What a monitor reads; empty when there is nothing to read."""
+        """Return what a monitor reads, empty when there is nothing to read."""
         if self.process is not None and self.process.poll() is not None:
             raise AssertionError(f"the agent of {self.name} ended: {self.last_words()}")
         try:
@@ -178,7 +178,7 @@ settle = 0
         return errors + (self.log.read_text()[-6000:] if self.log.exists() else "")
 
     def reported(self, port: Port) -> dict[str, Any]:
-        """What it reported of a port, as the source wrote it down."""
+        """Return the report on a port, as the source recorded it."""
         path = self.directory / f"said.{self.name}.l2.json"
         resources = json.loads(path.read_text())["resources"] if path.exists() else []
         found = (each for each in resources if each["id"] == port.id)
@@ -190,7 +190,7 @@ settle = 0
     # What the host is like.
 
     def differences(self) -> list[str]:
-        """What a fresh agent would change here, wait for or refuse; nothing: all is as wanted."""
+        """Return what a fresh agent would change, wait for or refuse; empty if nothing differs."""
         conf = self.directory / "plan.conf"
         conf.write_text(self._text("plan-said"))
         try:
@@ -221,7 +221,7 @@ settle = 0
         return self.vsctl("get", "Port", port.device, "tag")
 
     def flows(self) -> dict[str, float]:
-        """All flows of the agent's bridges that nobody learnt, with their age in seconds."""
+        """Return all flows of the agent's bridges except learnt ones, with their age in seconds."""
         found = {}
         for bridge in ("br-int", "br-tun", PROVIDER):
             for line in self.ofctl("dump-flows", bridge).splitlines():
@@ -234,7 +234,7 @@ settle = 0
         return found
 
     def rows(self) -> dict[str, str]:
-        """Ports of all bridges, with what the agent decides of them."""
+        """Return the ports of all bridges, with the columns that the agent sets."""
         shown = self.vsctl(
             "--format=json", "--columns=name,tag,trunks,other_config", "list", "Port"
         )

@@ -14,7 +14,7 @@ from tests.system.l2.environment import Site
 
 @pytest.fixture(scope="session")
 def shared_site(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Three hosts with agents, set up as the parameter says, for all tests of that parameter."""
+    """Yield three hosts with agents, set up by the parameter, for all tests of that parameter."""
     sandbox.require()
     with ExitStack() as stack:
         lab = stack.enter_context(Lab(hosts=3, bridges=["br-int"], provider=[PHYSNET]))
@@ -27,13 +27,13 @@ def shared_site(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def site(shared_site: Site) -> Iterator[Site]:
-    """A site without networks; what a test makes is gone without a trace afterwards."""
+    """Yield a site without networks; what a test makes is removed afterwards without a trace."""
     with shared_site.tidy():
         yield shared_site
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """``@pytest.mark.flavours(...)``: the sites that a test runs on."""
+    """Run a test on the sites that ``@pytest.mark.flavours(...)`` names."""
     if "shared_site" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("flavours")
         flavours = marker.args if marker is not None else ALL_FLAVOURS

@@ -74,9 +74,9 @@ class Site:
         mtu: int | None = None,
         unknown: bool = False,
     ) -> Instance:
-        """An instance for *port*, as a hypervisor starts it; on its host unless told otherwise.
+        """Start an instance for *port*, as a hypervisor does; by default on the port's host.
 
-        Nobody knows of one that is *unknown* whose it is.
+        The device of an *unknown* instance does not carry the id of its port.
         """
         on = self.hosts[host or port.host].host
         instance = on.instance(
@@ -99,7 +99,7 @@ class Site:
         return instance
 
     def plug_mute(self, ports: Sequence[Port]) -> None:
-        """Devices without an instance, all of one host at once."""
+        """Add devices without an instance, all of one host at once."""
         words: list[str] = []
         for port in ports:
             words += [
@@ -123,7 +123,7 @@ class Site:
                 self.hosts[name].host.attempt(["ip", "link", "del", port.device])
 
     def couple(self, kind: str, first: str, second: str, **provider: Any) -> Couple:
-        """Two instances on a new network, on these hosts; wired once ``settle`` returns."""
+        """Create two instances on a new network, on these hosts; wired once ``settle`` returns."""
         net = self.network(kind, **provider)
         ports = self.port(net, first), self.port(net, second)
         self.topology.write()
@@ -174,7 +174,7 @@ class Couple:
         return self.ports[0].net
 
     def reach(self, version: int = 4, count: int = 3, timeout: float = TIMEOUT) -> bool:
-        """Whether every one of some pings came back, both ways."""
+        """Return whether every one of some pings came back, both ways."""
         one, two = self.ports
         there, back = (two.v4, one.v4) if version == 4 else (two.v6, one.v6)
         return all(
@@ -183,12 +183,12 @@ class Couple:
         )
 
     def await_reach(self) -> None:
-        """The first packet on a path may be lost to a neighbour that is still looked for."""
+        """Wait until both reach each other; neighbour discovery may lose the first packets."""
         for version in (4, 6):
             wait_until(lambda version=version: self.reach(version, timeout=SOON), self._underlay)
 
     def _underlay(self) -> str:
-        """What the switches of both ends know of the way between them."""
+        """Return what the switches of both ends know of the path between them."""
         asked = ("tnl/neigh/show", "tnl/ports/show -v", "ovs/route/show", "dpctl/dump-flows")
         hosts = {port.host: self.site[port.host].host.ovs for port in self.ports}
         return "\n".join(

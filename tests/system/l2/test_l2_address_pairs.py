@@ -13,7 +13,7 @@ from tests.system.l2.environment import SOON, Site
 @pytest.mark.spec("L2-62")
 @pytest.mark.flavours(POPULATED4, MESH4)
 def test_an_allowed_address_is_answered_for_by_the_port_that_uses_it(site: Site):
-    """The responder of the client's host knows one owner; the other one uses the address now."""
+    # The responder of the client's host knows one owner; the other one uses the address now.
     net = site.network("vxlan")
     client, owner = site.port(net, "host1"), site.port(net, "host2")
     pairs = [{"ip_address": owner.v4}, {"ip_address": owner.v6}]
@@ -42,10 +42,8 @@ def await_resolved(instance: Instance, address: str, mac: str) -> None:
 @pytest.mark.spec("L2-24")
 @pytest.mark.flavours(POPULATED4, MESH4)
 def test_requests_of_an_address_that_moved_reach_the_port_that_they_are_for(site: Site):
-    """A receiver of ARP or a neighbour solicitation updates its entry of the sender.
-
-    Otherwise it would send to the former MAC until that entry has aged, which takes 23 to 53 s.
-    """
+    # A receiver of ARP or a neighbour solicitation updates its entry of the sender. Otherwise it
+    # would send to the former MAC until that entry has aged, which takes 23 to 53 s.
     net = site.network("vxlan")
     client = site.port(net, "host1")
     pairs = [{"ip_address": "10.0.9.9"}, {"ip_address": "fd00:a::99"}]

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.flavours(MESH4)
 def test_an_impossible_configuration_is_refused(
     shared_site: Site, switch: str, agent: str, sentence: str
 ):
-    """Also where the agent of the host runs already."""
+    # This holds also where the agent of the host runs already.
     host = shared_site["host1"]
     flows, rows = host.flows(), host.rows()
     running = host.conf.read_text()

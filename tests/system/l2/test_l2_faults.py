@@ -62,7 +62,7 @@ class Stage:
 
     @contextmanager
     def undisturbed(self, *, plugging: bool = False, interval: float = INTERVAL) -> Iterator[Pings]:
-        """Nothing is lost while the block runs; by tunnels neither, unless it is *plugging*."""
+        """Check that no ping is lost in the block; pings by tunnels may be if it is *plugging*."""
         with self.pinging(interval) as pings:
             yield pings
             lost = {
@@ -72,7 +72,7 @@ class Stage:
 
     @contextmanager
     def untouched(self) -> Iterator[None]:
-        """No flow and no row of host1 is changed, removed or made anew."""
+        """Check that no flow and no row of host1 is changed, removed or made anew in the block."""
         flows, rows = self.host.flows(), self.host.rows()
         yield
         now = self.host.flows()
@@ -91,7 +91,7 @@ def whole_stage(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def stage(whole_stage: Stage) -> Iterator[Stage]:
-    """Afterwards all hosts are as the file says, and nothing of the test is left."""
+    """Yield a stage, and check afterwards that all hosts are as the file says."""
     with whole_stage.site.tidy():
         yield whole_stage
         for host in whole_stage.site.hosts.values():
@@ -191,8 +191,9 @@ def test_the_switch_is_away_and_the_agent_says_so(stage: Stage):
 @pytest.mark.spec("L2-42", "L2-40")
 @pytest.mark.parametrize("way", ["stopped", "killed"])
 def test_the_database_is_restarted(stage: Stage, way: str):
-    """The switch forwards nothing until it is connected again; what it got meanwhile, it keeps.
+    """Check that a restart of the database loses no ping and changes no flow.
 
+    The switch forwards nothing until it is connected again, but queues packets meanwhile.
     That is so on the userspace datapath, agent or not, and takes one second, or more if the
     database is not back when the switch tries.  Pings every 10 ms overflow its queues in two.
     """
@@ -319,7 +320,7 @@ def test_a_port_moves_while_others_stay(stage: Stage):
 
 @pytest.mark.spec("L2-12", "L2-13", "L2-15", "L2-44")
 def test_many_ports_are_admitted_and_dismissed_at_once(stage: Stage):
-    """Their devices are there all the time: only what the agent does can harm anybody."""
+    # Their devices are there all the time: only actions of the agent can disturb traffic.
     site = stage.site
     crowd = make_crowd(site)
     wanted = list(site.topology.ports)

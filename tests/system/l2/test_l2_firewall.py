@@ -76,10 +76,10 @@ class Pair:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """A stream that is allowed, and whose answers are by themselves, loses nothing.
+        """Check that a stream loses nothing whose packets and answers have a rule each.
 
         When filters come to a port that had none, the first packet of a connection that they meet
-        may be an answer; nobody knows that it is one.
+        may be an answer, which cannot be recognised as one.
         """
         target = self.ports[1].v6
         with streaming(self.one, self.two, target, STEADY_UDP, STEADY_UDP) as stream:
@@ -92,7 +92,7 @@ class Pair:
 
     @contextmanager
     def watched(self) -> Iterator[tuple[Stream, Stream]]:
-        """A stream that is always allowed and loses nothing, one that never is and never passes."""
+        """Yield an allowed and a denied stream, and check that the denied one never passes."""
         with ExitStack() as stack:
             allowed = stack.enter_context(self.stream(OPEN_UDP))
             denied = stack.enter_context(self.stream(DENIED_UDP))
@@ -263,7 +263,7 @@ def test_a_dry_run_shows_what_the_firewall_would_do(pair: Pair):
 @pytest.mark.spec("L2-13", "FW-01")
 @every
 def test_a_port_is_never_live_without_its_filters(site: Site):
-    """They send from before the switch has them; that a device is a port's is told later."""
+    # The traffic starts before the ids of the ports are set on their devices.
     groups = site.topology.groups
     groups["client"], groups["mute"], groups["any"] = [*OUT], [], [*OUT, {"direction": "ingress"}]
     net = site.network("vxlan")

@@ -54,7 +54,7 @@ class Speaker:
 
 
 def ask(instance: Instance, address: str, port: int = UDP, source: int = 0) -> str:
-    """Who answers from *address*; empty: nobody does."""
+    """Return the answer from *address*, empty if there is none."""
     with instance.call(socket.socket, socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.bind(("0.0.0.0", source))
         sender.settimeout(SOON)
@@ -108,7 +108,7 @@ class LocalIpSite:
         self.site.settle()
 
     def answers(self) -> dict[str, str]:
-        """Who answers each of the others from the address."""
+        """Return, for each of the others, which instance answers from the address."""
         askers = ("client", "server", "far")
         return {name: ask(self.instances[name], self.address) for name in askers}
 
@@ -152,7 +152,7 @@ def whole(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
 
 @pytest.fixture
 def local(whole: LocalIpSite) -> Iterator[LocalIpSite]:
-    """Without an association, before and after."""
+    """Yield a site without an association, and remove that of the test afterwards."""
     yield whole
     whole.associate(None)
     whole.await_answers(**ORDINARY)

@@ -94,7 +94,7 @@ def whole(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gu
 
 @pytest.fixture
 def made(whole: GuaranteeSite) -> Iterator[GuaranteeSite]:
-    """Without rules, before and after; then the device is as it was."""
+    """Yield a site without rules; remove the rules afterwards and check the device."""
     before = whole.qdisc()
     yield whole
     whole.set_rules()

@@ -23,7 +23,7 @@ KINDS = ("vxlan", "gre", "geneve", "vlan", "flat")
 
 @pytest.mark.spec("L2-33", "L2-31", "L2-23", "L2-13")
 def test_networks_of_all_kinds_join_three_hosts_and_do_not_hear_each_other(site: Site):
-    """All have the same addresses; nobody hears a frame of another network."""
+    # All networks have the same addresses; no port receives a frame of another network.
     ports = {
         kind: [site.port(net, host) for host in site.hosts]
         for kind in KINDS
@@ -133,7 +133,7 @@ def test_tunnels_are_there_for_those_that_need_them(site: Site):
 
 
 def _tunnels(site: Site, host: str) -> dict[str, str]:
-    """The tunnels of a host, with their options."""
+    """Return the tunnels of a host, with their options."""
     agent = site[host]
     names = agent.vsctl("list-ports", "br-tun").split()
     return {
@@ -159,7 +159,7 @@ def test_full_size_packets_pass_and_larger_ones_do_not(site: Site):
 
 
 def _passes(couple, size: int, timeout: float) -> bool:
-    """Whether packets of this size get there and back in one piece."""
+    """Return whether packets of this size get there and back in one piece."""
     target = couple.ports[1].v4
     argv = ["ping", "-n", "-q", "-c", "2", "-i", "0.05", "-W", str(timeout), "-M", "do"]
     done = couple.instances[0].attempt([*argv, "-s", str(size - 28), target])

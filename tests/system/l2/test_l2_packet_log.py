@@ -26,7 +26,7 @@ RATE, BURST, FLOOD = 10, 25, 3000
 
 
 def lines(host: AgentHost, **wanted: str) -> list[str]:
-    """The lines of the log that have all these pairs."""
+    """Return the lines of the log that have all these pairs."""
     found = host.packets.read_text().splitlines() if host.packets.exists() else []
     pairs = [f" {name}={value} " for name, value in wanted.items()]
     return [line for line in found if all(pair in f"{line} " for pair in pairs)]

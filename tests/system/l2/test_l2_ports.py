@@ -59,7 +59,7 @@ def test_a_port_that_is_deleted_though_it_is_plugged_is_dead(site: Site):
 
 @pytest.mark.spec("L2-10", "L2-14", "L2-44")
 def test_what_is_plugged_and_unplugged_is_reported_and_counted(site: Site):
-    """A status that changes without becoming ready, or not, is written within a second."""
+    # A status that changes while ``ready`` stays the same is written within a second.
     host = site["host1"]
     wait_until(lambda: host.status()["counts"]["ports"] == 0)
     couple = site.couple("vxlan", "host1", "host1")
@@ -76,7 +76,7 @@ def test_what_is_plugged_and_unplugged_is_reported_and_counted(site: Site):
 @pytest.mark.flavours(MESH4, POPULATED4)
 @pytest.mark.spec("L2-19", "L2-31")
 def test_a_port_moves_from_host_to_host(site: Site, record_property):
-    """Its instance is on both hosts while it migrates; the binding says which one lives."""
+    # Its instance is on both hosts while it migrates; the binding says which one is live.
     couple = site.couple("vxlan", "host3", "host1")
     peer, moving = couple.ports
     site.settle()

@@ -85,7 +85,7 @@ def whole(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Qo
 
 @pytest.fixture
 def qos(whole: QosSite) -> Iterator[QosSite]:
-    """Without rules, before and after."""
+    """Yield a site without rules, and remove those of the test afterwards."""
     yield whole
     whole.set_rules()
     assert whole.meters() == {}

@@ -124,7 +124,7 @@ class SharedRouter:
         )
 
     def frames_sent(self, host: str) -> int:
-        """The frames that *host* sent to other hosts, over tunnels and its physical network."""
+        """Return how many frames *host* sent to others, over tunnels and its physical network."""
         return sum(frames_of(self.site[host].host, nic) for nic in (NIC, PHYSNET))
 
 
@@ -195,7 +195,7 @@ def move(router: SharedRouter, old: str, new: str) -> None:
 
 @pytest.mark.spec("L2-61")
 def test_a_router_on_several_hosts_answers_once_and_costs_a_copy_from_its_own_host(site: Site):
-    """Switches learn which host is active.  On its own host, that of tunnels does not."""
+    # Switches learn which host is active, but on that host the tunnel bridge does not.
     for kind, router in make_routers(site).items():
         router.activate("host1")
         router.await_reach()

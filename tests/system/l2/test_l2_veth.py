@@ -17,7 +17,7 @@ ENDS = f"int-{PROVIDER}", f"phy-{PROVIDER}"
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Site]:
-    """Two hosts; the first is joined by veths, the second by patch ports."""
+    """Yield two hosts; the first is joined by veths, the second by patch ports."""
     sandbox.require()
     with Lab(hosts=2, bridges=["br-int"], provider=[PHYSNET]) as lab:
         site = Site(lab, tmp_path, MESH4, agents=2)
@@ -29,7 +29,7 @@ def pair(tmp_path: Path) -> Iterator[Site]:
 
 
 def plan(host: AgentHost) -> str:
-    """What ``netfw plan`` says, where the host's devices are."""
+    """Return the output of ``netfw plan`` on the host."""
     done = host.host.attempt([str(BIN / "netfw"), "plan", "--config-file", str(host.conf)])
     assert done.status in {0, 3}, done
     return done.output

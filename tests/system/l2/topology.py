@@ -113,7 +113,7 @@ class Topology:
         fresh.rename(self.path)
 
     def mtu(self, net: Net) -> int:
-        """The MTU that the file source gives the network."""
+        """Return the MTU that the file source gives the network."""
         found = [
             item.mtu
             for item in read_topology(self.path).items
@@ -123,7 +123,7 @@ class Topology:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """The file cannot be found for a while."""
+        """Hide the file in the block."""
         hidden = self.path.with_suffix(".hidden")
         self.path.rename(hidden)
         try:

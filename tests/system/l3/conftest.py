@@ -12,7 +12,7 @@ from tests.system.l3.edge_site import EdgeSite, edge_site
 
 @pytest.fixture(scope="session")
 def edge() -> Iterator[EdgeSite]:
-    """A site that works; each test leaves it so."""
+    """Yield a site that works; each test leaves it so."""
     sandbox.require()
     with edge_site() as site:
         yield site

@@ -87,7 +87,7 @@ class EdgeSite(RoutedCloud, RoutedNetworks):
             prefer_switch(each.host)
 
     def targets(self) -> dict[str, tuple[Instance, str]]:
-        """What each flow pings, by its name."""
+        """Return the sender and the target of each flow, by its name."""
         web, db, world = self.web, self.db, self.world
         return {
             "east-west IPv4": (web.instance, db.address(4)),
@@ -103,7 +103,7 @@ class EdgeSite(RoutedCloud, RoutedNetworks):
             wait_until(lambda i=instance, a=address: is_reached(i, a), name)
 
     def streams(self) -> dict[str, tuple[Instance, Instance, str]]:
-        """Both ends of each TCP connection and the address of the second one, by its name."""
+        """Return the two ends of each TCP connection and the address of the second, by its name."""
         return {
             "east-west IPv4": (self.web.instance, self.db.instance, self.db.address(4)),
             "east-west IPv6": (self.db.instance, self.web.instance, self.web.address(6)),
@@ -135,7 +135,7 @@ class EdgeSite(RoutedCloud, RoutedNetworks):
         assert self.processes() == before
 
     def processes(self, router: Any = None) -> dict[str, int]:
-        """The processes of a router by program."""
+        """Return the processes of a router by program."""
         id = (router or self.router).id
         found = {}
         for program in ("radvd", "haproxy"):
@@ -145,7 +145,7 @@ class EdgeSite(RoutedCloud, RoutedNetworks):
         return found
 
     def plan(self) -> list[str]:
-        """What the L3 agent would do, and nothing else; empty: nothing."""
+        """Return the plan of the L3 agent without executing it, empty if nothing is to be done."""
         status, lines = plan_of(self.l3, "l3")
         return [] if status == 0 else lines
 

@@ -142,7 +142,7 @@ class FileSite(TopologyFile):
         }
 
     def boot(self, name: str, gateway: str | None = None) -> Instance:
-        """The instance of a port of the file, with the port's addresses."""
+        """Start the instance of a port of the file, with the port's addresses."""
         port = self.port(name)
         plug = Plug(
             bridge="br-int",
@@ -190,7 +190,7 @@ class RoutedCloud:
         return network, subnet
 
     def boot(self, name: str, network: Any, address: str, **more: Any) -> tuple[Any, Instance]:
-        """A port without filters on the first host, and its instance."""
+        """Create a port without filters on the first host, and its instance."""
         host = self.hosts[0]
         port = self.network.create_port(
             network_id=network.id, name=name, binding_host_id=host.host.name,

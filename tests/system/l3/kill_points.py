@@ -175,7 +175,7 @@ class AgentKiller:
         self._site.l3.spawn()
 
     def _in_phase(self) -> str:
-        """At any time from the start of the process to some time after its first full sync."""
+        """Wait a random time, which may end before or after the first full sync of the agent."""
         seconds = self._chance.uniform(0, 1.5 * self.start_seconds)
         time.sleep(seconds)  # where the kill strikes is for chance to decide
         return f"{seconds:.2f}s"
@@ -192,7 +192,7 @@ class AgentKiller:
         return f"restore:{mode}"
 
     def _in_plug(self) -> str:
-        """Soon after a new router has its namespace, before it has all of its ports."""
+        """Wait until soon after a new router has its namespace, before it has all of its ports."""
         router = self._churn.add_router()
         name = f"netns/qrouter-{router.id}"
         path = self._site.router_host.host.directory / name

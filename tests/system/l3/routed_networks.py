@@ -28,7 +28,7 @@ class Guest:
     instance: Instance
 
     def address(self, version: int) -> str:
-        """The address of the port in that IP version."""
+        """Return the address of the port in that IP version."""
         found = (str(each["ip_address"]) for each in self.port.fixed_ips)
         return next(each for each in found if ip_address(each).version == version)
 
@@ -49,7 +49,7 @@ class RoutedNetworks:
     """The client of the network API."""
 
     def segment(self, name: str, number: int) -> Segment:
-        """A network of a project."""
+        """Create a network of a project."""
         network = self._make_network(name)
         slaac = {"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}
         return Segment(
@@ -68,7 +68,7 @@ class RoutedNetworks:
             self.network.remove_interface_from_router(router, subnet=subnet.id)
 
     def guest(self, name: str, segment: Segment, host: ServedHost, **more: Any) -> Guest:
-        """An instance with its addresses and routes; not filtered unless *more* says so."""
+        """Create an instance with its addresses and routes, unfiltered unless *more* has groups."""
         unfiltered = {"port_security_enabled": False, "security_groups": []}
         port = self.network.create_port(
             network_id=segment.network.id, name=name, binding_host_id=host.host.name,
@@ -93,7 +93,7 @@ class RoutedNetworks:
         )
 
     def make_outside(self) -> Segment:
-        """An external network."""
+        """Create an external network."""
         network = self._make_external("outside")
         return Segment(
             network=network,
@@ -105,7 +105,7 @@ class RoutedNetworks:
         return self._make_vlan(name, is_router_external=True)
 
     def make_world(self, router: Any, outside: Segment, host: ServedHost) -> Instance:
-        """A machine on the external network, with a route to the networks behind *router*."""
+        """Create a machine on the external network with a route to networks behind *router*."""
         fixed_ips = [{"ip_address": WORLD4}, {"ip_address": WORLD6}]
         port = self.network.create_port(
             network_id=outside.network.id, name="world", fixed_ips=fixed_ips,

@@ -46,7 +46,7 @@ def spare_router(edge: EdgeSite) -> Iterator[SpareRouter]:
 
 
 def status(edge: EdgeSite, thing: Any) -> str:
-    """The status of a router or floating IP by the API."""
+    """Return the status of a router or floating IP by the API."""
     found = {each.id: each.status for each in (*edge.network.routers(), *edge.network.ips())}
     return str(found[thing.id])
 
@@ -57,6 +57,6 @@ def await_active(edge: EdgeSite, *things: Any) -> None:
 
 
 def external_address(edge: EdgeSite, router: Any) -> str:
-    """The external IPv4 address of a router."""
+    """Return the external IPv4 address of a router."""
     found = edge.network.get_router(router.id).external_gateway_info["external_fixed_ips"]
     return next(str(each["ip_address"]) for each in found if ":" not in each["ip_address"])

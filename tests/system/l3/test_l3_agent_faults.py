@@ -37,7 +37,7 @@ def test_what_is_made_while_no_agent_runs_is_there_when_one_is_back(edge: EdgeSi
 
 @pytest.mark.spec("L3-11", "L3-21")
 def test_a_restarted_switch_has_its_routers_again(edge: EdgeSite) -> None:
-    """The devices of a switch in userspace go with it, also from namespaces."""
+    # The devices of a switch in userspace go with it, also from namespaces.
     before = edge.processes()
     for _ in range(3):
         edge.router_host.host.restart_switch()

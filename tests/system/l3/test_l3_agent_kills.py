@@ -28,7 +28,7 @@ KILLS = 8
 
 
 def desired(edge: EdgeSite) -> dict[str, dict[str, set[str]]]:
-    """Addresses by device and router, as the API has them."""
+    """Return the addresses by device and router, as the API has them."""
     routers: dict[str, dict[str, set[str]]] = {each.id: {} for each in edge.network.routers()}
     for port in edge.network.ports():
         if port.device_id in routers:
@@ -44,7 +44,7 @@ def desired(edge: EdgeSite) -> dict[str, dict[str, set[str]]]:
 
 
 def observed(edge: EdgeSite) -> dict[str, dict[str, set[str]]]:
-    """The same as the kernel has them."""
+    """Return the addresses by device and router, as the kernel has them."""
     host = edge.router_host.host
     names = (line.split()[0] for line in host.run(["ip", "netns", "list"]).splitlines())
     return {

@@ -21,7 +21,7 @@ pytestmark = [
 
 
 def preferred_addresses(instance: Instance) -> set[str]:
-    """Global addresses from advertisements that new connections may use."""
+    """Return the global addresses from advertisements that new connections may use."""
     (link,) = json.loads(instance.run(["ip", "-j", "-6", "address", "show", "dev", "eth0"]))
     return {
         each["local"]

@@ -85,7 +85,7 @@ def test_the_port_of_the_metadata_proxy_is_closed_to_everybody(edge: EdgeSite) -
 
 @pytest.mark.spec("L3-21", "L3-22", "L3-24")
 def test_what_is_changed_by_hand_is_repaired_without_an_audit(edge: EdgeSite) -> None:
-    """The audit interval of the site is a day."""
+    # The audit interval of the site is a day.
     device = gateway_device(edge)
     floating = edge.floating_ip.floating_ip_address
     cases: dict[str, tuple[list[str], Any]] = {
@@ -129,14 +129,14 @@ def test_rules_and_sysctls_changed_by_hand_are_repaired_by_an_audit(edge: EdgeSi
 
 
 def neighbour(instance: Instance, address: str) -> str:
-    """The MAC address that an instance has for a neighbour; empty: none."""
+    """Return the MAC address that an instance has for a neighbour, empty if it has none."""
     shown = json.loads(instance.run(["ip", "-j", "neigh", "show", address]) or "[]")
     return "".join(str(each.get("lladdr", "")) for each in shown)
 
 
 @contextmanager
 def former_holder(edge: EdgeSite, *addresses: str) -> Iterator[str]:
-    """A machine that has *addresses*, as the world knows, and is gone in the block; its MAC."""
+    """Yield the MAC of a machine that had *addresses*, which the world learnt, and is gone now."""
     host = edge.hosts[0]
     port = edge.network.create_port(
         network_id=edge.outside.network.id, name="former", binding_host_id=host.host.name,

@@ -56,7 +56,7 @@ def use_broker(routed: RoutedCloud, broker: PrivateRabbitmq, socket: Path) -> No
 
 
 def add_floating_ip(routed: RoutedCloud, edge: EdgeRouter) -> Any:
-    """Another floating IP, of a port without an instance."""
+    """Create another floating IP, of a port without an instance."""
     port = routed.network.create_port(network_id=edge.blue.id)
     return routed.network.create_ip(floating_network_id=edge.outside.id, port_id=port.id)
 
@@ -91,7 +91,7 @@ def test_a_broker_that_is_away_costs_nothing_and_loses_no_change(broker: Private
 
 
 def addresses(routed: RoutedCloud) -> str:
-    """The addresses in all namespaces of the host with the router."""
+    """Return the addresses in all namespaces of the host with the router."""
     return routed.hosts[1].host.run(["ip", "-all", "netns", "exec", "ip", "-4", "-o", "address"])
 
 
@@ -114,7 +114,7 @@ def restore_database(routed: RoutedCloud, backup: Path) -> None:
 
 @pytest.mark.spec("L3-04", "L3-06")
 def test_an_older_database_that_is_restored_is_read_in_full(tmp_path: Path) -> None:
-    """Its journal is beyond the agent's position again when the agent reads it."""
+    # Its journal is beyond the agent's position again when the agent reads it.
     sandbox.require()
     with routed_cloud() as routed:
         network, server, backup = routed.network, routed.cloud.server, tmp_path / "backup"

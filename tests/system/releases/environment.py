@@ -92,7 +92,7 @@ class ReleaseSite(EdgeSite):
         return time.monotonic() - began
 
     def renewing(self) -> Renewals:
-        """A client that asks for its lease all the time."""
+        """Return a client that requests its lease all the time."""
         address = IPv4Address(self.web.address(4))
         return Renewals(self.web.instance, self.web.port.mac_address, address)
 

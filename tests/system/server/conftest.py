@@ -14,7 +14,7 @@ from tests.system.server.environment import RunningServer, running_server
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server on SQLite, without authentication on loopback; not on the port of a cloud."""
+    """Yield a server on SQLite, without authentication on loopback; not on the port of a cloud."""
     sandbox.require()
     with running_server(tmp_path_factory.mktemp("server"), 9690) as found:
         yield found
@@ -23,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="session")
 def cloud(server: RunningServer) -> Iterator[openstack.connection.Connection]:
-    """An unchanged openstacksdk, told where the server is."""
+    """Yield a connection of an unchanged openstacksdk to the server."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the SDK's own, of parts that nobody asked for
         connection = openstack.connection.Connection(

@@ -44,7 +44,7 @@ class RunningServer:
         return self.server.log.read_text()
 
     def environment(self) -> dict[str, str]:
-        """For clients that read ``clouds.yaml``."""
+        """Return the environment for clients that read ``clouds.yaml``."""
         return {
             **os.environ,
             "OS_CLIENT_CONFIG_FILE": str(self.run / "clouds.yaml"),

@@ -30,7 +30,7 @@ COUNTER = itertools.count()
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Cloud]:
-    """Two hosts whose agents ask one server."""
+    """Yield two hosts whose agents are connected to one server."""
     sandbox.require()
     with make_cloud() as cloud:
         cloud.server.start()
@@ -90,7 +90,7 @@ class Net:
         return self.cloud.hosts[host].plug_port(port, f"vm{next(COUNTER)}")
 
     def spare(self, host: int) -> Spare:
-        """A device that is there already, for a port that is not."""
+        """Return a device that is there already, for a port that is not."""
         self.spares.append(Spare(self.cloud.hosts[host].host))
         return self.spares[-1]
 

@@ -22,7 +22,7 @@ SOON = 30.0
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A certificate of its own authority, for 127.0.0.1; its key is beside it."""
+    """Return a self-signed certificate for 127.0.0.1; its key is beside it."""
     names = ["-subj", "/CN=netfw", "-addext", "subjectAltName=IP:127.0.0.1"]
     files = ["-keyout", "key.pem", "-out", "cert.pem"]
     subprocess.run(
@@ -65,7 +65,7 @@ def _versions(url: str, context: ssl.SSLContext) -> bytes:
 
 
 def _stall(url: str, context: ssl.SSLContext) -> None:
-    """Handshakes and requests that stop in the middle hold up nobody, though threads are few."""
+    """Check that handshakes and requests that stop in the middle block no others."""
     stalled = [socket.create_connection(("127.0.0.1", 9697)) for _ in range(8)]
     for each in stalled[:4]:
         each.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
@@ -82,7 +82,7 @@ def _stall(url: str, context: ssl.SSLContext) -> None:
 
 
 def _follow_on(context: ssl.SSLContext) -> None:
-    """Several requests at once, with a body of many records, are answered one after the other."""
+    """Check that several requests sent at once, with a long body, are answered in order."""
     body = b'{"network": {"name": "%s"}}' % (b"a" * 200_000)
     head = b"POST /v2.0/networks HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(
         body

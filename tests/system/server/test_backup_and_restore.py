@@ -36,7 +36,7 @@ pytestmark = [
 
 
 def page_commands(name: str) -> str:
-    """The commands of the page that begin with the comment *name*."""
+    """Return the commands of the page that begin with the comment *name*."""
     (found,) = re.findall(rf"```sh\n# {name}\n(.*?)```", PAGE.read_text(), re.DOTALL)
     return str(found)
 
@@ -88,7 +88,7 @@ class Stored:
 
 @contextmanager
 def served(backend: str, directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """A server of *backend*; the URL of its database, and variables for its tools."""
+    """Run a server of *backend*; yield the URL of its database, and variables for its tools."""
     if backend == "postgresql":
         postgres = PrivatePostgres(directory / "p")
         try:

@@ -25,7 +25,7 @@ UDP_PORT = 7777
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Cloud]:
-    """Two hosts; the second one logs packets."""
+    """Yield two hosts; the second one logs packets."""
     sandbox.require()
     with make_cloud() as cloud:
         cloud.server.start()

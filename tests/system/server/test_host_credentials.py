@@ -136,7 +136,7 @@ def test_tunnel_address_can_be_taken_over_from_a_deleted_agent_only(server: Toke
 
 @pytest.mark.parametrize("agent_type", [DHCP, L3, METADATA])
 def test_only_l2_agents_have_tunnel_addresses(server: TokenServer, agent_type: str) -> None:
-    """Other hosts would send to that address what is for the host."""
+    # Other hosts would send to that address what is for the host.
     victim, attacker = server.client("one"), server.client("net")
     victim.beat(OVS, tunneling_ip="198.51.100.30", tunnel_types=["vxlan"])
     with pytest.raises(InvalidInput, match="tunneling_ip"):

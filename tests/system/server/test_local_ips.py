@@ -24,7 +24,7 @@ UDP = 6000
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Cloud]:
-    """Two hosts; the first one serves local IPs."""
+    """Yield two hosts; the first one serves local IPs."""
     sandbox.require()
     with make_cloud() as cloud:
         cloud.server.start()

@@ -46,7 +46,7 @@ schemathesis.openapi.format(
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server of its own: what is drawn may delete what others need."""
+    """Yield a server of its own: generated requests may delete what other tests need."""
     sandbox.require()
     with running_server(tmp_path_factory.mktemp("openapi"), 9697) as found:
         yield found

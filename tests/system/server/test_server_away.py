@@ -55,7 +55,7 @@ def rabbitmq_transport() -> Iterator[Groups]:
 
 @contextmanager
 def ready_cloud(transport: Groups) -> Iterator[Cloud]:
-    """A server and one host with all agents, with default intervals."""
+    """Yield a server and one host with all agents, with default intervals."""
     options = {"server": {"transport": "oslo"}, "oslo": transport["oslo"]} if transport else {}
     with make_cloud(options, hosts=1, port=API_PORT) as cloud:
         (host,) = cloud.hosts
@@ -90,7 +90,7 @@ def check_status_of_outage(agent: PrivateAgent, killed_at: datetime) -> None:
 
 
 def boot(cloud: Cloud, network: Any) -> Any:
-    """A port of an instance that is plugged at once."""
+    """Create the port of an instance, and plug it at once."""
     (host,) = cloud.hosts
     port = cloud.network.create_port(network_id=network.id, binding_host_id=host.host.name)
     host.plug_port(port, f"i{next(NUMBERS)}", addressed=False)

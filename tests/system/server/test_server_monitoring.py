@@ -48,7 +48,7 @@ def test_server_reports_to_the_watchdog_that_it_is_alive(tmp_path: Path, workers
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    """A server, and a host with all four agents, each with a port for monitors."""
+    """Yield a server, and a host with all four agents, each with a port for monitors."""
     sandbox.require()
     with make_cloud(hosts=1) as made:
         made.server.start()
@@ -69,7 +69,7 @@ def get(agent: PrivateAgent, path: str) -> tuple[int, str]:
 
 
 def exported(text: str) -> set[str]:
-    """The names of the series and families of an exposition."""
+    """Return the names of the series and families of an exposition."""
     families = list(text_string_to_metric_families(text))
     return {sample.name for each in families for sample in each.samples} | {
         each.name for each in families
@@ -136,7 +136,7 @@ def test_readiness_of_an_agent_names_what_it_waits_for_and_metrics_count_it(clou
 
 
 def samples(text: str) -> Mapping[str, float]:
-    """The sums of the samples by name."""
+    """Return the sums of the samples by name."""
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

@@ -98,7 +98,7 @@ def test_what_was_answered_outlives_a_kill_and_what_was_not_is_whole_or_not_at_a
 
 
 def is_writing(server: PrivateNetfw) -> bool:
-    """Whether it holds the lock that a change of its database needs."""
+    """Return whether it holds the lock that a change of its database needs."""
     with closing(sqlite3.connect(server.directory / "netfw.db", timeout=0)) as database:
         try:
             database.execute("BEGIN IMMEDIATE")
@@ -173,7 +173,7 @@ def test_a_fresh_machine_needs_nothing_but_the_command(tmp_path: Path) -> None:
 
 
 def test_a_client_that_comes_while_a_worker_starts_waits_and_is_served(tmp_path: Path) -> None:
-    """A worker that starts must not refuse the clients of those that share its sockets."""
+    # A worker that starts must not refuse the clients of those that share its sockets.
     file = tmp_path / "netfw.db"
     options = {"database": {"connection": f"sqlite:///{file}", "lock_timeout": 60}}
     server = PrivateNetfw(tmp_path / "server", options)

@@ -28,7 +28,7 @@ CLIENT = "0af7651916cd43dd8448eb211c80319c"
 
 @pytest.fixture(scope="module")
 def traced() -> Iterator[tuple[Cloud, list[OtlpReceiver]]]:
-    """A server and an L2 agent that export their spans, and the receivers of both."""
+    """Yield a server and an L2 agent that export their spans, and the receivers of both."""
     sandbox.require()
     with ExitStack() as stack:
         directory = stack.enter_context(temporary_directory("netfw-spans."))

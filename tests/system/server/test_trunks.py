@@ -30,7 +30,7 @@ NAMES = itertools.count()
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Cloud]:
-    """Two hosts whose agents ask one server."""
+    """Yield two hosts whose agents are connected to one server."""
     sandbox.require()
     with make_cloud() as cloud:
         cloud.server.start()

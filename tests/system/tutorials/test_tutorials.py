@@ -36,7 +36,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def reader() -> Iterator[Reader]:
-    """A reader who has followed the first page, which installs netfw."""
+    """Yield a reader who has followed the first page, which installs netfw."""
     sandbox.require()
     with temporary_directory("netfw-tutorial.") as directory:
         directory.chmod(0o755)  # dnsmasq reads its files as a user who may do nothing else

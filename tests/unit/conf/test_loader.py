@@ -171,7 +171,7 @@ def test_reload_reaches_options_read_meanwhile(tmp_path: Path) -> None:
 
 
 def test_options_of_another_group_are_noticed(tmp_path: Path) -> None:
-    """They are no reason to refuse a file: several programs may share it."""
+    # They are no reason to refuse a file: several programs may share it.
     driver = {"driver": [cfg.IntOpt("vrrp_advert_int", default=2)]}
     text = "[acme]\nvrrp_advert_int = 3\nvrrp_advrt_int = 3\n[driver]\nsize = 2\nhost = x\n"
     path = write(tmp_path / "a.conf", text)

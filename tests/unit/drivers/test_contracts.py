@@ -58,12 +58,12 @@ def contracts() -> list[type[Driver]]:
 
 
 def family(contract: type[Driver]) -> list[type[Driver]]:
-    """The contract and what it builds upon, above what all drivers share."""
+    """Return the contract and its bases, without those that all drivers share."""
     return [cls for cls in contract.__mro__ if cls not in (*Driver.__mro__, Generic)]
 
 
 def methods(contract: type[Driver]) -> dict[str, Callable[..., object]]:
-    """What a vendor sees of this contract, beyond what all drivers share."""
+    """Return the public methods of this contract, without those that all drivers share."""
     return {
         name: value
         for cls in reversed(family(contract))
@@ -73,7 +73,7 @@ def methods(contract: type[Driver]) -> dict[str, Callable[..., object]]:
 
 
 def parts(hint: object) -> Iterator[object]:
-    """All that *hint* is made of; a body in the form of the API is one thing (decision 15)."""
+    """Yield the parts of *hint*; a body in the form of the API is left out (decision 15)."""
     if hint == Body:
         return
     yield hint

@@ -92,7 +92,7 @@ def test_all_routes_are_advertised_or_none() -> None:
 
 @pytest.mark.spec("DHCP-43")
 def test_derived_routes_are_omitted_first_when_too_many() -> None:
-    """A network of many subnets is served all the same."""
+    # A network of many subnets is served all the same.
     own = [Route(destination=f"192.0.{n}.0/24", nexthop="10.0.0.9") for n in range(20)]
     one = subnet(1, "10.0.0.0/24", "10.0.0.1", host_routes=tuple(own))
     others = [subnet(n, f"10.{n}.0.0/24") for n in range(2, 42)]

@@ -51,7 +51,7 @@ def describe_foreign() -> DriverInfo[HostCapability | DhcpCapability]:
 
 @pytest.fixture(scope="module")
 def mypy(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Lines of the snippets that mypy refuses, in one run."""
+    """Return the lines of the snippets that mypy refuses, in one run."""
     path = tmp_path_factory.mktemp("snippet") / "snippet.py"
     path.write_text(PRELUDE + ACCEPTED + REFUSED)
     done = subprocess.run(

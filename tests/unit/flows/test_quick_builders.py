@@ -30,7 +30,7 @@ def test_a_text_that_is_no_address_is_refused(text: str) -> None:
 
 @given(st.permutations(TERMS))
 def test_the_order_of_terms_does_not_matter(terms: list[of.Match]) -> None:
-    """Those of one field are merged wherever they stand."""
+    # Terms of one field are merged wherever they stand.
     both = of.ANYTHING
     for term in terms:
         both &= term

@@ -54,7 +54,7 @@ A, B, C = (UUID(int=number) for number in (1, 2, 3))
 
 
 def problems(make: Callable[[], object]) -> dict[str, str]:
-    """The faults that making a value finds."""
+    """Return the problems that are found when a value is made."""
     with pytest.raises(InvalidValue) as caught:
         make()
     return dict(caught.value.problems)

@@ -54,12 +54,12 @@ anything = st.recursive(
 
 
 def bodies(kind: Kind) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects with the right names and anything at all under them."""
+    """Draw objects with the right names and any values."""
     return st.dictionaries(st.sampled_from(CODECS[kind].names) | st.text(), anything, max_size=12)
 
 
 def texts_within(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where in *body* there is text."""
+    """Yield the path of each text in *body*."""
     steps = body.items() if isinstance(body, dict) else enumerate(body)
     for step, value in steps:
         if isinstance(value, str):
@@ -69,7 +69,7 @@ def texts_within(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
 
 
 def path_text(path: tuple[Any, ...]) -> str:
-    """*path* as a fault names it."""
+    """Return *path* as a fault names it."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -81,7 +81,7 @@ def path_text(path: tuple[Any, ...]) -> str:
 
 
 def replaced(body: dict[str, Any], path: tuple[Any, ...], value: object) -> dict[str, Any]:
-    """A copy of *body* with *value* at *path*."""
+    """Return a copy of *body* with *value* at *path*."""
     changed = copy.deepcopy(body)
     place = changed
     for step in path[:-1]:
@@ -91,7 +91,7 @@ def replaced(body: dict[str, Any], path: tuple[Any, ...], value: object) -> dict
 
 
 def plain(value: object) -> bool:
-    """Whether *value* is nothing but the types JSON has."""
+    """Return whether *value* consists only of types that JSON has."""
     if type(value) is dict:
         return all(type(key) is str and plain(item) for key, item in value.items())
     if type(value) is list:
@@ -112,7 +112,7 @@ def test_what_is_written_is_read_back_as_the_same_value(kind: Kind, data: st.Dat
 
 
 def problems_of(kind: Kind, body: object) -> dict[str, str]:
-    """What is wrong with *body*; nothing, if it can be read and written again."""
+    """Return the problems of *body*, none if it can be parsed and rendered again."""
     try:
         value = parse(kind, body)
     except InvalidInput as exc:

@@ -19,7 +19,7 @@ MAC = "fa:16:3e:00:00:01"
 
 
 def problems(kind: Kind, **body: Any) -> dict[str, str]:
-    """What is wrong with *body*."""
+    """Return the problems for which *body* is refused."""
     with pytest.raises(InvalidInput) as caught:
         parse(kind, body)
     return caught.value.problems

@@ -111,7 +111,7 @@ def test_tunnel_ends_concern_every_l2_agent_and_no_other():
 
 
 def test_there_are_no_cycles():
-    """The graph counts ways; a cycle would keep itself alive."""
+    # The graph counts paths: the members of a cycle would never be released.
     out = {}
     for item in universe():
         for source, node in edges(item):

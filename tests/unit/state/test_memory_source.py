@@ -214,7 +214,7 @@ def test_closed_source_sends_no_notifications():
 
 
 def calls_of(function):
-    """How many Python and C calls *function* takes: a cost that no machine's load changes."""
+    """Return the number of Python and C calls of *function*, a cost that no load changes."""
     count = 0
 
     def tick(frame, event, arg):

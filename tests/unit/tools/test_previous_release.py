@@ -20,7 +20,7 @@ def git(directory: Path, *words: str) -> str:
 
 @pytest.fixture
 def origin(tmp_path: Path) -> Path:
-    """A repository whose file says ``old`` in its first commit, and then ``new``."""
+    """Return a repository whose file has ``old`` in its first commit, and then ``new``."""
     made = tmp_path / "origin"
     made.mkdir()
     git(made, "init", "--quiet")

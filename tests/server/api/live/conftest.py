@@ -30,7 +30,7 @@ def streams() -> EventStreams:
 def client(
     plugins: list[HandlerPlugin], commits: Commits, streams: EventStreams, request: Any
 ) -> Client:
-    """A client; the parameter is the largest page."""
+    """Return a client; the parameter is the largest page."""
     changes = ChangeSource(cursor=lambda: commits.cursor, listen=commits.listen)
     routers = RouterPlugin(plugins[0].context)
     limits = RequestLimits(page=getattr(request, "param", None))

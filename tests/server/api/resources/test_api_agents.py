@@ -14,7 +14,7 @@ from tests.server.core.agent_samples import beat, grow_old
 
 @pytest.fixture
 def admin(client: Client, plugins: list[HandlerPlugin]) -> Client:
-    """An administrator of a cloud with two DHCP agents, one dead, and one of Open vSwitch."""
+    """Return the client of an administrator, with two DHCP agents, one dead, and an OVS agent."""
     context = plugins[0].context
     HeartbeatHandler(context)(
         [beat("a", "DHCP agent", zone="east"), beat("b", "DHCP agent", zone="west"), beat("c")]

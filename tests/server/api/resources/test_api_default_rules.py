@@ -44,7 +44,7 @@ def refused(client: Client, **attributes: Any) -> str:
 
 
 def group_rules(client: Client, name: str) -> list[tuple[Any, ...]]:
-    """The rules of the group *name*, which is created unless it is the default group."""
+    """Return the rules of the group *name*, which is created unless it is the default group."""
     if name != "default":
         client.make("security-groups", name=name)
     (group,) = client.get("security-groups", name=name).json["security_groups"]

@@ -50,7 +50,7 @@ class Users:
         return who.list("rbac-policies", **filters)
 
     def private(self, **attributes: Any) -> str:
-        """A network of Alice with a subnet."""
+        """Create a network of Alice with a subnet, and return its id."""
         id: str = self.alice.network(**attributes)["id"]
         self.alice.make("subnets", network_id=id, cidr="10.0.0.0/24", ip_version=4)
         return id

@@ -12,7 +12,7 @@ from tests.system.l3.distributed.site import DistributedSite, distributed_site
 
 @pytest.fixture(scope="package", params=["vxlan", "vlan"])
 def site(request: pytest.FixtureRequest) -> Iterator[DistributedSite]:
-    """A site that works; each test leaves it so.
+    """Yield a site that works; each test leaves it so.
 
     The parameter is the type of its networks, and of the external one unless that is a VLAN.
     """

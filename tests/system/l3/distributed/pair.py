@@ -43,7 +43,7 @@ class DistributedPair:
         return f"snat-{self.router.id}"
 
     def local(self) -> Targets:
-        """Flows that need no central part."""
+        """Return the flows that need no central part."""
         one, two = self.one, self.two
         return {
             "east-west IPv4": (one.instance, two.address(4)),
@@ -53,14 +53,14 @@ class DistributedPair:
         }
 
     def central(self) -> Targets:
-        """Flows by the central part."""
+        """Return the flows by the central part."""
         return {
             "SNAT": (self.two.instance, WORLD4),
             "gateway IPv6": (self.site.world, self.two.address(6)),
         }
 
     def active_hosts(self) -> list[ServedHost]:
-        """The hosts whose kernel has the address of the gateway."""
+        """Return the hosts whose kernel has the address of the gateway."""
         words = ["ip", "netns", "exec", self.namespace, "ip", "-o", "address"]
         gateway = next(each for each in self.gateways if ":" not in each)
         return [h for h in self.hosts if f" {gateway}/" in h.host.attempt(words).output]

@@ -76,7 +76,7 @@ class DistributedSite(RoutedNetworks):
         )  # fmt: skip
 
     def second_outside(self) -> Segment:
-        """One more external network, a VLAN."""
+        """Create one more external network, a VLAN."""
         network = self._make_vlan("beyond", is_router_external=True)
         return Segment(
             network=network,
@@ -85,14 +85,14 @@ class DistributedSite(RoutedNetworks):
         )
 
     def make_floating_ip(self, guest: Guest, outside: Segment | None = None) -> Any:
-        """A floating IP that is ACTIVE."""
+        """Create a floating IP, and wait until it is ACTIVE."""
         network = (outside or self.outside).network
         made = self.network.create_ip(floating_network_id=network.id, port_id=guest.port.id)
         wait_until(lambda: self.network.get_ip(made.id).status == "ACTIVE")
         return made
 
     def east_west(self) -> Targets:
-        """Flows between the networks, within a host and between two."""
+        """Return the flows between the networks, within a host and between two."""
         pairs = {
             "same host": (self.blue1, self.green1),
             "other host": (self.blue1, self.green2),
@@ -105,7 +105,7 @@ class DistributedSite(RoutedNetworks):
         }
 
     def north_south(self) -> Targets:
-        """Flows between a network and the world, by the central part and by the host."""
+        """Return the flows between a network and the world, by the central part and by the host."""
         return {
             "SNAT": (self.blue1.instance, WORLD4),
             "gateway IPv6": (self.world, self.blue1.address(6)),
@@ -113,7 +113,7 @@ class DistributedSite(RoutedNetworks):
         }
 
     def by_floating_ip(self) -> Targets:
-        """Flows by the floating IP, in and out."""
+        """Return the flows by the floating IP, in and out."""
         return {
             "floating IP in": (self.world, str(self.floating_ip.floating_ip_address)),
             "floating IP out": (self.green2.instance, WORLD4),

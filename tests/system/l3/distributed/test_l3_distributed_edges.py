@@ -157,7 +157,7 @@ def _check_modes(site: DistributedSite, address: str, ends: Streams) -> None:
 
 @pytest.mark.spec("L3-62", "L3-63")
 def test_connections_end_when_a_floating_ip_changes_their_address(site: DistributedSite) -> None:
-    """The instance sends by another address, which its peer refuses with a reset."""
+    # The instance sends by another address, which its peer refuses with a reset.
     instance = site.blue1.instance
     with connected(instance, site.world, WORLD4, SERVED) as ends:
         floating_ip = site.make_floating_ip(site.blue1)
@@ -289,7 +289,7 @@ def _sender_macs(
 
 @pytest.mark.spec("L2-60", "L3-61", "L3-64")
 def test_an_instance_behind_two_routers_sees_the_gateway_of_each(site: DistributedSite) -> None:
-    """It has addresses of both on one network, and machines behind each are on another host."""
+    # It has addresses of both on one network, and machines behind each are on another host.
     blue = site.blue.network
     beside = Segment(
         network=blue,
@@ -329,7 +329,7 @@ def test_an_instance_behind_two_routers_sees_the_gateway_of_each(site: Distribut
 
 @pytest.mark.spec("L3-61", "L3-63")
 def test_an_instance_is_the_next_hop_of_a_route(site: DistributedSite) -> None:
-    """Local parts have the route, too: nothing passes by the central host."""
+    # Local parts have the route, too: nothing passes by the central host.
     hop = site.blue2
     beyond = {4: "192.0.2.1", 6: "2001:db8:b::1"}
     for address in beyond.values():

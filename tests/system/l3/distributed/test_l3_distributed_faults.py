@@ -45,7 +45,7 @@ def all_flows(site: DistributedSite) -> Targets:
 
 
 def local_flows(site: DistributedSite) -> Targets:
-    """Flows that need no central part."""
+    """Return the flows that need no central part."""
     return {**site.east_west(), **site.by_floating_ip()}
 
 
@@ -207,7 +207,7 @@ def test_a_failed_central_part_takes_nothing_else_with_it(site: DistributedSite)
 
 @pytest.mark.spec("L3-61", "L3-62", "L3-63")
 def test_what_is_removed_by_hand_is_back(site: DistributedSite) -> None:
-    """The audit interval of the site is a day."""
+    # The audit interval of the site is a day.
     router, central = f"qrouter-{site.router.id}", f"snat-{site.router.id}"
     outside = f"fip-{site.outside.network.id}"
     first, second, last = site.hosts

@@ -23,7 +23,7 @@ FOLLOWED = 0.05
 
 @pytest.fixture
 def shared(site: DistributedSite) -> Iterator[SharedAddress]:
-    """Addresses on the green network; their first holder is on the first host."""
+    """Yield addresses on the green network; their first holder is on the first host."""
     with (
         temporary_directory("netfw-vip.") as directory,
         shared_address(site, site.green, (site.first, site.second), directory) as made,

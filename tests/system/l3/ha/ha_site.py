@@ -74,7 +74,7 @@ class HaSite(RoutedNetworks):
         self.await_reported()
 
     def make_floating_ip(self, guest: Guest) -> Any:
-        """A floating IP that is ACTIVE."""
+        """Create a floating IP, and wait until it is ACTIVE."""
         made = self.network.create_ip(
             floating_network_id=self.outside.network.id, port_id=guest.port.id
         )
@@ -82,7 +82,7 @@ class HaSite(RoutedNetworks):
         return made
 
     def targets(self, *without: ServedHost) -> Targets:
-        """What each flow pings, by its name; none of the machines of some hosts."""
+        """Return the sender and the target of each flow by its name, except for some hosts."""
         found = {}
         for host, guest in zip(self.hosts, self.guests, strict=True):
             if host not in without:
@@ -102,12 +102,12 @@ class HaSite(RoutedNetworks):
         return host.host.attempt(["ip", "netns", "exec", netns, *words]).output
 
     def active_hosts(self) -> list[ServedHost]:
-        """The hosts whose kernel has the address of the router."""
+        """Return the hosts whose kernel has the address of the router."""
         gateway = f"{self.blue.v4.gateway_ip}/"
         return [each for each in self.routing if gateway in self.in_router(each, "ip", "address")]
 
     def active(self) -> ServedHost | None:
-        """The host that alone has the address of the router; ``None``: none, or two."""
+        """Return the only host with the address of the router, ``None`` if none or two have it."""
         found = self.active_hosts()
         return found[0] if len(found) == 1 else None
 
@@ -118,16 +118,16 @@ class HaSite(RoutedNetworks):
         return found
 
     def other(self, host: ServedHost) -> ServedHost:
-        """The second host of the router."""
+        """Return the second host of the router."""
         (found,) = (each for each in self.routing if each is not host)
         return found
 
     def roles(self) -> dict[str, str]:
-        """The role on each host, as the API shows it."""
+        """Return the role on each host, as the API shows it."""
         return self.cloud.ha_states(self.router)
 
     def reported_active(self) -> ServedHost | None:
-        """The host that alone is active by the API."""
+        """Return the host that alone is active according to the API."""
         found = [host for host, role in self.roles().items() if role == "active"]
         return next((h for h in self.routing if [h.host.name] == found), None)
 
@@ -141,7 +141,7 @@ class HaSite(RoutedNetworks):
         wait_until(is_reported, self.roles)
 
     def keepalived(self, host: ServedHost) -> list[int]:
-        """The processes of the router's keepalived on a host, the parent first."""
+        """Return the processes of the router's keepalived on a host, the parent first."""
         pattern = f"^[^ ]*keepalived .*{host.l3.directory}.*{self.router.id}"
         return sorted(map(int, host.host.attempt(["pgrep", "-f", pattern]).output.split()))
 

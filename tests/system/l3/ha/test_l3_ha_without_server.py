@@ -73,7 +73,7 @@ class HaFileSite:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[HaFileSite]:
-    """A site that works; each test leaves it so."""
+    """Yield a site that works; each test leaves it so."""
     sandbox.require()
     with file_site(SAMPLE) as made:
         for host in made.hosts.values():

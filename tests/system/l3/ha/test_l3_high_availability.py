@@ -34,7 +34,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[HaSite]:
-    """A site that works; each test leaves it so."""
+    """Yield a site that works; each test leaves it so."""
     sandbox.require()
     with ha_site() as made:
         yield made
@@ -191,7 +191,7 @@ def test_restarted_agents_change_no_role_and_no_process(site: HaSite) -> None:
 
 @pytest.mark.spec("L3-43")
 def test_a_restarted_switch_leaves_one_active(site: HaSite) -> None:
-    """The devices of a switch in userspace go with it, and the other host takes over."""
+    # The devices of a switch in userspace go with it, and the other host takes over.
     active = site.await_active()
     with site.sampling() as sampler:
         active.host.restart_switch()
@@ -218,7 +218,7 @@ def test_both_killed_become_one(site: HaSite) -> None:
 
 @pytest.mark.spec("L3-43")
 def test_a_host_that_returns_does_not_preempt(site: HaSite) -> None:
-    """The machines of the crashed host are lost: only the next test can use the site."""
+    # The machines of the crashed host are lost: only the next test can use the site.
     active = site.await_active()
     standby, targets = site.other(active), site.targets(active)
     with pinging_all(targets) as pings:

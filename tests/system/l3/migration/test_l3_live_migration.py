@@ -35,14 +35,14 @@ GATEWAY_OWNER = "network:floatingip_agent_gateway"
 
 @pytest.fixture(scope="module")
 def compute() -> Iterator[Party]:
-    """The compute service: it receives events."""
+    """Yield the compute service, which receives events."""
     with listening() as party:
         yield party
 
 
 @pytest.fixture(scope="module", params=["vlan", *(["vxlan"] if LONG else [])])
 def site(request: pytest.FixtureRequest, compute: Party) -> Iterator[DistributedSite]:
-    """A site that works; each test leaves it so."""
+    """Yield a site that works; each test leaves it so."""
     sandbox.require()
     with distributed_site(request.param, notifying(compute)) as made:
         yield made
@@ -50,7 +50,7 @@ def site(request: pytest.FixtureRequest, compute: Party) -> Iterator[Distributed
 
 @pytest.fixture
 def mover(site: DistributedSite, compute: Party) -> Iterator[Migrant]:
-    """An instance on the second host, behind the router."""
+    """Yield an instance on the second host, behind the router."""
     name = f"mover{len(site.second.host.instances)}"
     made = make_migrant(site, name, site.green, site.second, compute)
     yield made
@@ -102,7 +102,7 @@ def test_a_migration_interrupts_traffic_briefly(site: DistributedSite, mover: Mi
 
 @pytest.mark.spec("ML2-08", "L3-62", "L3-67")
 def test_a_floating_ip_migrates_with_its_instance(site: DistributedSite, mover: Migrant) -> None:
-    """One host has no other floating IP: its agent gateway and its link are prepared."""
+    # One host has no other floating IP: its agent gateway and its link are prepared.
     floating_ip = site.make_floating_ip(mover)
     flows = _flows(site, mover)
     flows["floating IP"] = site.world, str(floating_ip.floating_ip_address)

@@ -28,7 +28,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def compute() -> Iterator[Party]:
-    """The compute service: it receives events."""
+    """Yield the compute service, which receives events."""
     with listening() as party:
         yield party
 
@@ -41,7 +41,7 @@ def site(compute: Party) -> Iterator[HaSite]:
 
 
 def _plain_network(site: HaSite) -> Segment:
-    """A network behind a plain router of its own, which the world has a route to."""
+    """Create a network behind a plain router of its own, which the world has a route to."""
     made = site.segment("plain", 9)
     gateway = {"network_id": site.outside.network.id}
     router = site.network.create_router(name="plain", is_ha=False, external_gateway_info=gateway)
@@ -55,7 +55,7 @@ def _plain_network(site: HaSite) -> Segment:
 @pytest.mark.spec("ML2-08", "L2-19")
 @pytest.mark.parametrize("is_ha", [True, False], ids=["highly available", "plain"])
 def test_a_migration_interrupts_traffic_briefly(site: HaSite, compute: Party, is_ha: bool) -> None:
-    """One instance leaves by the router's own address, the other one has a floating IP."""
+    # One instance leaves by the router's own address, the other one has a floating IP.
     segment = site.blue if is_ha else _plain_network(site)
     source, target = site.hosts[2], site.hosts[0]
     beside = site.guest(f"beside{is_ha:d}", segment, site.hosts[1])

@@ -12,13 +12,13 @@ pytestmark = [pytest.mark.spec("API-11"), pytest.mark.filterwarnings("ignore::Wa
 
 @pytest.fixture
 def net(cloud: Any) -> Any:
-    """The SDK's network service."""
+    """Return the SDK's network service."""
     return cloud.network
 
 
 @pytest.fixture
 def blue(net: Any) -> Any:
-    """A network with a subnet of each family, gone with all its ports afterwards."""
+    """Yield a network with a subnet of each family, and remove it with all its ports afterwards."""
     network = net.create_network(name="blue")
     net.create_subnet(network_id=network.id, name="four", ip_version=4, cidr="10.1.0.0/24")
     net.create_subnet(

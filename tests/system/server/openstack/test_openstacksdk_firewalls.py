@@ -15,7 +15,7 @@ pytestmark = [
 
 @pytest.fixture
 def net(cloud: Any) -> Any:
-    """The SDK's network service."""
+    """Return the SDK's network service."""
     return cloud.network
 
 

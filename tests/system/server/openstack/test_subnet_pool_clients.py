@@ -46,7 +46,7 @@ address scope delete cli-other
 
 @pytest.fixture
 def net(cloud: Any) -> Any:
-    """The SDK's network service."""
+    """Return the SDK's network service."""
     return cloud.network
 
 

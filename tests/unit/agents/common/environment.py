@@ -113,7 +113,7 @@ class L2AgentEnvironment:
         return self.loop.status
 
     def pause(self):
-        """How long the loop would wait."""
+        """Return how long the loop would wait."""
         return self.loop._pause()
 
 

@@ -7,5 +7,5 @@ ALL = (NET, SEGMENT, OTHER, OTHER_SEGMENT, ONE, TWO, THREE)
 
 
 def reported(env):
-    """The newest word on each port."""
+    """Return the last reported status of each port, by id."""
     return {report.ref.id: report.status for report in env.reports if hasattr(report, "ref")}

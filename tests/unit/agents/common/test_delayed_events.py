@@ -16,7 +16,7 @@ KEY = PortKey(LATE.id)
 
 @pytest.fixture
 def plugged(env):
-    """An agent that was told of a port without a number, and did nothing about it."""
+    """Return an agent that was notified of a port without an ofport and has not acted on it yet."""
     env.turn()
     env.source.put(LATE)
     env.turn()

@@ -72,7 +72,7 @@ def test_the_status_is_written_once_a_second_at_most_but_ready_at_once(env):
 
 
 def test_an_agent_that_starts_has_a_status_before_its_source_answers(env, monkeypatch):
-    """A call to a source that is away takes its whole timeout."""
+    # A call to a source that is away takes its whole timeout.
     written = []
 
     def fail():
@@ -85,7 +85,7 @@ def test_an_agent_that_starts_has_a_status_before_its_source_answers(env, monkey
 
 
 def test_a_new_error_is_written_at_once(env):
-    """The loop may then wait long for a source that does not answer."""
+    # The loop may then wait long for a source that does not answer.
     env.turn()
     assert env.published[-1].ready
     env.source.away = True

@@ -77,7 +77,7 @@ def test_changed_values_marks_a_key_only_when_its_value_differs():
 
 
 def maps_by_ref(loop, resource):
-    """The dicts in which the agent and its replica store *resource* by its reference."""
+    """Return the dicts in which the agent and its replica store *resource* by its reference."""
     gc.collect()
     found, seen = [], set()
     pending = [loop._agent, loop._replica]

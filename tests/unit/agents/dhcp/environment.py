@@ -43,13 +43,13 @@ def port(number, of, on=None, **kwargs):
 
 
 def router_interface(number, of, router=9, **kwargs):
-    """A router's interface."""
+    """Return a port that is an interface of a router."""
     owner = {"device_owner": "network:router_interface", "device_id": str(UUID(int=router))}
     return port(number, of, **{**owner, **kwargs})
 
 
 def server_port(number, of, host=THERE, **kwargs):
-    """The port of a DHCP server."""
+    """Return the port of a DHCP server."""
     given = {
         "device_owner": "network:dhcp", "device_id": f"dhcp-{host}",
         "binding": Binding(host=host), **kwargs,
@@ -88,7 +88,7 @@ class DhcpAgentEnvironment(JobAgentEnvironment):
         super().until_called(self.dhcp, calls)
 
     def served(self):
-        """Networks that are served, by number, with the numbers of their ports' addresses."""
+        """Return the last bytes of the ports' addresses of each served network, by its number."""
         return {
             id.int: {int(str(each.fixed_ips[0].address).rpartition(".")[2]) for each in
                      self.dhcp.ports(id)}

@@ -35,7 +35,7 @@ def paired(number, *prefixes, host=ELSEWHERE, net=NET):
 
 
 def answered(made, of=OWNER):
-    """The last bytes of the addresses that are answered for with the MAC of a port."""
+    """Return the last bytes of the addresses that are answered for with the MAC of a port."""
     value = made.values[ForwardingKey(of.network_id, of.mac)]
     return sorted(int(address) & 0xFF for address in value.addresses)
 

@@ -168,7 +168,7 @@ def test_a_port_whose_network_does_not_reach_the_host_is_degraded_with_the_reaso
 
 @pytest.mark.slow
 def test_one_port_costs_the_same_among_ten_and_a_thousand():
-    """Counted in calls of Python functions, which no other load of the machine changes."""
+    # The cost is counted in calls of Python functions, which no other load of the machine changes.
     assert _calls_of_one_more(1000) <= _calls_of_one_more(10) * 1.05
 
 

@@ -67,7 +67,7 @@ def test_without_address_groups_the_other_rules_of_a_group_are_in_force():
 
 
 def test_rule_that_a_driver_cannot_enforce_leaves_the_changes_of_others_in_force():
-    """A driver that would refuse the whole group for it never gets it."""
+    # A driver that would refuse the whole group because of the rule never gets it.
     ported = rule(43, protocol=UDPLITE, port_min=7, port_max=9)
     env = make_environment(unable := firewall(), ported)
     env.turn()

@@ -195,7 +195,7 @@ def test_physical_network_of_a_vendors_type_must_be_mapped():
 
 
 def test_tunnels_of_a_vendors_type_lead_to_peers_that_have_it():
-    """The type of the peer is parsed from its report: equal, and another object."""
+    # The type of the peer is parsed from its report: an equal, but different object.
     own = Endpoint(FABRIC, ip_address("192.0.2.1"))
     facts = evolve(FACTS, endpoints=frozenset({own}))
     peer = agent(THERE, "192.0.2.2", ("acme-fabric",))

@@ -139,7 +139,7 @@ def test_a_router_comes_with_the_first_port_and_goes_with_the_last():
 
 @pytest.mark.spec("L2-60")
 def test_gateways_of_all_routers_on_a_network_are_known_on_it():
-    """A port without port security could use the MAC address of any of them."""
+    # A port without port security could use the MAC address of any of them.
     another = interface(13, NET, (A, "10.0.0.253"), router="another")
     beyond = interface(14, THIRD, (C, "10.2.0.254"), router="another")
     made = routing(PORT, *ROUTER, another, THIRD, segment(THIRD), C)
@@ -175,7 +175,7 @@ def test_a_plugged_interface_is_live_though_it_is_bound_to_no_host():
 
 @pytest.mark.spec("L2-60")
 def test_nothing_is_routed_before_the_host_has_its_mac():
-    """The MAC address of the gateway would be seen on the wire."""
+    # The MAC address of the gateway would be seen on the wire.
     made = routing(PORT, *ROUTER, port(2, OTHER, THERE), mac=None, plugged=(PORT, ON_A))
     assert made.host_mac is None
     assert made.values[PortKey(ON_A.id)].admission is Admission.DEAD
@@ -240,7 +240,7 @@ def test_hosts_without_population_have_endpoints_too():
 
 @pytest.mark.spec("L2-60")
 def test_networks_that_a_router_joins_flood_to_the_hosts_of_all_of_them():
-    """An announcement on one network reaches the interfaces on hosts of the others."""
+    # An announcement on one network reaches the interfaces on hosts of the others.
     there = port(2, OTHER, THERE)
     made = routing(PORT, *ROUTER, there)
     floods = {FloodKey(NET.id, AT_THERE), FloodKey(OTHER.id, AT_THERE)}

@@ -68,7 +68,7 @@ def fixed_ip(number, of):
 
 
 def interfaces():
-    """Interfaces of two distributed routers, in place of ports with the same number."""
+    """Draw interfaces of two distributed routers, in place of ports with the same number."""
     return st.builds(
         lambda number, of, router: port(
             number, of, "", device_owner="network:router_interface_distributed",

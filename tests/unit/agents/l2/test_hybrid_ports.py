@@ -37,7 +37,7 @@ def drivers():
 
 @pytest.fixture
 def env(drivers):
-    """A host that moved: its port has the plug of before."""
+    """Return a host whose firewall driver changed and whose port still has the hybrid plug."""
     in_switch, bridges = drivers
     env = make_environment(bridges)
     plug(env, HYBRID)

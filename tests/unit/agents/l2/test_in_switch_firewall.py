@@ -66,7 +66,7 @@ NEW_KEY = PortKey(NEW.id)
 
 
 def converged(env, *drivers):
-    """What each converge puts for the new port: the driver, and the admission or the filter."""
+    """Return a list that records each converge of the new port: the driver and the admission."""
     calls = []
 
     def recorded(name, converge):

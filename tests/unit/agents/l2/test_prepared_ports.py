@@ -154,6 +154,6 @@ def test_a_target_that_does_not_reach_the_network_is_not_ready():
 
 
 def _reports(env):
-    """The reports about the port, in order."""
+    """Return the reports about the port, in order."""
     sent = [report for report in env.source.sent if isinstance(report, StatusReport)]
     return [report for report in sent if report.ref == ref(PORT)]

@@ -117,7 +117,7 @@ def test_a_host_without_the_port_sends_to_all_hosts_that_have_it():
 
 @pytest.mark.spec("L2-61", "L2-31")
 def test_a_host_with_the_port_sends_to_the_others_and_does_not_answer_for_it():
-    """The responder would answer the announcements of the active router on its own host."""
+    # The responder would answer the announcements of the active router on its own host.
     options = {"population": True, "forwarding": True, "arp_responder": True}
     made = desired(NET, SEGMENT, SHARED, *AGENTS, **options)
     assert made.values[KEY] == Forwarding(frozenset({AT_THERE, AT_ELSEWHERE}))
@@ -126,7 +126,7 @@ def test_a_host_with_the_port_sends_to_the_others_and_does_not_answer_for_it():
 
 @pytest.mark.spec("L2-61")
 def test_a_host_with_the_port_sends_to_the_others_without_population_too():
-    """Nobody learns the MAC of a router on the host where it is active: frames would be flooded."""
+    # On the host where a router is active, its MAC is never learnt: frames would be flooded.
     made = desired(NET, SEGMENT, SHARED, *AGENTS, forwarding=True)
     assert made.values[KEY] == Forwarding(frozenset({AT_THERE, AT_ELSEWHERE}))
     assert {key for key in made.values if isinstance(key, FloodKey)} == set()

@@ -66,7 +66,7 @@ REMOTE_ONE = floating_ip(23, DVR, "10.1.0.14", host=THERE)
 
 
 def instance(number, host, on=BLUE_SUBNET, **binding):
-    """The port of an instance on a host."""
+    """Return the port of an instance on a host."""
     address = on.cidr[number]
     return Port(
         id=PortId(UUID(int=800 + number)), network_id=on.network_id, mac=f"fa:16:3e:aa:00:{number}",
@@ -76,7 +76,7 @@ def instance(number, host, on=BLUE_SUBNET, **binding):
 
 
 def agent_gateway_port(host=HERE, number=40):
-    """The port of a host on the external network."""
+    """Return the port of a host on the external network."""
     address = FixedIp(subnet_id=OUTSIDE_SUBNET.id, address=OUTSIDE_SUBNET.cidr[number])
     return Port(
         id=PortId(UUID(int=900 + number)), network_id=OUTSIDE.id, mac="fa:16:3e:bb:00:01",
@@ -86,7 +86,7 @@ def agent_gateway_port(host=HERE, number=40):
 
 
 def desired(*resources, **context):
-    """The desired state of a host from resources."""
+    """Return the desired state of a host from resources."""
     made = Desired(make_context(**context), L3ResourceIndex(), RouterExtensions([]))
     learn(made, resources)
     return made

@@ -44,7 +44,7 @@ def router(number, gateway=None, **kwargs):
 
 
 def router_port(of, on, host_part=1, owner=DeviceOwner.ROUTER_INTERFACE, **kwargs):
-    """The port of a router on a subnet."""
+    """Return the port of a router on a subnet."""
     address = ip_address(int(on.cidr.network_address) + host_part)
     id = PortId(UUID(int=100_000 * of.id.int + on.id.int))
     given = {
@@ -73,7 +73,7 @@ def assigned(of, host=HERE):
 
 
 def ha_port(of, host, number, **kwargs):
-    """The port of a highly available router for one host."""
+    """Return the port of a highly available router for one host."""
     given = {
         "fixed_ips": (FixedIp(subnet_id=HA_SUBNET.id, address=f"169.254.192.{number}"),),
         "mac": f"fa:16:3e:00:ff:{number:02x}", "device_owner": DeviceOwner.ROUTER_HA_INTERFACE,
@@ -120,7 +120,7 @@ class L3Environment(JobAgentEnvironment):
         )  # fmt: skip
 
     def report(self, resource):
-        """The last report on a resource, as status and reason."""
+        """Return the last report on a resource, as status and reason."""
         report = self.source.status(ref(resource), Service.L3)
         return None if report is None else (report.status.value, report.reason)
 

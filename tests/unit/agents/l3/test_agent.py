@@ -158,7 +158,7 @@ def test_removal_and_change_go_before_background_sync(environment):
 
 @pytest.mark.spec("L3-03")
 def test_no_two_calls_concern_one_router_when_a_floating_ip_moves(environment):
-    """The fake refuses such calls."""
+    # The fake refuses such calls.
     gateway = router(2, OUTSIDE)
     out = gateway_port(gateway, OUTSIDE_SUBNET, 11)
     found = environment(gateway, out, ONE)

@@ -145,7 +145,7 @@ def test_external_subnet_without_a_free_address_concerns_its_floating_ips_alone(
 
 @pytest.mark.spec("L3-62")
 def test_floating_ips_of_a_gateway_without_an_address_are_not_active(environment):
-    """Its port may be published: an administrator can take its addresses."""
+    # Its port may be published: an administrator can take its addresses.
     bare = evolve(agent_gateway_port(), fixed_ips=())
     found = environment(*ELSEWHERE, MINE, LOCAL_ONE, bare)
     reason = f"it waits: {WAITS}: port {bare.id} of the agent gateway has no address"

@@ -303,7 +303,7 @@ def test_port_of_this_host_that_no_floating_ip_needs_is_unused(mode):
 
 @pytest.mark.spec("L3-67")
 def test_router_of_a_port_that_is_prepared_here_is_there_before_the_port():
-    """The source delivers router and networks first; the port then changes nothing here."""
+    # The source delivers router and networks first; the port then changes nothing here.
     found = desired(*ELSEWHERE)
     assert state(found).parts == {LOCAL_PART}
     found.take_changed()
@@ -316,7 +316,7 @@ def test_router_of_a_port_that_is_prepared_here_is_there_before_the_port():
 
 @pytest.mark.spec("L3-67", "ML2-08")
 def test_floating_ip_of_a_prepared_port_is_prepared_with_its_agent_gateway():
-    """The source delivers a floating IP of another host to hosts that prepare for its port."""
+    # The source delivers a floating IP of another host to hosts that prepare for its port.
     found = desired(*ELSEWHERE, REMOTE_ONE)
     key = FloatingIpKey(REMOTE_ONE.id)
     assert nat(found, REMOTE_ONE).prepared

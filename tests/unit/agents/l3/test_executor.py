@@ -102,7 +102,7 @@ def test_a_refused_router_leaves_floating_ips_whose_rules_are_in_force() -> None
 @pytest.mark.spec("L3-30")
 @pytest.mark.parametrize("gone", [True, False])
 def test_rules_that_are_not_in_force_fail_with_a_refused_router(*, gone: bool) -> None:
-    """Rules that were refused before, or those of a router that another program removed."""
+    # The rules were refused before, or another program removed their router.
     driver = Refusing({} if gone else {ONE: REFUSED})
     executor = make_executor(driver)
     first = executor.execute(job(ONE, rules={ONE: "1"}))

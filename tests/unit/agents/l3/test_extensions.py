@@ -158,7 +158,7 @@ def test_extension_with_an_impossible_owner_is_a_configuration_error(environment
 
 
 def dry_run(found):
-    """The update of the router driver that a dry run plans."""
+    """Return the update of the router driver that a dry run plans."""
     agent = found.make_agent()
     agent.start()
     agent.apply_delta(Replica(found.source, agent.subscription, agent.resources).pull())

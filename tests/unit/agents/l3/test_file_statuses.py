@@ -46,7 +46,7 @@ ROUTER = RouterId(id_of(Kind.ROUTER, "r"))
 
 
 def ha_port(number: int) -> str:
-    """The line of an HA port on another host."""
+    """Return the line of an HA port on another host."""
     at = f"host: h{number}, fixed_ips: [169.254.193.{number}]"
     owner = "device_owner: network:router_ha_interface"
     return f"- {{name: more{number}, network: ha, router: r, {owner}, {at}}}\n"
@@ -86,7 +86,7 @@ class FileEnvironment(L3Environment):
 
 @pytest.fixture
 def found(tmp_path):
-    """An agent that is active for its router, and reported so."""
+    """Yield an agent that is active for its router and has reported it."""
     made = FileEnvironment(tmp_path / "net.yaml")
     made.ready()
     made.router.change_role(ROUTER, HaRole.ACTIVE)

@@ -61,7 +61,7 @@ def test_garbage_that_cannot_be_removed_is_degraded_and_blocks_nothing_else(envi
 
 @pytest.mark.spec("L3-05")
 def test_router_whose_proxy_cannot_be_removed_stays_until_it_is(environment):
-    """The fake refuses to remove a namespace before its proxy."""
+    # The fake refuses to remove a namespace before its proxy.
     found = environment()
     found.ready()
     found.agent.close()

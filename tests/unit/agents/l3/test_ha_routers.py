@@ -188,7 +188,7 @@ def test_role_is_reported_after_the_interval_and_then_each_change(environment):
 
 @pytest.mark.spec("L3-41")
 def test_role_is_recorded_before_the_loop_wakes_for_it(environment):
-    """Else the loop finds nothing due, and sleeps until its next heartbeat."""
+    # Otherwise the loop finds nothing due, and sleeps until its next heartbeat.
     found = environment()
     found.ready()
     found.turn(2.0)
@@ -255,7 +255,7 @@ def test_all_roles_are_reported_again_with_a_resync(environment):
 @pytest.mark.spec("L3-42")
 @pytest.mark.parametrize("revision", [2, 3])
 def test_role_is_reported_again_after_the_source_took_the_router_away(environment, revision):
-    """The agent cannot see that: the source has discarded the role, and delivers the router."""
+    # The source has discarded the role and delivers the router: the agent does not see that.
     found = environment()
     found.ready()
     found.turn(2.0)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spec("L3-41")
 
 
 def reporter(*roles, interval=2.0):
-    """A reporter of which these roles of ONE are reported already."""
+    """Return a reporter that has reported these roles of ONE already."""
     made = RoleReporter("here", interval)
     for role in roles:
         made.record_event(ONE.id, role, 0.0)

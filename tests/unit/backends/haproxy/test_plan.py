@@ -120,7 +120,7 @@ def test_listener_at_another_address_is_no_conflict():
 
 
 def test_proxy_that_cannot_move_keeps_its_address_from_others():
-    """One cannot go where a stranger is; so it stays, and is in the way of the other."""
+    # Another program listens at the new address of one proxy: it stays, and blocks the other proxy.
     observed = machine({ONE: running(ONE, ELSEWHERE, 5)}, one=listener(9), two=listener(5))
     plan = plan_proxies(Update(put={ONE: PROXY, TWO: ELSEWHERE}), observed)
     assert {key: type(error) for key, error in plan.refused.items()} == {

@@ -160,7 +160,7 @@ def test_an_address_that_two_may_have_is_cut_when_neither_allows_it(allowed: int
 
 @pytest.mark.parametrize("exact", [1, 2])
 def test_an_address_is_whose_prefix_is_the_longest(exact: int) -> None:
-    """Who may use a whole subnet is not asked about the address of a neighbour."""
+    # A port that may use a whole subnet does not decide about the address of another port.
     wide = 3 - exact
     state = {**a_port(1), **a_port(2, GROUP), **a_group(a_rule(IN))}
     pair = AllowedSource(f"fa:16:3e:00:00:0{wide}", ip_network("10.0.0.0/24"))

@@ -10,7 +10,9 @@ UNTRACKED = ZONED.replace("--zone 4097", "--notrack")
 
 
 def steps(kernel: Kernel, put: dict) -> list[tuple[str, bool]]:
-    """After each step on IPv4: whether the bridge is tracked, and whether the port is filtered."""
+    """Return, for each step on IPv4, whether the bridge is tracked and whether the port is
+    filtered.
+    """
     found = []
     for stage in kernel.plan(Update(put=put)).stages:
         for operation in stage.operations:

@@ -102,7 +102,7 @@ def translation(fixed: str = "10.0.0.9", floating: str = "203.0.113.9") -> Trans
 
 
 def lines(chains: dict[ChainKey, Chain]) -> dict[str, list[str]]:
-    """The chains as text, by family, table and name."""
+    """Return the chains as text, by family, table and name."""
     return {
         f"{key.family.value} {key.table} {key.name}": [
             render_rule(rule, CHAIN_OWNER) for rule in chain.rules
@@ -116,7 +116,7 @@ def found(
     translations: dict[FloatingIpId, Translation] | None = None,
     floating: tuple[str, ...] = ("203.0.113.9/32",),
 ) -> FoundRouter:
-    """A router as the kernel has it: its filters and the addresses of its gateway."""
+    """Return a router as the kernel has it: its filters and the addresses of its gateway."""
     own = translations or {}
     absent = FoundRouter(netns=ObservedNetns(netns=router_namespace(ROUTER)))
     desired = CONTEXT.desired_netns(ROUTER, router, absent, own)

@@ -28,7 +28,7 @@ class Party:
 
 @contextmanager
 def listening() -> Iterator[Party]:
-    """A party that listens on the loopback."""
+    """Yield a party that listens on the loopback interface."""
     party = Party()
 
     class Handler(BaseHTTPRequestHandler):
@@ -48,7 +48,7 @@ def listening() -> Iterator[Party]:
                 self.wfile.write(text.encode())
 
         def log_message(self, *_: object) -> None:
-            """Quietly."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

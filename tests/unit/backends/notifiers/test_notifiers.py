@@ -49,7 +49,7 @@ def made(kind: type[Notifier], **given: Any) -> Notifier:
 
 
 def notifiers(party: Party, **given: Any) -> list[Notifier]:
-    """One of each, towards *party*."""
+    """Return one notifier of each type, towards *party*."""
     return [
         made(WebhookNotifier, urls=[f"{party.url}/hook"], **given),
         made(ComputeNotifier, endpoint=f"{party.url}/v2.1", auth="none", **given),

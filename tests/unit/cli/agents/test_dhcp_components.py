@@ -109,7 +109,7 @@ class Routed(NullInterfaceDriver):
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Has a vendor's drivers be there: lines of ``entry_points.txt``, and a module."""
+    """Return a function that installs drivers of a vendor from entry points and a module."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     site = tmp_path / "site"
     info = site / "vendor-1.dist-info"
@@ -125,7 +125,7 @@ def install(tmp_path, monkeypatch):
 
 
 def a_network(number, **server):
-    """A network, a subnet of it, and the port that it is served from here."""
+    """Return a network, a subnet of it, and the port that it is served from here."""
     network = Network(id=NetworkId(UUID(int=number)))
     subnet = Subnet(
         id=SubnetId(UUID(int=number)),

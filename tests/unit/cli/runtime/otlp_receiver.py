@@ -42,7 +42,7 @@ class OtlpReceiver:
         self.url, self._path = f"http://127.0.0.1:{port}/v1/traces", path
 
     def spans(self, name: str = "") -> list[ReceivedSpan]:
-        """The spans of that name, or all."""
+        """Return the spans of that name, or all."""
         lines = self._path.read_text().splitlines() if self._path.exists() else []
         requests = (ExportTraceServiceRequest.FromString(bytes.fromhex(each)) for each in lines)
         found = (span for request in requests for span in _read(request))

@@ -27,7 +27,7 @@ def test_a_driver_is_loaded_by_its_name(site: Site) -> None:
 @pytest.mark.spec("DRV-10", "DRV-12")
 @pytest.mark.parametrize("before", [None, "other"])
 def test_a_driver_that_is_installed_later_is_found(site: Site, before: str | None) -> None:
-    """In a place where nothing was, and where the program has found drivers before."""
+    # The directory was empty before, or the program has found other drivers in it.
     if before:
         site.install("other_driver", GOOD, name=before, distribution="other", cls="Acme")
         load(InterfaceDriver, before)

@@ -144,7 +144,7 @@ for _ in range(20):
 
 
 def test_a_released_lock_is_free_though_a_forked_child_has_the_file_open(tmp_path: Path) -> None:
-    """A child between fork and exec; its program would close the file."""
+    # A child between fork and exec has the file open; its program would close it.
     first = LockFile(tmp_path / "lock", keep=True)
     first.acquire()
     (descriptor,) = _descriptors_of(tmp_path / "lock")

@@ -26,7 +26,7 @@ STRANGER = 4711
 )
 @pytest.mark.parametrize("right", list(Right))
 def test_first_matching_permission_class_decides(tmp_path, mode, allowed, right):
-    """Also when a later one would give more; root may do everything."""
+    # This holds also when a later class would give more; root may do everything.
     place = tmp_path / "place"
     place.mkdir()
     place.chmod(mode)
@@ -50,7 +50,7 @@ def test_a_right_is_not_another(tmp_path):
 
 
 def test_nothing_is_held_against_a_path_with_a_list_of_rights(tmp_path):
-    """The mode does not say whom the list lets in."""
+    # The mode does not show which users the list admits.
     place = tmp_path / "place"
     place.mkdir(mode=0o700)
     nobody = 0xFFFFFFFF

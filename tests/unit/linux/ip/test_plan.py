@@ -167,7 +167,7 @@ def test_routes_with_a_selector_are_others():
 
 
 def test_an_ipv6_route_is_added_again_when_a_rival_is_removed():
-    """The kernel may remove either by the name of one without a gateway."""
+    # The kernel may remove either route if the command names no gateway.
     kept = route("default", via="fd00::1", device="e0")
     rival = route("::/0", device="e0")
     again = AddRoute(kept, replace=True)

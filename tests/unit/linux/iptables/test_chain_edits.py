@@ -35,7 +35,7 @@ def rule(number: int) -> Rule:
 
 
 def edited(have: tuple[str, ...], put: PutChain) -> list[str]:
-    """The chain after the edits, executed as iptables does it."""
+    """Return the chain after the edits, executed as iptables does it."""
     chain = list(have)
     assert put.edits is not None
     for line in put.edits.removed:
@@ -162,7 +162,7 @@ def test_between_two_tables_the_filter_denies_what_either_side_denies(former, ne
 
 
 def evaluate(chain: tuple[str, ...], packet: frozenset[int]) -> bool:
-    """Whether the chain denies a packet, which matches the rules of these numbers."""
+    """Return whether the chain denies a packet, which matches the rules of these numbers."""
     for line in chain:
         number, verdict = line.split(" -j ")
         if int(number) in packet:

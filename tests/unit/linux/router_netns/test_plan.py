@@ -124,7 +124,7 @@ def test_network_address_is_replaced_before_it_is_removed_and_its_routes_are_ren
 
 @pytest.mark.spec("L3-24")
 def test_single_address_is_removed_with_its_connections_after_the_filters():
-    """A driver that is killed in between leaves the address, and so the next plan removes both."""
+    # A driver that is killed in between leaves the address, and so the next plan removes both.
     wanted = evolve(ROUTER, ports=(evolve(GATEWAY, addresses=GATEWAY.addresses[:1]),), chains={})
     assert texts(wanted) == [
         "unhook IPv4 filter chain scope from FORWARD; drop IPv4 filter chain scope",
@@ -246,7 +246,7 @@ def test_a_link_is_a_pair_of_two_namespaces() -> None:
 
 
 def linked(mtu: int = 1450) -> ObservedNetns:
-    """The namespace with the link."""
+    """Return the namespace with the link."""
     link = Link(name="rfp-1", index=3, mtu=mtu, up=True, state="up", kind="veth")
     address = Address(device="rfp-1", interface=LINK.addresses[0])
     return evolve(

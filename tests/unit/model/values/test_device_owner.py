@@ -62,6 +62,6 @@ def test_every_known_owner_is_in_the_table_of_predicates():
 
 
 def test_the_gateway_of_an_agent_is_no_router_port_but_may_have_any_address():
-    """Its ``device_id`` is no router's id: state sources must not follow it as one."""
+    # Its ``device_id`` is no router's id: state sources must not follow it as one.
     owner = DeviceOwner.FLOATING_IP_AGENT_GATEWAY
     assert (is_router_port(owner), is_l3_agent_port(owner)) == (False, True)

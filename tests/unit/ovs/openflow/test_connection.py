@@ -13,7 +13,7 @@ from netfw.ovs.openflow.messages import Message, Type
 
 @pytest.fixture
 def greeter(tmp_path):
-    """A switch that greets, and nothing else."""
+    """Yield the address of a switch that sends only a hello."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "switch"))
         listening.listen()

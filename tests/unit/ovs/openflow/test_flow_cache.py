@@ -31,7 +31,7 @@ def entries(*flows: of.Flow) -> list[tuple[bytes, bytes]]:
 
 
 def shuffled(key: bytes) -> bytes:
-    """The same key with its two halves of fields exchanged."""
+    """Return the same key with its fields in reverse order."""
     fields, position = [], 3
     while position < len(key):
         after = position + 4 + key[position + 3]

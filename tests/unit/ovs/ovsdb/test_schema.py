@@ -19,7 +19,7 @@ from netfw.ovs.ovsdb.schema import reduce_schema
 
 
 def complete() -> dict[str, Any]:
-    """A schema with all monitored columns, and one more."""
+    """Return a schema with all monitored columns, and one more."""
     tables = {
         name: {"columns": {column: {"type": "string"} for column in (*columns, "statistics")}}
         for name, columns in COLUMNS.items()
@@ -54,7 +54,7 @@ def test_what_is_no_schema_is_a_value_error(schema: object) -> None:
 
 @contextmanager
 def database(path: Path, schema: object) -> Iterator[None]:
-    """A server that answers the first request with *schema*."""
+    """Run a server that answers the first request with *schema*."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()

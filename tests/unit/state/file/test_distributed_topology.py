@@ -69,7 +69,7 @@ def test_routing_mac_addresses_of_two_hosts_differ() -> None:
 
 @pytest.mark.spec("DRV-21")
 def test_no_host_has_the_routing_mac_address_of_a_port() -> None:
-    """Every host would drop what the port sends."""
+    # Every host would drop what the port sends.
     port = "networks: [{name: n}]\nports: [{name: p, network: n, mac_address: MAC}]\n"
     stated = "hosts: {a: {routing_mac: FA:16:3f:00:00:01}}\n"
     (error,) = errors_of(stated, port.replace("MAC", "fa:16:3f:00:00:01"))

@@ -42,7 +42,7 @@ WORDS: list[Any] = [
 
 
 def any_value(chance: random.Random, depth: int = 3) -> Any:
-    """Words, lists and objects, the latter with names that mean something somewhere."""
+    """Return a random word, list or object, the latter with names that are known somewhere."""
     form = chance.random()
     if depth == 0 or form < 0.5:
         return chance.choice(WORDS)

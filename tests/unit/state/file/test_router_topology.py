@@ -199,7 +199,7 @@ def test_a_floating_ip_that_is_there_twice_is_an_error() -> None:
 
 
 def test_a_floating_ip_whose_network_is_not_described_is_accepted() -> None:
-    """Subnets of the external network may be left out, and so may the port that the API shows."""
+    # Subnets of the external network may be left out, and so may the port that the API shows.
     text = CLOUD.replace("- {name: o, network: out, cidr: 203.0.113.0/24}", "")
     text = text.replace("[203.0.113.2]", "[]")
     good(text, floating_ips("floating_ip_address: 192.0.2.9, port: vm"))

@@ -52,7 +52,7 @@ def replace(path: Path, text: str) -> None:
 
 
 def names(source: FileSource) -> set[str]:
-    """What a snapshot has, after a look at the file."""
+    """Return the names in a snapshot, after the file was read."""
     return {str(getattr(each, "name", "")) for page in source.snapshot(HERE) for each in page.put}
 
 

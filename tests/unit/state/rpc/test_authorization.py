@@ -141,7 +141,7 @@ def test_prefixes_are_taken_from_hosts_that_run_the_router(
 
 @pytest.mark.spec("L3-32")
 def test_prefixes_are_not_taken_from_hosts_with_a_local_part_alone() -> None:
-    """A hostile compute host reads the subnet, and must not renumber it."""
+    # A hostile compute host reads the subnet, and must not renumber it.
     source, wire = MemorySource(*routing.EVERYTHING, samples.WEB_HERE), FakeNetwork()
     StateRpcServer(source, wire.transport()).open()
     request = SetPrefix(router=routing.ROUTER.id, subnet=samples.SUBNET.id, prefix=None)

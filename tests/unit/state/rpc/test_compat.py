@@ -50,7 +50,7 @@ def wire() -> Iterator[FakeNetwork]:
 def served(
     wire: FakeNetwork, source: MemorySource, alter: Callable[[Message], Message]
 ) -> RemoteSource:
-    """*source* behind a server whose answers are altered, as another release would say them."""
+    """Return a client of a server whose answers are altered as another release would send them."""
     rpc_server = StateRpcServer(source, wire.transport())
 
     def handler(message: Message, caller: Caller) -> Message:
@@ -103,7 +103,7 @@ def test_a_newer_server_says_more_and_the_agent_takes_what_it_knows(
 def test_what_has_a_value_of_a_later_release_is_skipped_and_said_once(
     wire: FakeNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A rule with a protocol that is not known must not become a rule for all of them."""
+    """Check that a rule with an unknown protocol does not become a rule for all protocols."""
 
     def invent(content: dict[str, Any]) -> None:
         for kind, body in content["put"]:

@@ -34,7 +34,7 @@ LEASE = Lease(
 
 
 def octets(*parts: bytes | str) -> str:
-    """As dhclient shows them."""
+    """Return bytes as dhclient shows them."""
     coded = b"".join(p if isinstance(p, bytes) else IPv4Address(p).packed for p in parts)
     return " ".join(map(str, coded))
 

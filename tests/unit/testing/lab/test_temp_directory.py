@@ -33,7 +33,7 @@ def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def owner(parent: Path) -> tuple[subprocess.Popen[str], Path]:
-    """A process that has a directory."""
+    """Return a process that has a directory, and this directory."""
     process = subprocess.Popen(
         [sys.executable, "-c", OWNER, str(parent)],
         stdin=subprocess.PIPE,

@@ -28,7 +28,7 @@ MAC = "fa:16:3e:00:00:0a"
 
 
 def a_subnet(number: int = 4, **more: Any) -> Subnet:
-    """An IPv4 subnet, 10.NUMBER.0.0/24."""
+    """Return the IPv4 subnet 10.NUMBER.0.0/24."""
     return Subnet(
         id=SubnetId(UUID(int=number)),
         network_id=NETWORK,
@@ -38,7 +38,7 @@ def a_subnet(number: int = 4, **more: Any) -> Subnet:
 
 
 def a_subnet6(number: int = 6, mode: Ipv6Mode | None = Ipv6Mode.STATEFUL, **more: Any) -> Subnet:
-    """An IPv6 subnet, 2001:db8:NUMBER::/64, that is ours to announce."""
+    """Return the IPv6 subnet 2001:db8:NUMBER::/64, which the driver announces."""
     modes = {"ipv6_address_mode": mode, "ipv6_ra_mode": mode}
     return Subnet(
         id=SubnetId(UUID(int=number)),
@@ -48,7 +48,7 @@ def a_subnet6(number: int = 6, mode: Ipv6Mode | None = Ipv6Mode.STATEFUL, **more
 
 
 def a_network(*subnets: Subnet, **more: Any) -> DhcpNetwork:
-    """A network whose server has the second address of each of *subnets*."""
+    """Return a network whose server has the second address of each of *subnets*."""
     served = [subnet for subnet in subnets if subnet.enable_dhcp]
     addresses = [ip_interface(f"{subnet.cidr[2]}/{subnet.cidr.prefixlen}") for subnet in served]
     server = ServerPort(id=PortId(UUID(int=5)), mac="fa:16:3e:00:00:05", addresses=tuple(addresses))
@@ -56,7 +56,7 @@ def a_network(*subnets: Subnet, **more: Any) -> DhcpNetwork:
 
 
 def a_port(*addresses: tuple[Subnet, int], **more: Any) -> DhcpPort:
-    """A port with an address, by its place, on each of the subnets."""
+    """Return a port with an address on each of the subnets, given by its index in the subnet."""
     fixed = tuple(FixedIp(subnet_id=s.id, address=s.cidr[place]) for s, place in addresses)
     return DhcpPort(**{"network": NETWORK, "mac": MAC, "fixed_ips": fixed} | more)
 

@@ -44,7 +44,7 @@ def fits(port: DhcpPort) -> bool:
 
 
 def without(count: int, **more: Any) -> DhcpPort:
-    """A port that is not to be told *count* options."""
+    """Return a port that suppresses *count* options."""
     return a_port((V4, 9), options=[option(str(n), "") for n in NUMBERS[:count]], **more)
 
 

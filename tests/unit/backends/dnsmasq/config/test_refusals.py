@@ -71,7 +71,7 @@ NUMBERS = {4: ("0", "50", "51", "53", "54", "82", "256", "no-such"), 6: ("2", "3
 
 
 def forged(name: str, value: str, version: int = 4) -> DhcpOption:
-    """An option as a source that checks nothing could send it."""
+    """Return an option as a source that checks nothing could send it."""
     made = DhcpOption(name="mtu", value="1500")
     for field, text in (("name", name), ("value", value), ("ip_version", version)):
         object.__setattr__(made, field, text)
@@ -79,7 +79,7 @@ def forged(name: str, value: str, version: int = 4) -> DhcpOption:
 
 
 def refused(**port: Any) -> set[str]:
-    """The fields for which a port is refused."""
+    """Return the fields for which a port is refused."""
     settings = port.pop("settings", SETTINGS)
     with pytest.raises(InvalidInput) as caught:
         render_port(PORT, a_port((V4, 5), (V6, 5), **port), a_network(V4, V6), settings)

@@ -43,7 +43,7 @@ def found_network(
     runs: bool = True,
     reload: Reload | None = None,
 ) -> Observed:
-    """A network that is served, with *ports*, as the driver was told before."""
+    """Return the observed state of a network that is served, with *ports*."""
     settings = TERMS.settings
     recipe = TERMS.service_spec(net.id, net.value)
     text = recipe.text
@@ -82,7 +82,7 @@ def planned(observed: Observed, *things: Net | Tenant, drop: Iterable[Net | Tena
 
 
 def stages(plan: Plan) -> list[type]:
-    """What kinds of steps there are, those of the station left out."""
+    """Return the types of the steps, without those of the namespace and its devices."""
     ours = (o.payload for o in plan if o.payload.__class__.__module__.startswith("netfw_drivers"))
     return [type(step) for step in ours]
 
@@ -92,7 +92,7 @@ def texts(plan: Plan) -> list[str]:
 
 
 def a_lease(tenant: Tenant) -> str:
-    """The line in the lease file once the port's client has its address."""
+    """Return the line in the lease file once the port's client has its address."""
     return f"1900000000 {tenant.mac} {tenant.ip} * 01:{tenant.mac}\n"
 
 

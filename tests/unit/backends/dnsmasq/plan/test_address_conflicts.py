@@ -54,7 +54,7 @@ def test_addresses_are_passed_on_within_one_update() -> None:
 
 
 def test_waiting_port_releases_its_former_address() -> None:
-    """Two that swap one after the other would wait for each other for ever."""
+    # Two ports that swap one after the other would wait for each other for ever.
     net = make_network()
     one, two, three = net.tenant(20), net.tenant(21), net.tenant(22)
     observed = found_network(net, one, two, three)

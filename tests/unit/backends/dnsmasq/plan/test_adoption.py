@@ -22,7 +22,7 @@ def test_adopted_network_with_changes_needs_a_full_observation() -> None:
 
 
 def adopted(observed: Observed, net: Net) -> Observed:
-    """The same, with a namespace of which the devices were read alone."""
+    """Return the same state with a namespace of which only the devices were read."""
     found = observed.networks[net.id]
     assert found.netns is not None
     devices = evolve(found.netns, sysctls={}, rules=None, devices_only=True)

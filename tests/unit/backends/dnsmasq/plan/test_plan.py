@@ -148,7 +148,7 @@ def test_an_address_that_dnsmasq_remembers_is_reused_by_reading_everything_anew(
 
 
 def test_a_tombstone_that_is_in_the_way_goes_by_reading_everything_anew() -> None:
-    """dnsmasq remembers more of who is gone than is in the way: his addresses and his tags."""
+    # dnsmasq also remembers the addresses and tags of a client that is gone.
     net = make_network()
     former, special = net.tenant(20), net.tenant(20, options=NTP)
     for tomb, step in ((former, SignalServer), (special, RunServer)):
@@ -318,7 +318,7 @@ def test_a_port_moves_from_network_to_network() -> None:
 
 @pytest.mark.slow
 def test_very_many_changes_are_read_at_a_start_and_not_before() -> None:
-    """dnsmasq answers nobody while it reads file by file, and its queue of them is bounded."""
+    # dnsmasq answers no request while it reads file by file, and its queue of them is bounded.
     net = make_network(a_subnet(cidr="10.0.0.0/16", gateway=None))
     few, many = ([net.tenant(10 + at) for at in range(count)] for count in (20, BULK + 1))
     assert set(stages(planned(found_network(net), *few))) == {PutPort}
@@ -371,7 +371,6 @@ def test_leases_are_read_and_found() -> None:
 
 
 def test_port_and_network_keys_with_one_id_are_distinguished() -> None:
-    """The id of a port and of a network may be the same."""
     net: Net = make_network()
     observed = found_network(net)
     update: Update[Any, Any] = Update(drop=frozenset({PortKey(net.id)}))  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ SYSCTLS = GatewayLink.parameters(ROUTER)
 
 
 def found(*routes: Route, up: bool = True, mtu: int = 1450) -> ObservedNetns:
-    """The namespace of an agent gateway with the link of the router."""
+    """Return the namespace of an agent gateway with the link of the router."""
     own = addresses(FPR, ["169.254.64.3/31"])
     return ObservedNetns(
         netns=NEW.netns,

@@ -28,7 +28,7 @@ INTERFACE = port(0, "10.0.0.1/24", "10.0.1.1/24", "fd00::1/64", subnets=tuple(SU
 
 
 def local(*addresses: str) -> LocalRouter:
-    """A local part whose subnets have these addresses of the central part."""
+    """Return a local part whose subnets have these addresses of the central part."""
     vias = (ip_address(each) for each in addresses)
     return LocalRouter(
         interfaces=(INTERFACE,),

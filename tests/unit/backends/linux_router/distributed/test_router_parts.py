@@ -63,7 +63,7 @@ RFP, FPR = link_devices(ROUTER)
 
 
 def local_netns(*, floating: bool = True) -> RouterNetns:
-    """The namespace of the local part with a floating IP."""
+    """Return the namespace of the local part with a floating IP."""
     absent = FoundRouter(netns=ObservedNetns(netns=f"qrouter-{ROUTER}"), link=LINK)
     state = part_states(ROUTER, BOTH)[ROUTER]
     served = {fip().floating_ip: translation()} if floating else {}

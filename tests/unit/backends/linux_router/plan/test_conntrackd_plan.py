@@ -37,7 +37,7 @@ def steps(planned: Plan) -> list[Any]:
 
 
 def synchronised(router: RouterState, **values: Any) -> FoundRouter:
-    """The router with running daemons."""
+    """Return the router with running daemons."""
     election, run = steps(plan(router))
     program = make_program(ROUTER, ENABLED.settings)
     daemon = FoundDaemon(text=run.text_of_file, digest=program.digest())

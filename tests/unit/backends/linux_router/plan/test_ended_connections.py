@@ -97,7 +97,7 @@ def test_all_connections_end_with_a_change_of_the_whole_address(
 def test_connections_of_snat_end_when_it_is_disabled(
     after: Case, expected: list[EndedConnections]
 ) -> None:
-    """Those of an address that is removed end with it."""
+    # The connections of an address that is removed end with it.
     assert [*find_ended(on_gateway(snat=[ADDRESS]), on_gateway(**after))] == expected
 
 

@@ -95,7 +95,7 @@ def configured(router: RouterState, *floating: str) -> str:
 def running(
     router: RouterState, text: str, there: tuple[tuple[str, str], ...] = (), **netns: Any
 ) -> FoundRouter:
-    """The router with its devices, a running keepalived and these addresses."""
+    """Return the router with its devices, a running keepalived and these addresses."""
     links = {
         name: Link(name=name, index=index, mtu=1500, mac=mac, up=True, state="up")
         for index, (name, mac) in enumerate(
@@ -226,7 +226,7 @@ def test_removed_floating_ip_leaves_the_configuration_before_its_connections_end
 
 @pytest.mark.spec("L3-40")
 def test_connections_of_addresses_that_leave_the_gateway_end_after_the_reload() -> None:
-    """keepalived removes the addresses, and no connections."""
+    # keepalived removes the addresses, but no connections.
     text = configured(highly(), "203.0.113.9")
     before = running(highly(), text, ((QH, MARKER), (QG, "203.0.113.5/24")))
     moved = evolve(GATEWAY, port=port(2, "203.0.113.6/24", "2001:db8::5/64"))

@@ -115,7 +115,7 @@ def test_the_connections_of_a_moved_floating_ip_are_recorded_until_they_have_end
 
 
 def test_an_address_without_rules_may_have_connections_left() -> None:
-    """The state in which a driver that was killed while it removed a floating IP leaves it."""
+    # A driver that was killed while it removed a floating IP leaves this state.
     planned = plan(Update(put={fip(): nat()}), found())
     assert kinds(planned) == ["RestoreTables", "RemoveConnections", "RestoreTables"]
     assert isinstance(steps(planned)[1], RemoveConnections)

@@ -75,7 +75,7 @@ def test_a_removed_prefix_is_withdrawn_as_long_as_the_interface_exists() -> None
 
 @pytest.mark.spec("L3-26")
 def test_the_last_removed_prefixes_stay_withdrawn() -> None:
-    """Whatever their order as addresses is."""
+    # The order of the prefixes as addresses does not matter.
     early = [subnet(f"fd00:{number:x}::/64", Ipv6Mode.SLAAC) for number in range(100, 110)]
     late = [subnet(f"fd00:{number:x}::/64", Ipv6Mode.SLAAC) for number in range(1, 13)]
     found = run(run(run(FoundDaemon(), *early, *late, ONE), *late, ONE), ONE)

@@ -70,7 +70,7 @@ def test_the_other_next_hops_of_a_multipath_route_stay() -> None:
 
 @pytest.mark.spec("L3-25")
 def test_a_part_of_a_connected_network_can_be_a_destination() -> None:
-    """A next hop in that part is still on the link."""
+    # A next hop in that part is still on the link.
     found = routes("10.0.0.128/25 10.0.0.7", "198.51.100.0/24 10.0.0.130")
     assert texts(found) == [
         "198.51.100.0/24 via 10.0.0.130 dev qr-1 onlink",
@@ -123,7 +123,7 @@ PROVIDER = evolve(BARE, next_hops=(ip_address("2001:db8::1"),))
 def test_an_ipv6_next_hop_that_a_route_hides_is_onlink_if_that_is_on_its_device(
     pairs: list[str], expected: list[str]
 ) -> None:
-    """The kernel refuses the opposite in both cases."""
+    # The kernel refuses the opposite in both cases.
     for order in (pairs, pairs[::-1]):
         found = routes(*order)
         assert texts(found) == expected
@@ -161,7 +161,7 @@ def test_a_route_that_leads_to_an_ipv6_next_hop_through_a_second_device_is_left_
 
 @pytest.mark.spec("L3-25")
 def test_a_route_that_hides_a_provider_outside_of_its_subnets_is_left_out() -> None:
-    """Only ``onlink`` can reach such a next hop, and the kernel refuses it."""
+    # Only ``onlink`` can reach such a next hop, and the kernel refuses it.
     far = evolve(BARE, next_hops=(ip_address("2001:db8:5::1"),))
     found = routes("2001:db8:5::/48 fd00::20", gateway=far)
     assert texts(found) == ["::/0 via 2001:db8:5::1 dev qg-1 onlink"]

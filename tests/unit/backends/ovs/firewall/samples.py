@@ -75,7 +75,7 @@ def member(number: int, prefix: str, mac: str | None = None) -> dict[Member, Mem
 
 
 def listed(number: int, prefix: str) -> dict[Member, Member]:
-    """An entry of an address group."""
+    """Return an entry of an address group."""
     key = AddressGroupKey(AddressGroupId(UUID(int=number << 48)))
     found = Member(key, ip_network(prefix))
     return {found: found}

@@ -19,7 +19,7 @@ def test_costs_are_no_more_than_needed():
 
 
 def test_ports_rules_and_members_add_up_and_do_not_multiply():
-    """200 ports of one group with the rules that every project begins with."""
+    # The sample is 200 ports of one group with the rules that every project begins with.
     referring = [
         rule(IN, family, remote_group_id=group_id(1)) for family in (V6, rule(IN).ethertype)
     ]

@@ -100,7 +100,7 @@ def test_a_rule_about_a_prefix_and_a_member_with_it_share_a_place():
 @pytest.mark.parametrize("stateful", [True, False])
 @pytest.mark.parametrize("prefix", ["0.0.0.0/0", "::/0"])
 def test_no_flow_has_two_clauses_of_one_conjunction(stateful, prefix):
-    """The switch would count only one of them."""
+    # The switch would count only one of them.
     everyone = Address(ip_network(prefix))
     for direction in (IN, OUT):
         anything = rule(direction, V6 if ":" in prefix else V4)

@@ -309,7 +309,7 @@ def test_whatever_came_before_the_end_is_as_if_made_at_once(steps, data):
 
 
 def _shape(bench: Bench) -> list[tuple[int, int]]:
-    """Tables, and how many clauses, whatever the numbers are."""
+    """Return the table and the number of clauses of each flow."""
     return [(key[0], len(conjunctions(state))) for key, state in bench.flows.items()]
 
 
@@ -319,7 +319,7 @@ def _all(*parts):
 
 @pytest.fixture
 def cramped(monkeypatch) -> Bench:
-    """A switch with short messages."""
+    """Return a switch with short messages."""
     monkeypatch.setattr("netfw_drivers.ovs.firewall.plan.changes.MAX_CLAUSES", 20)
     return Bench()
 

@@ -56,7 +56,7 @@ def agent(
     firewall: DriverInfo[FirewallCapability] | None = None,
     extensions: tuple[str, ...] = (),
 ) -> Agent:
-    """The agent, as its report says."""
+    """Return the agent as its report describes it."""
     report = make_state_report(
         L2AgentConfig(host=samples.HOST),
         L2HostContext(host=samples.HOST, facts=facts),

@@ -29,7 +29,7 @@ EXTENSION = PacketLogExtension("unix:/nowhere", 1.0, None, rate=10, burst=25)
 
 
 def decisions(*related: object) -> set[tuple[str, str]]:
-    """The decisions that flows of a port with these resources send to the agent."""
+    """Return the decisions that flows of a port with these resources send to the agent."""
     granted, grant = layout()
     found = EXTENSION.contribute(PORT.id, view(*related), grant)  # type: ignore[arg-type]
     if found is None:

@@ -28,7 +28,7 @@ LINES = 5
 
 @contextmanager
 def writing(directory: Path, path: Path, size: int = 1 << 20) -> Iterator[PacketLogWriter]:
-    """A writer whose switch does not answer; packets are given to it directly."""
+    """Yield a writer whose switch does not answer; packets are given to it directly."""
     target = f"unix:{directory}/no-switch"
     writer = PacketLogWriter(target, LogFile(str(path), size, 2), timeout=1.0, lines=LINES)
     try:

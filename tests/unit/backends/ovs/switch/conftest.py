@@ -16,6 +16,6 @@ def env() -> PlanEnvironment:
 
 @pytest.fixture
 def populated(env: PlanEnvironment) -> PlanEnvironment:
-    """With bridges, their links and one local network."""
+    """Return an environment with bridges, their links and one local network."""
     env.do(Update(put=network(1)))
     return env

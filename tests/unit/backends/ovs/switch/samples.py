@@ -96,7 +96,7 @@ class Database:
         )
 
     def plug(self, number: int, ofport: int | None = None, **columns: Any) -> None:
-        """A device for a port, as a hypervisor plugs it."""
+        """Add a device for a port, as a hypervisor plugs it."""
         mac = f"fa:16:3e:00:00:{number:02x}"
         ids = {"iface-id": str(port_key(number).port), "attached-mac": mac}
         name = f"tap{number}"
@@ -181,6 +181,6 @@ def changed(have: Mapping[str, str], keys: Mapping[str, str | None]) -> dict[str
 
 
 def rows(found: PlanOutline) -> list[str]:
-    """Every change of the database, stage by stage."""
+    """Return every change of the database, stage by stage."""
     stages = (*found.draft.before(), *found.draft.after())
     return [operation.text for stage in stages for operation in stage.operations]

@@ -25,7 +25,7 @@ def grant_request(owner: str, *hooks: PipelineHook | None, bits: int = 0) -> Gra
 
 
 def walk(layout: ExtensionLayout, hook: PipelineHook) -> list[int]:
-    """The tables that a packet meets that no extension says anything of."""
+    """Return the tables that a packet passes if no flow of an extension matches it."""
     hops = {hop: after for _, hop, after in layout.hops()}
     thens = {t.number: t.then for g in layout.grants.values() for t in g.tables.values()}
     path = [layout.entry(hook)]

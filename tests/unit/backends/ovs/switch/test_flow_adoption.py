@@ -10,7 +10,7 @@ def flow(number: int, *actions: of.Action, cookie: int = 1) -> of.Flow:
 
 
 def loaded(*flows: of.Flow) -> FlowCache:
-    """A cache of a switch that holds *flows*, of which nobody knows whose they are."""
+    """Return a cache of a switch that holds *flows*, whose owners are not known."""
     cache = FlowCache()
     cache.load({key: digest(encoded.state) for key, encoded in encode_flows(flows).items()})
     return cache

@@ -75,7 +75,7 @@ def test_every_flow_keeps_to_what_its_table_declares():
 
 @pytest.mark.parametrize("layout", [PLAIN, WATCHED])
 def test_only_the_rest_of_a_table_has_no_priority(layout: ExtensionLayout):
-    """Of two flows with one priority that match a packet, the switch takes any."""
+    # Of two flows with one priority that match a packet, the switch takes any.
     for flows in everything(layout).values():
         for flow in flows:
             assert flow.priority or flow.match == of.ANYTHING, flow
@@ -115,7 +115,7 @@ def compatible(one: of.Match, two: of.Match) -> bool:
 
 
 def guards(match: of.Match) -> bool:
-    """Guards of one port lead to the same place, whichever of them matches."""
+    """Return whether a flow guards a port: all of these lead to the same place."""
     return match.get("in_port") is not None and (match.get("arp_sha") or match.get("nd_target"))
 
 

@@ -286,7 +286,7 @@ def test_the_sample_has_every_rule_and_says_what_is_the_case(tmp_path, policy):
 
 
 def fastest(work, times):
-    """Seconds of this thread's own work: what others do on the machine does not count."""
+    """Return the least seconds of CPU that *work* takes: other threads do not count."""
     took = []
     for _ in range(times):
         start = time.thread_time()

@@ -19,7 +19,7 @@ from netfw.server.db.journal.commit_notices import CommitNotices
 
 @pytest.fixture
 def many_files() -> Any:
-    """A limit of open files above that of select()."""
+    """Raise the limit of open files above that of select()."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 2048:
         pytest.skip("the limit of open files is too low")

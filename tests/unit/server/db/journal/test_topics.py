@@ -134,7 +134,7 @@ SITE: tuple[Item, ...] = (
 
 
 def followed(interest: Subscription) -> set[str]:
-    """The topics that *interest* leads to."""
+    """Return the topics that *interest* leads to."""
     out: dict[Source, set[ResourceRole]] = {}
     for item in SITE:
         for source, node in edges(item):

@@ -31,7 +31,7 @@ def router(number: int, *addresses: str) -> RouterInterface:
 
 
 def numbered(number: int) -> RouterInterface:
-    """One of more router interfaces than a byte can number."""
+    """Return one of more router interfaces than a byte can number."""
     mac = f"fa:16:3e:00:{number >> 8:02x}:{number & 255:02x}"
     return RouterInterface(port_key(number).port, mac, frozenset())
 
@@ -42,7 +42,7 @@ R = router(9, "10.0.0.1/24", "fd00::1/64")
 def routed(
     number: int, *routers: RouterInterface, kind: str = "vxlan", **provider: int
 ) -> dict[SwitchKey, SwitchValue]:
-    """A network with distributed routers."""
+    """Return a network with distributed routers."""
     provider = provider or {"segmentation_id": 100 + number}
     return {
         key: evolve(value, router_interfaces=frozenset(routers))

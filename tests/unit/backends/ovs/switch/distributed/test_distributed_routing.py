@@ -95,7 +95,7 @@ def test_answers_come_to_the_interface_as_if_it_had_asked():
 
 
 def test_all_interfaces_of_a_prefix_are_answered():
-    """An answer does not tell which of them asked."""
+    # An answer does not tell which of the interfaces sent the request.
     second = router(8, "10.0.0.2/24")
     (first,) = [text for text in of_table(3, flows_of(R, second)) if "arp_spa" in text]
     for mac, address in ((R.mac, "10.0.0.1"), (second.mac, "10.0.0.2")):
@@ -152,7 +152,7 @@ def test_without_a_mac_of_the_host_nothing_of_a_router_leaves():
 
 
 def test_restored_frames_of_other_hosts_do_not_go_out_again():
-    """They have the MAC of the interface: what came from outside is dropped first."""
+    # They have the MAC of the interface: what came from outside is dropped first.
     (drop,) = of_table(62, [f for f in br_int.base_flows(1, ExtensionLayout()) if f.priority])
     assert drop == "table=62, priority=20,reg5=0/0xffff actions=drop"
     assert all(flow.priority < 20 for flow in flows_of(R) if flow.table == 62)

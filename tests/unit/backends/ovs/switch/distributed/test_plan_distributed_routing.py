@@ -42,7 +42,7 @@ pytestmark = pytest.mark.spec("L2-60")
 
 @pytest.fixture
 def site(env: PlanEnvironment) -> PlanEnvironment:
-    """Two routed networks with a port each, a peer, and the MACs of both hosts."""
+    """Return a host with two routed networks, their ports, a peer, and the MACs of both hosts."""
     env.do(Update(put={**tunnel(2), **network(1, "vxlan", segmentation_id=101)}))
     for number, ofport in ((1, 11), (2, 12), (9, 19)):
         env.database.plug(number, ofport)

@@ -65,7 +65,7 @@ class Switch:
             self.states[owner] = {each: encoded.state for each, encoded in made.items()}
 
     def shown(self) -> tuple[int, list[int]]:
-        """How many are sent to, and who is answered for, by the last byte of the MAC."""
+        """Return the number of MACs sent to, and the last byte of each MAC that is answered for."""
         flows = [
             item
             for owner, group in self.states.items()

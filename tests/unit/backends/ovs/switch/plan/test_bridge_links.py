@@ -41,7 +41,7 @@ class Machine:
         return rows(found)
 
     def add(self, *names: str, kind: str = "veth", mtu: int = 1500) -> None:
-        """Devices; two are each other's ends."""
+        """Add devices; two devices are each other's peers."""
         indices = {name: len(self.links) + 1 + at for at, name in enumerate(names)}
         for name, other in zip(names, reversed(names), strict=True):
             self.links[name] = Link(

@@ -33,7 +33,7 @@ KEY = port_key(1)
 
 
 def snapshot(*devices: str, kind: str = "") -> Snapshot:
-    """One port of ``br-ex`` with these devices, and the link to ``br-int``."""
+    """Return one port of ``br-ex`` with these devices, and the link to ``br-int``."""
     names = {"nic": devices, "phy-br-ex": ("phy-br-ex",)}
     ports = {
         name: Port(
@@ -80,7 +80,7 @@ def lines(planned: GuaranteePlan) -> str:
 
 
 def htb(*classes: tuple[int, int], limit: int | None = 46) -> DeviceTraffic:
-    """Our queueing discipline with classes of these numbers and rates."""
+    """Return netfw's queueing discipline with classes of these numbers and rates."""
     others = 100_000 - sum(kbps for _, kbps in classes)
     made = {
         number: TrafficClass(minor=number, parent=WHOLE, kbps=kbps, ceil_kbps=100_000, limit=limit)

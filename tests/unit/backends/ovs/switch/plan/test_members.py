@@ -27,7 +27,7 @@ states = st.dictionaries(keys, ports)
 
 
 def indexed(members: Members) -> dict[object, object]:
-    """All chunks with their ports, and the open ports, as they are."""
+    """Return all chunks with their ports, and the open ports of each domain."""
     chunks = {chunk: members.receivers(chunk) for chunk in members.all_chunks()}
     domains = {domain: members.open_ports(domain) for domain, _ in chunks}
     return {**chunks, **domains}

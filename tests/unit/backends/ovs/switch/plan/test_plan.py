@@ -98,7 +98,7 @@ def test_the_number_that_ports_have_already_is_taken_over(populated: PlanEnviron
 
 
 def test_lost_records_are_written_again_as_the_ports_have_it(env: PlanEnvironment):
-    """A network without ports does not take the number that ports of another still have."""
+    # A network without ports does not take the number that ports of another still have.
     env.wired(wired=network(2), blank=network(1))
     env.database.plug(2, ofport=2)
     env.do(Update(put=wiring(2, 2)))

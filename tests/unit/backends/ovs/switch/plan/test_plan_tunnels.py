@@ -115,7 +115,7 @@ def flows_of_entry(found: PlanOutline) -> list[tuple[Key, State]]:
 
 
 def tunnels_of_entry(found: PlanOutline) -> list[frozenset[int]]:
-    """The tunnels that each flow for the MAC of the entry sends into, the most first."""
+    """Return the tunnels that each flow for the MAC of the entry sends into, the most first."""
     sent = (output_ports(state) for key, state in flows_of_entry(found) if key[0] == UNICAST.number)
     return sorted(sent, key=lambda ports: (-len(ports), sorted(ports)))
 

@@ -19,7 +19,7 @@ from tests.unit.backends.ovs.switch.samples import (
 
 
 def host() -> Database:
-    """Two ports of one network, as an earlier run left them."""
+    """Return a database with two ports of one network, as an earlier run left them."""
     database = Database()
     put = {**network(1), **wiring(1, 1), **wiring(2, 1)}
     database.run(plan_switch(Update(put=put), database.observed(), SETTINGS))
@@ -31,7 +31,7 @@ def host() -> Database:
 
 
 def same_mac() -> dict:
-    """A second port with the MAC address of the first, on the same network."""
+    """Return two ports of one network, the second with the MAC address of the first."""
     (first,), ((key, second),) = wiring(1, 1).values(), wiring(2, 1).items()
     return {**wiring(1, 1), key: evolve(second, mac=first.mac)}
 

@@ -16,7 +16,7 @@ WANTED = Update(put=network(1))
 
 @pytest.fixture
 def database() -> Database:
-    """With all that the settings ask for."""
+    """Return a database that has all rows which the settings require."""
     database = Database()
     work(database, SETTINGS)
     return database
