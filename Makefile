@@ -57,10 +57,11 @@ lint: $(READY) ## style, formatting and duplicate spec copies
 	@$(BIN)/python tools/vocabulary.py
 	@$(BIN)/python tools/public_interfaces.py
 
-types: $(READY) ## mypy --strict on netfw, netfw_drivers and the embedding samples; names and calls in tests
+types: $(READY) ## mypy --strict on netfw, netfw_drivers, benchmarks and the embedding samples; names and calls in tests
 	$(call STEP,types)
 	@$(BIN)/mypy
 	@$(BIN)/mypy $(addprefix -p tests.,system server unit lab conformance)
+	@$(BIN)/mypy -p benchmarks
 	@$(BIN)/mypy samples/embedding
 
 imports: $(READY) ## who may import whom

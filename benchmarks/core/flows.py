@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -115,7 +115,7 @@ def _mirrored(switch: PrivateOvs, client: OpenFlow, repeats: int) -> Iterator[fl
     mirror = FlowMirror(client)
     mirror.wait_current()
     mirror.converge({number: _group(number) for number in range(GROUPS)}, complete=SPACE)
-    same = {number: _group(number) for number in range(GROUPS)}
+    same: dict[Hashable, FlowGroup] = {number: _group(number) for number in range(GROUPS)}
     for _ in range(repeats):
         yield timed(lambda: _unchanged(mirror.plan(same, complete=SPACE).changes))
 

@@ -20,7 +20,7 @@ from attrs import evolve, frozen
 
 from benchmarks.figure import Figure, ratio
 from benchmarks.l2.rig import run_alone
-from netfw.drivers.dhcp import DhcpPort
+from netfw.drivers.dhcp import DhcpKey, DhcpPort, DhcpValue
 from netfw.drivers.values.keys import PortKey
 from netfw.linux.netns import run_in
 from netfw.model.port import FixedIp
@@ -58,9 +58,10 @@ def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
     for size in sizes:
         with _ground() as (settings, driver):
             net = make_network(evolve(a_subnet(), cidr=BLOCK, gateway=BLOCK[1]))
-            ports = {PortKey(PortId(uuid4())): _port(net, number) for number in range(size)}
+            put: dict[DhcpKey, DhcpValue] = {net.key: net.value}
+            put |= {PortKey(PortId(uuid4())): _port(net, number) for number in range(size)}
             began = time.perf_counter()
-            outcome = driver.converge(Update(put={net.key: net.value, **ports}))
+            outcome = driver.converge(Update(put=put))
             own = time.perf_counter() - began
             if not outcome.ok:
                 raise RuntimeError(str(outcome)[:500])
@@ -89,7 +90,8 @@ def _port(net: Net, number: int) -> DhcpPort:
 def _one_more(driver: DnsmasqDhcpDriver, net: Net, size: int) -> Cost:
     walls, cpus = [], []
     for number in range(size, size + ROUNDS):
-        update = Update(put={PortKey(PortId(uuid4())): _port(net, number)})
+        put: dict[DhcpKey, DhcpValue] = {PortKey(PortId(uuid4())): _port(net, number)}
+        update = Update(put=put)
         wall, cpu = time.perf_counter(), time.process_time()
         driver.converge(update)
         walls.append(time.perf_counter() - wall)

@@ -69,7 +69,7 @@ def _add_interface(found: DistributedRig, router: str, subnet: str) -> None:
 
 
 def _floating_ips(found: DistributedRig, rounds: int) -> Iterator[Figure]:
-    first, later = [], []
+    first, later = list[float](), list[float]()
     for _ in range(rounds):
         for each in found.serving:
             found.await_rest(each.agent)

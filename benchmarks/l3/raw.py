@@ -85,10 +85,7 @@ def record(on: HostAgents, routers: Iterable[Router]) -> Script:
 
 def remove(on: HostAgents, namespaces: Iterable[str]) -> None:
     """Remove processes, namespaces and devices, as if the host had just been started."""
-    for pid in find_keepalived(on.host):
-        with suppress(ProcessLookupError):  # the child ends with its parent
-            os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not find_keepalived(on.host))
+    wait_until(lambda: not _kill_keepalived(on.host), lambda: find_keepalived(on.host))
     shutil.rmtree(on.agent.directory / "routers", ignore_errors=True)
     for netns in namespaces:
         on.host.run(["ip", "netns", "delete", netns])
@@ -102,6 +99,18 @@ def remove(on: HostAgents, namespaces: Iterable[str]) -> None:
 def find_keepalived(host: Host) -> list[int]:
     """Return the processes of all keepalived on a host, children included."""
     return [pid for pid in host.namespaces.processes() if _command(pid) == "keepalived"]
+
+
+def _kill_keepalived(host: Host) -> list[int]:
+    """Kill all keepalived of a host, and return their pids.
+
+    A parent may start a child again before it is killed itself: call this until there is none.
+    """
+    pids = find_keepalived(host)
+    for pid in pids:
+        with suppress(ProcessLookupError):  # the child ends with its parent
+            os.kill(pid, signal.SIGKILL)
+    return pids
 
 
 def _command(pid: int) -> str:
@@ -154,8 +163,8 @@ def _write_inside(
             if info["scope"] == "global" and not (ha and _is_virtual(name, info))
         ]
     for version in ("-4", "-6"):
-        command = ["ip", version, "-n", router.netns, "route", "show", "proto", "static"]
-        lines += [f"route add {line}" for line in host.run(command).splitlines()]
+        routes = ["ip", version, "-n", router.netns, "route", "show", "proto", "static"]
+        lines += [f"route add {line}" for line in host.run(routes).splitlines()]
     (directory / "ip").write_text("\n".join(lines) + "\n")
     values = host.run([*enter, "sysctl", *_SYSCTLS])
     (directory / "sysctl").write_text(values)

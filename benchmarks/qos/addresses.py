@@ -46,9 +46,9 @@ def figures() -> Iterator[Figure]:
         assert isinstance(outside, LabMachine)
         for limit in LIMITS:
             wanted = _limited(site, floating, limit).wanted(floating)
-            wait_until(lambda wanted=wanted: driver.converge(Update(put=wanted)).ok)
+            wait_until(lambda: driver.converge(Update(put=wanted)).ok)  # noqa: B023
             address = str(floating.address)
-            wait_until(lambda address=address: not outside.instance.ping(address).lost)
+            wait_until(lambda: not outside.instance.ping(address).lost)  # noqa: B023
             for udp in (False, True):
                 for reverse in (False, True):
                     rate = bandwidth(

@@ -57,7 +57,7 @@ def _figures(host: Host, lab: Lab) -> Iterator[Figure]:
     wait_until(lambda: not one.ping("10.0.0.2").lost)
     for limit in LIMITS:
         _write(topology, host.name, limit)
-        wait_until(lambda rate=f"rate={limit * 1000} ": rate in _meters(host))
+        wait_until(lambda: f"rate={limit * 1000} " in _meters(host))  # noqa: B023
         for udp in (False, True):
             for reverse in (False, True):
                 rate = bandwidth(one, two, "10.0.0.2", udp=udp, reverse=reverse, limit=limit)

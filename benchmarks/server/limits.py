@@ -18,6 +18,7 @@ from benchmarks.figure import Figure, megabytes
 from benchmarks.load import Client, getter, port_maker, prepare_network, run
 from benchmarks.process_usage import resident
 from netfw.cli.runtime.daemon import DaemonControl
+from netfw.cli.runtime.service_manager import ServiceManager
 from netfw.cli.server.components import PROGRAM, server_groups
 from netfw.cli.server.main import _serve
 from netfw.conf.loader import load_config
@@ -86,8 +87,9 @@ def statements(folder: Path) -> Figure:
     server.directory.mkdir()
     (server.directory / "server.conf").write_text(server.configuration())
     argv = ["--config-file", str(server.directory / "server.conf")]
-    conf, orders = load_config(PROGRAM, argv, server_groups(argv)).conf, DaemonControl()
-    thread = threading.Thread(target=_serve, args=(conf, orders, None))
+    conf = load_config(PROGRAM, argv, server_groups(argv)).conf
+    control = DaemonControl(ServiceManager())
+    thread = threading.Thread(target=_serve, args=(conf, control, None))
     thread.start()
     while not server.ready():
         time.sleep(0.05)
@@ -106,7 +108,7 @@ def statements(folder: Path) -> Figure:
     took = time.perf_counter() - began
     event.remove(Engine, "before_cursor_execute", note)
     client.close()
-    orders.stop.set()
+    control.stop.set()
     thread.join()
     if status != 201:
         raise RuntimeError(f"the port is not made: {status} {content!r}")
