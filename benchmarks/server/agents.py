@@ -21,6 +21,7 @@ from netfw.drivers.state_source import Cursor
 from netfw.drivers.transport import Transport
 from netfw.drivers.values.reports import Heartbeat
 from netfw.drivers.values.subscription import Service, Subscription
+from netfw.errors import BackendUnavailable
 from netfw.model import Agent, AgentId, JsonDocument
 from netfw.state.rpc import RemoteSource
 from netfw.testing.lab.services.server import PrivateNetfw
@@ -157,13 +158,25 @@ class Fleet:
     def pull_all(self) -> None:
         """Have all ask at once for what changed, as they do when their server is back."""
         with ThreadPoolExecutor(CONNECTIONS) as pool:
-            list(pool.map(self._pull, range(AGENTS)))
+            list(pool.map(self._pull_when_connected, range(AGENTS)))
 
     def await_port(self, number: int, port: UUID) -> None:
         """Have one agent hear of *port*, by a hint and the question that follows it."""
         while port not in self._pull(number):
             if not self._hints[number].wait(10):
                 raise RuntimeError(f"no hint for port {port}")
+
+    def _pull_when_connected(self, number: int) -> None:
+        """Read changes; a source that is not connected to its server refuses until it is."""
+        end = time.monotonic() + 60
+        while True:
+            try:
+                self._pull(number)
+                return
+            except BackendUnavailable:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
 
     def _pull(self, number: int) -> set[UUID]:
         self._hints[number].clear()
