@@ -101,6 +101,14 @@ def server_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
+def check_client_files(tls: Tls) -> None:
+    """Read the TLS files of a client.
+
+    :raises ConfigError: a file cannot be read.
+    """
+    _load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), tls)
+
+
 def client_context(tls: Tls) -> ssl.SSLContext:
     """Build the TLS context of a client, which verifies the server's name.
 

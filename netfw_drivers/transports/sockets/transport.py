@@ -24,7 +24,7 @@ from netfw.drivers.transport import (
     Transport,
 )
 from netfw.errors import BackendUnavailable, ConfigError, InvalidInput
-from netfw_drivers.transports.sockets.authentication import client_context
+from netfw_drivers.transports.sockets.authentication import check_client_files
 from netfw_drivers.transports.sockets.client import SocketClient
 from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
 from netfw_drivers.transports.sockets.listen_sockets import ListenSocket, open_listen_sockets
@@ -71,7 +71,7 @@ class SocketTransport(Transport):
         except ConfigError as exc:
             problems.append(f"[socket] token_file: {exc}")
         try:
-            client_context(self._settings.tls)
+            check_client_files(self._settings.tls)
         except ConfigError as exc:
             problems.append(str(exc))
         return tuple(problems)

@@ -1,6 +1,7 @@
 """Frames, addresses, tokens and options of the transport without a broker."""
 
 import json
+import ssl
 import struct
 from contextlib import suppress
 from queue import SimpleQueue
@@ -325,6 +326,16 @@ def test_files_that_are_missing_are_said_without_anything_being_started(tmp_path
         True,
     ]
     assert create(Transport, "socket", {}, LocalHostResources()).problems() == ()
+
+
+def test_check_of_options_does_not_load_the_authorities_of_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Loading them takes 50 ms of CPU, and most agents have no connection with TLS.
+    loaded: list[ssl.SSLContext] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", loaded.append)
+    assert create(Transport, "socket", {}, LocalHostResources()).problems() == ()
+    assert not loaded
 
 
 @pytest.mark.spec("RPC-01")
