@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from attrs import evolve, frozen
@@ -14,6 +15,7 @@ from netfw.errors.registry import not_found
 from netfw.errors.requests import HTTPBadRequest
 from netfw.http.http_error import malformed
 from netfw.model.wire import Json
+from netfw.model.wire.scalars import ID
 from netfw.server.api.auth_protocols import Policy
 from netfw.server.api.pagination import page_links
 from netfw.server.api.query_params import QueryParser
@@ -85,7 +87,7 @@ class Controller:
 
         :raises NetfwError: the request is refused, or failed.
         """
-        request = self.with_parent(request)
+        request = _with_stored_id(self.with_parent(request))
         route = request.route
         endpoint = self._endpoints[route.resource.name]
         if endpoint.resource.one_per_project and route.id == OWN_PROJECT:
@@ -314,6 +316,17 @@ class Controller:
         visible = {each.get(identity): each for each in self._visible(endpoint, request, bodies)}
         ids = [body.get(identity) for body in bodies]
         return [visible.get(id, {identity: id}) for id in ids]
+
+
+def _with_stored_id(request: ApiRequest) -> ApiRequest:
+    """Return *request* with the id of its member as it is stored, however the URL spells it."""
+    route = request.route
+    identity = route.resource.attribute(route.resource.identity)
+    if route.id is None or identity is None or identity.codec is not ID:
+        return request
+    with suppress(ValueError):
+        return evolve(request, route=evolve(route, id=str(ID.parse(route.id))))
+    return request
 
 
 def _parent_of(resource: ApiResource, request: ApiRequest) -> dict[str, Json]:
