@@ -17,7 +17,7 @@ from netfw.http.http_error import malformed
 from netfw.model.wire import Json
 from netfw.model.wire.scalars import ID
 from netfw.server.api.auth_protocols import Policy
-from netfw.server.api.pagination import page_links
+from netfw.server.api.pagination import find_selected, page_links
 from netfw.server.api.query_params import QueryParser
 from netfw.server.api.request import ApiRequest, ApiResponse
 from netfw.server.api.request_body import MAX_BULK, RequestLimits
@@ -143,15 +143,14 @@ class Controller:
         if request.route.parent_id is not None:
             parent = {resource.parent_attribute: (request.route.parent_id,)}
             query = evolve(query, filters={**query.filters, **parent})
-        rows = self._find(endpoint, requester, query)
-        visible = self._visible(endpoint, request, rows)
+        visible = self._find_visible(endpoint, request, query)
         body: dict[str, Any] = {
             resource.plural: [_select_fields(row, listing.fields) for row in visible]
             if listing.fields
             else list(visible)
         }
         if listing.paged or query.limit is not None:
-            links = page_links(request.url(), request.parameters, query, rows, visible)
+            links = page_links(request.url(), request.parameters, query, visible)
             if links:
                 body[f"{resource.plural}_links"] = links
         return ApiResponse(status=200, body=body)
@@ -245,19 +244,23 @@ class Controller:
                 raise HTTPBadRequest({"project_id": "only administrators give things to others"})
         return {**body, **_parent_of(endpoint.resource, request)}
 
-    def _find(
-        self, endpoint: ResourceEndpoint, requester: RequestContext, query: Query
+    def _find_visible(
+        self, endpoint: ResourceEndpoint, request: ApiRequest, query: Query
     ) -> Sequence[Body]:
-        """Return the rows of *query*, without those that do not show what it asks for."""
-        resource, find = endpoint.resource, endpoint.plugin.find
+        """Return the visible rows of *query*, without those that do not show what it asks for."""
+        resource, requester = endpoint.resource, request.requester
+        if not self.shows(requester, endpoint.shown_as):
+            return ()
         asked = _requested(query) & self._policy.conditional(requester, resource)
-        if not asked:
-            return find(requester, resource.name, query)
-        every = find(requester, resource.name, evolve(query, limit=None))
-        rows = self._policy.showing(requester, resource, every, asked)
-        if query.limit is None:
-            return rows
-        return rows[-query.limit :] if query.backwards else rows[: query.limit]
+
+        def select(rows: Sequence[Body]) -> Sequence[Body]:
+            if asked:
+                rows = self._policy.showing(requester, resource, rows, asked)
+            return self._visible(endpoint, request, rows)
+
+        return find_selected(
+            lambda page: endpoint.plugin.find(requester, resource.name, page), select, query
+        )
 
     def _restrict_hidden_filters(
         self, resource: ApiResource, requester: RequestContext, query: Query
