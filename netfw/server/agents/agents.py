@@ -112,14 +112,9 @@ class AgentHandler(StoredResourceHandler[Agent]):
         rest = {name: values for name, values in filters.items() if name != "alive"}
         wanted = {_flag(value) for value in filters["alive"]}
         heartbeats = reader.heartbeats.latest()
-        ids = {
-            str(id)
-            for id, heartbeat in heartbeats.items()
-            if _alive(heartbeat, self._settings) in wanted
-        }
-        if "id" in rest:
-            ids &= set(map(str, rest["id"]))
-        return {**rest, "id": tuple(sorted(ids))}
+        found = [row.ref.id for row in reader.resources.find(Kind.AGENT, Query(filters=rest))]
+        alive = {id: _alive(heartbeats.get(id), self._settings) for id in found}
+        return {**rest, "id": tuple(str(id) for id in found if alive[id] in wanted)}
 
     @staticmethod
     def _heartbeats(reader: Reader, ids: Sequence[UUID]) -> Mapping[UUID, AgentHeartbeat]:

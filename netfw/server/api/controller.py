@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from attrs import evolve, frozen
@@ -14,8 +15,9 @@ from netfw.errors.registry import not_found
 from netfw.errors.requests import HTTPBadRequest
 from netfw.http.http_error import malformed
 from netfw.model.wire import Json
+from netfw.model.wire.scalars import ID
 from netfw.server.api.auth_protocols import Policy
-from netfw.server.api.pagination import page_links
+from netfw.server.api.pagination import find_selected, page_links
 from netfw.server.api.query_params import QueryParser
 from netfw.server.api.request import ApiRequest, ApiResponse
 from netfw.server.api.request_body import MAX_BULK, RequestLimits
@@ -85,7 +87,7 @@ class Controller:
 
         :raises NetfwError: the request is refused, or failed.
         """
-        request = self.with_parent(request)
+        request = _with_stored_id(self.with_parent(request))
         route = request.route
         endpoint = self._endpoints[route.resource.name]
         if endpoint.resource.one_per_project and route.id == OWN_PROJECT:
@@ -141,15 +143,14 @@ class Controller:
         if request.route.parent_id is not None:
             parent = {resource.parent_attribute: (request.route.parent_id,)}
             query = evolve(query, filters={**query.filters, **parent})
-        rows = self._find(endpoint, requester, query)
-        visible = self._visible(endpoint, request, rows)
+        visible = self._find_visible(endpoint, request, query)
         body: dict[str, Any] = {
             resource.plural: [_select_fields(row, listing.fields) for row in visible]
             if listing.fields
             else list(visible)
         }
         if listing.paged or query.limit is not None:
-            links = page_links(request.url(), request.parameters, query, rows, visible)
+            links = page_links(request.url(), request.parameters, query, visible)
             if links:
                 body[f"{resource.plural}_links"] = links
         return ApiResponse(status=200, body=body)
@@ -243,19 +244,23 @@ class Controller:
                 raise HTTPBadRequest({"project_id": "only administrators give things to others"})
         return {**body, **_parent_of(endpoint.resource, request)}
 
-    def _find(
-        self, endpoint: ResourceEndpoint, requester: RequestContext, query: Query
+    def _find_visible(
+        self, endpoint: ResourceEndpoint, request: ApiRequest, query: Query
     ) -> Sequence[Body]:
-        """Return the rows of *query*, without those that do not show what it asks for."""
-        resource, find = endpoint.resource, endpoint.plugin.find
+        """Return the visible rows of *query*, without those that do not show what it asks for."""
+        resource, requester = endpoint.resource, request.requester
+        if not self.shows(requester, endpoint.shown_as):
+            return ()
         asked = _requested(query) & self._policy.conditional(requester, resource)
-        if not asked:
-            return find(requester, resource.name, query)
-        every = find(requester, resource.name, evolve(query, limit=None))
-        rows = self._policy.showing(requester, resource, every, asked)
-        if query.limit is None:
-            return rows
-        return rows[-query.limit :] if query.backwards else rows[: query.limit]
+
+        def select(rows: Sequence[Body]) -> Sequence[Body]:
+            if asked:
+                rows = self._policy.showing(requester, resource, rows, asked)
+            return self._visible(endpoint, request, rows)
+
+        return find_selected(
+            lambda page: endpoint.plugin.find(requester, resource.name, page), select, query
+        )
 
     def _restrict_hidden_filters(
         self, resource: ApiResource, requester: RequestContext, query: Query
@@ -314,6 +319,17 @@ class Controller:
         visible = {each.get(identity): each for each in self._visible(endpoint, request, bodies)}
         ids = [body.get(identity) for body in bodies]
         return [visible.get(id, {identity: id}) for id in ids]
+
+
+def _with_stored_id(request: ApiRequest) -> ApiRequest:
+    """Return *request* with the id of its member as it is stored, however the URL spells it."""
+    route = request.route
+    identity = route.resource.attribute(route.resource.identity)
+    if route.id is None or identity is None or identity.codec is not ID:
+        return request
+    with suppress(ValueError):
+        return evolve(request, route=evolve(route, id=str(ID.parse(route.id))))
+    return request
 
 
 def _parent_of(resource: ApiResource, request: ApiRequest) -> dict[str, Json]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from netfw.model.values.address import IpNetwork
 
@@ -10,7 +10,8 @@ from netfw.model.values.address import IpNetwork
 class DisjointPrefixes:
     """Prefixes of one IP version that do not overlap, each with the name of its owner.
 
-    A prefix costs the same for any number of others, but for the room that it takes in a list.
+    Of prefixes that overlap, the largest is kept.  A prefix costs the same for any number of
+    others, but for the room that it takes in a list.
     """
 
     def __init__(self) -> None:
@@ -29,11 +30,14 @@ class DisjointPrefixes:
         return None
 
     def add(self, prefix: IpNetwork, owner: str) -> None:
-        """Add a prefix that overlaps with none."""
+        """Add a prefix, unless one is there that contains it; replace those that it contains."""
         first, last = _bounds(prefix)
         at = bisect_right(self._firsts, first)
-        self._firsts.insert(at, first)
-        self._entries.insert(at, (last, prefix, owner))
+        if at and self._entries[at - 1][0] >= last:
+            return
+        within = slice(bisect_left(self._firsts, first), bisect_right(self._firsts, last))
+        self._firsts[within] = [first]
+        self._entries[within] = [(last, prefix, owner)]
 
 
 def _bounds(prefix: IpNetwork) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from netfw.errors.requests import BadRequest
 from netfw.model.local_ip import EXTENSION
 from netfw.model.network import Network
 from netfw.model.port import Port
+from netfw.model.rbac_policy import RbacAction
 from netfw.model.resource import Kind
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.enforcement import live_l2_agents
@@ -69,6 +70,21 @@ def check_chosen_address(unit: UnitOfWork, network: Network, address: str) -> No
         raise Forbidden(
             f"only the owner of network {network.id} and administrators choose an address: leave "
             "local_ip_address out"
+        )
+
+
+def check_network(unit: UnitOfWork, network: Network) -> None:
+    """Check that the requester may have addresses of *network*, which is visible, as for ports.
+
+    :raises Forbidden: it is an external network of another project that is not shared.
+    """
+    sees = unit.requester.sees
+    if not network.external or sees in (None, network.project_id):
+        return
+    if not unit.tx.resources.access.require(network.id, sees, RbacAction.SHARED):
+        raise Forbidden(
+            f"external network {network.id} is not shared with you: its addresses are those of "
+            "floating IPs and router gateways"
         )
 
 

@@ -41,6 +41,7 @@ from netfw.server.db.resources.vendor_resources import VendorResources
 from netfw.server.l2.local_ip_validation import (
     check_chosen_address,
     check_host,
+    check_network,
     choose_address,
     get_port,
 )
@@ -59,6 +60,9 @@ class LocalIpHandler(DocumentHandler):
         super().__init__(NAME, parent=LOCAL_PORT, counted=True)
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        if len(bodies) > 1:  # before ports are made
+            own = unit.requester.project_id
+            unit.check_quota(NAME, (str(body.get("project_id") or own) for body in bodies))
         located = [self._located(unit, body) for body in bodies]
         made = super().create(unit, [body for body, _ in located])
         for body, (_, port) in zip(made, located, strict=True):
@@ -240,6 +244,7 @@ def find_associated(reader: Reader, local_ip: str) -> list[Port]:
 def _make_port(unit: UnitOfWork, body: Body, requested: str | None) -> Port:
     """Create the port that has the address of a local IP; it is exempt from quotas."""
     network, subnets = unit.visible_network(NetworkId(UUID(str(body["network_id"]))))
+    check_network(unit, network)
     if not any(subnet.cidr.version == 4 for subnet in subnets):
         raise BadRequest({"network_id": f"network {network.id} has no IPv4 subnet"})
     attributes: dict[str, Any] = {

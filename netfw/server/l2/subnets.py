@@ -7,8 +7,6 @@ from ipaddress import IPv6Network
 from typing import Any, cast
 from uuid import UUID, uuid4
 
-from attrs import evolve
-
 from netfw.drivers.server.ipam import DerivedAddress, ThisAddress
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors.networks import (
@@ -121,15 +119,6 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
             self._readdress(unit, row, port, fixed_ips)
         return after
 
-    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
-        shared = query.filters.get("shared")
-        if shared is None:
-            return super().find(reader, requester, query)
-        networks = _shared_networks(reader, requester, query)
-        others = {name: query.filters[name] for name in query.filters if name != "shared"}
-        of_networks = evolve(query, filters={**others, "network_id": networks})
-        return super().find(reader, requester, of_networks) if networks else ()
-
     def decorate(
         self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
@@ -181,19 +170,6 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         after = unit.evolved(port, fixed_ips=fixed_ips)
         network = unit.network(port.network_id)
         unit.update(port, self._extensions.apply(unit, port, after, {}, network))
-
-
-def _shared_networks(reader: Reader, requester: RequestContext, query: Query) -> tuple[str, ...]:
-    """Return the networks to search for subnets: a subnet is shared as its network is."""
-    found = reader.resources.find(
-        Kind.NETWORK,
-        Query(filters={"shared": query.filters["shared"]}),
-        project=requester.sees,
-        viewer=requester.project_id,
-    )
-    wanted = query.filters.get("network_id")
-    ids = (str(row.ref.id) for row in found)
-    return tuple(id for id in ids if wanted is None or id in wanted)
 
 
 def _visible_network(unit: UnitOfWork, id: str) -> Network:

@@ -15,6 +15,7 @@ from netfw.drivers.server.query import Body
 from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import InvalidInput
 from netfw.errors.metering import MeteringLabelNotFound, MeteringLabelRuleOverlaps
+from netfw.model.values.address import IpNetwork
 from netfw.model.values.common_fields import Status
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.disjoint_prefixes import DisjointPrefixes
@@ -124,19 +125,25 @@ class RemotePrefixes:
     def __init__(self, rules: Iterable[Mapping[str, Any]]) -> None:
         self._prefixes: dict[tuple[Any, ...], DisjointPrefixes] = {}
         for rule in rules:
-            self.add(rule)
+            if rule.get(PREFIXES[0]):
+                prefix, others = self._of(rule)
+                others.add(prefix, f"rule {rule['id']}")
 
     def add(self, rule: Mapping[str, Any]) -> None:
-        """Add the prefix of *rule*, which is stored if it has an id.
+        """Add the prefix of *rule*, which is new.
 
         :raises MeteringLabelRuleOverlaps: it overlaps with that of another rule.
         """
         if not rule.get(PREFIXES[0]):
             return
-        prefix = ip_network(str(rule[PREFIXES[0]]))
-        alike = prefix.version, rule["direction"], rule["excluded"]
-        others = self._prefixes.setdefault(alike, DisjointPrefixes())
+        prefix, others = self._of(rule)
         if found := others.find_overlap(prefix):
             other, owner = found
             raise MeteringLabelRuleOverlaps(f"{prefix} overlaps with {other} of {owner}")
-        others.add(prefix, f"rule {rule['id']}" if "id" in rule else "another rule of the request")
+        others.add(prefix, "another rule of the request")
+
+    def _of(self, rule: Mapping[str, Any]) -> tuple[IpNetwork, DisjointPrefixes]:
+        """Return the prefix of *rule*, and those that it must not overlap with."""
+        prefix = ip_network(str(rule[PREFIXES[0]]))
+        alike = prefix.version, rule["direction"], rule["excluded"]
+        return prefix, self._prefixes.setdefault(alike, DisjointPrefixes())

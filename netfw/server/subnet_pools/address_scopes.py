@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 from uuid import UUID, uuid4
 
 from netfw.drivers.server.query import Body, Query, RequestContext
@@ -16,10 +16,14 @@ from netfw.errors.subnet_pools import (
 )
 from netfw.model.resource import Kind
 from netfw.model.subnet_pool import AddressScope, SubnetPool
+from netfw.model.values.address import IpNetwork
 from netfw.model.wire import parse, render
 from netfw.server.core.disjoint_prefixes import DisjointPrefixes
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+
+OF_ANOTHER_PROJECT: Final = "a subnet pool of another project"
+"""The owner of prefixes that the requester does not see."""
 
 
 class AddressScopeHandler(StoredResourceHandler[AddressScope]):
@@ -81,10 +85,7 @@ class ScopeMembers:
         others = self._prefixes[scope.id]
         for prefix in pool.prefixes:
             if found := others.find_overlap(prefix):
-                shared, owner = max(prefix, found[0], key=lambda each: each.prefixlen), found[1]
-                raise AddressScopePrefixConflict(
-                    f"{shared} is of {owner} too, which is in the same address scope"
-                )
+                raise _overlap(prefix, *found)
         for prefix in pool.prefixes:
             others.add(prefix, f"subnet pool {pool.id}")
 
@@ -95,9 +96,20 @@ class ScopeMembers:
         for row in self._unit.tx.resources.find(Kind.SUBNET_POOL, query):
             pool = cast(SubnetPool, row.resource())
             if pool.id != left_out.id:
+                is_own = self._unit.requester.sees in (None, pool.project_id)
                 for prefix in pool.prefixes:
-                    found.add(prefix, f"subnet pool {pool.id}")
+                    found.add(prefix, f"subnet pool {pool.id}" if is_own else OF_ANOTHER_PROJECT)
         return found
+
+
+def _overlap(prefix: IpNetwork, other: IpNetwork, owner: str) -> AddressScopePrefixConflict:
+    """Return the error; it says of a pool of another project what the request says already."""
+    if owner == OF_ANOTHER_PROJECT:
+        text = f"{prefix} overlaps with {owner}"
+    else:
+        both = max(prefix, other, key=lambda each: each.prefixlen)
+        text = f"{both} is of {owner} too"
+    return AddressScopePrefixConflict(f"{text}, which is in the same address scope")
 
 
 def check_scope_owner(unit: UnitOfWork, pool: SubnetPool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from attrs import evolve
@@ -33,6 +33,20 @@ def handler(context: ServerContext) -> HeartbeatHandler:
 def listed(plugin: HandlersOnly, **filters: Any) -> list[Any]:
     query = Query(filters={name: (value,) for name, value in filters.items()})
     return list(plugin.find(ADMIN, "agent", query))
+
+
+@pytest.mark.spec("API-06")
+def test_an_agent_without_a_heartbeat_is_found_among_the_dead(
+    context: ServerContext, plugin: HandlersOnly, handler: HeartbeatHandler
+) -> None:
+    handler([beat(), beat("b")])
+    (silent,) = listed(plugin, host="a")
+    context.database.transaction(lambda tx: tx.heartbeats.delete(UUID(silent["id"])))
+    assert [each["host"] for each in listed(plugin, alive=False)] == ["a"]
+    assert [each["host"] for each in listed(plugin, alive=True)] == ["b"]
+    assert listed(plugin, alive=False, host="b") == []
+    both = Query(filters={"alive": (True, False)})
+    assert len(plugin.find(ADMIN, "agent", both)) == 2
 
 
 @pytest.mark.spec("RPC-03")

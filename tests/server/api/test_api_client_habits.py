@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import sqlite3
 
+import pytest
+from sqlalchemy import event
+
+from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.environment import Client
 
 
@@ -19,6 +23,26 @@ def test_subnets_are_found_by_whether_their_network_is_shared(client: Client) ->
     assert client.names("subnets", shared="False") == []
     assert admin.names("subnets", shared="True", network_id=network["id"]) == ["ours"]
     assert admin.names("subnets", shared="False", network_id=network["id"]) == []
+
+
+@pytest.mark.spec("API-05")
+def test_subnets_of_shared_networks_are_found_among_more_networks_than_a_statement_has_values(
+    client: Client, plugins: list[HandlerPlugin]
+) -> None:
+    admin = client.as_("cloud/admin")
+    networks = admin.post("networks", {"networks": [{"name": f"n{at}"} for at in range(60)]})
+    network = networks.json["networks"][59]["id"]
+    admin.make("subnets", name="one", ip_version=4, cidr="10.0.0.0/24", network_id=network)
+    reading = plugins[0].context.database.reading
+    event.listen(reading, "connect", _allow_fifty_values)
+    reading.dispose()
+    assert admin.get("networks", ("id", network)).status == 200
+    assert admin.names("subnets", shared="False") == ["one"]
+    assert admin.names("subnets", shared="True") == []
+
+
+def _allow_fifty_values(connection: sqlite3.Connection, _: object) -> None:
+    connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 50)
 
 
 @pytest.mark.spec("API-05")

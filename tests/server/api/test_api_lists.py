@@ -13,6 +13,7 @@ from netfw.server.api.request_body import RequestLimits
 from netfw.server.api.resource_registry import build
 from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.environment import Client, api
+from tests.server.core.core_client import statements
 
 A_VALUE = {"fixed_ips": "ip_address=192.0.2.1"}
 
@@ -218,6 +219,27 @@ def test_links_name_rows_that_the_requester_sees(
         seen += names_of(page)
         page = follow(client, page, "next")
     assert seen == ["n0", "n2", "n5", "n7"]
+
+
+@pytest.mark.spec("API-07")
+def test_a_page_tells_nothing_of_rows_that_policy_hides(client: Client) -> None:
+    for name in ("secret", "plan"):
+        client.network(name=name)
+    roleless = client.as_("alice/none")
+    for filters in ({}, {"name": "secret"}, {"name": "missing"}):
+        for back in (False, True):
+            page = roleless.get("networks", limit=1, page_reverse=back, **filters)
+            assert page.json == {"networks": []}
+
+
+@pytest.mark.spec("API-07")
+def test_rows_that_policy_hides_in_any_case_are_not_read(
+    client: Client, plugins: list[HandlerPlugin]
+) -> None:
+    client.network()
+    with statements(plugins[0].context.database) as seen:
+        assert client.get("agents", limit=1).json == {"agents": []}
+    assert seen == []
 
 
 @pytest.mark.spec("API-05")

@@ -8,9 +8,9 @@ import pytest
 
 from netfw.drivers.server.query import RequestContext
 from netfw.server.db import Database
-from netfw.server.db.database import ReadSnapshot
+from netfw.server.db.database import ReadSnapshot, Transaction
 from netfw.server.db.resources.vendor_resources import VendorResources
-from netfw.server.metering.labels import LABEL, MeteringPlugin
+from netfw.server.metering.labels import LABEL, RULE, MeteringPlugin
 from tests.server.api.environment import Client, Reply, api
 from tests.server.core.core_client import core_plugin, statements
 
@@ -147,6 +147,26 @@ def test_rules_that_match_nothing_definite_are_refused(
     admin: Client, prefixes: dict[str, str]
 ) -> None:
     assert refused(add_rule(admin, label(admin)["id"], **prefixes)) == (400, "InvalidInput")
+
+
+def test_overlapping_rules_that_are_stored_refuse_no_other_rule(
+    admin: Client, database: Database
+) -> None:
+    own = label(admin)["id"]
+    for prefix in ("10.0.0.0/8", "11.0.0.0/8"):
+        assert add_rule(admin, own, remote_ip_prefix=prefix).status == 201
+
+    def overlap(tx: Transaction) -> None:
+        stored = VendorResources(tx.connection, RULE)
+        (one,) = (each for each in stored.find({}) if each["remote_ip_prefix"] == "11.0.0.0/8")
+        stored.update(one, {**one, "remote_ip_prefix": "10.1.0.0/16"})
+
+    database.transaction(overlap)
+    assert add_rule(admin, own, remote_ip_prefix="12.0.0.0/8").status == 201
+    for prefix in ("10.1.2.0/24", "10.2.0.0/16"):
+        refusal = add_rule(admin, own, remote_ip_prefix=prefix)
+        assert refused(refusal) == (409, "MeteringLabelRuleOverlaps")
+    assert "10.0.0.0/8" in refusal.error["message"]
 
 
 def test_projects_see_their_labels_and_shared_ones(admin: Client) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import event
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.values.agent_requests import EnsureDhcpPort
@@ -20,6 +22,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
 from netfw.server.db.resources.row import Row
 from netfw.server.scheduling.rescheduler import FailureDetector
+from netfw.server.scheduling.routers import find_routers_with_ports
 from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.server.state_source.database_source import DatabaseSource
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
@@ -333,3 +336,18 @@ def test_a_started_rescheduler_reconciles_in_its_own_thread(make: Make) -> None:
         cloud.rescheduler.close()
     cloud.rescheduler.reconcile()
     assert cloud.hosts(network) == ["a"]
+
+
+def test_more_routers_wait_for_agents_than_a_statement_has_values(make: Make) -> None:
+    cloud = make()
+    leading = UUID(cloud.router())
+    reading = cloud.database.reading
+    event.listen(reading, "connect", _allow_six_hundred_values)
+    reading.dispose()
+    ids = {leading, *(uuid4() for _ in range(700))}
+    found = cloud.database.read(lambda view: find_routers_with_ports(view, ids))
+    assert found == {leading}
+
+
+def _allow_six_hundred_values(connection: sqlite3.Connection, _: object) -> None:
+    connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 600)

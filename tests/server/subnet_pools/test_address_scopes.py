@@ -83,6 +83,21 @@ def test_pools_of_a_scope_do_not_overlap(alice: Client) -> None:
     assert alice.delete(f"address-scopes/{scope}").status == 204
 
 
+def test_a_refusal_says_nothing_of_a_pool_of_another_project(alice: Client, admin: Client) -> None:
+    scope = make_scope(admin, shared=True)
+    other = scoped_pool(admin, "10.20.30.0/24", scope)
+    body = {"name": "p", "prefixes": ["10.0.0.0/8"], "address_scope_id": scope}
+    reply = alice.post("subnetpools", {"subnetpool": body})
+    assert refused(reply) == (409, "AddressScopePrefixConflict")
+    text = reply.error["message"]
+    assert "10.0.0.0/8" in text
+    assert "10.20.30.0/24" not in text
+    assert other["id"] not in text
+    told = admin.post("subnetpools", {"subnetpool": body}).error["message"]
+    assert "10.20.30.0/24" in told
+    assert other["id"] in told
+
+
 def test_pools_of_one_request_do_not_overlap(alice: Client) -> None:
     scope = make_scope(alice)
     bodies = [

@@ -23,6 +23,8 @@ from netfw.server.api.identity.unix_peer import Address, peer
 
 ADMIN_ROLES = frozenset({"admin", "member", "reader"})
 MEMBER_ROLES = frozenset({"member", "reader"})
+_OTHER_SITES = ("cross-site", "same-site")
+"""What browsers say in ``Sec-Fetch-Site`` of the pages of others, whose images have no Origin."""
 _FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_REAL_IP", "HTTP_VIA")
 
 
@@ -85,6 +87,8 @@ class NoAuth:
             return "no proxy in between: its clients would all look like users of this machine"
         if "HTTP_ORIGIN" in environ:
             return "no Origin header: it marks a request of a web page"
+        if environ.get("HTTP_SEC_FETCH_SITE", "").strip().lower() in _OTHER_SITES:
+            return "no Sec-Fetch-Site header of another site: it marks a request of its web page"
         host = _host_name(header(environ, "Host") or "")
         if host in self.hosts or _is_address(host):
             return None

@@ -277,15 +277,19 @@ class Journal(JournalReader):
     def prune(self, retention: Retention) -> int:
         """Delete the oldest commits beyond *retention*, some thousands of entries at most.
 
-        Return the number of deleted entries; call again while it is not zero.
+        A commit whose date is further in the future than the age of *retention* was written by a
+        wrong clock, and is not young.  Return the number of deleted entries; call again while it is
+        not zero.
         """
         head = self.head()
         oldest, keep = head.oldest, head.seq - retention.commits
         if keep <= oldest:
             return 0
+        now, age = self._clock(), retention.age
+        is_young = JOURNAL.c.at.between(int(now - age), int(now + max(age, 0.0)))
         young = (
             select(JOURNAL.c.seq)
-            .where(JOURNAL.c.seq <= keep, JOURNAL.c.at >= int(self._clock() - retention.age))
+            .where(JOURNAL.c.seq <= keep, is_young)
             .order_by(JOURNAL.c.seq)
             .limit(1)
         )

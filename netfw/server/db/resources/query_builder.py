@@ -82,7 +82,9 @@ def conditions(
     problems: dict[str, str] = {}
     for name, values in filters.items():
         try:
-            if name == SHARED and viewed and kind in SHAREABLE:
+            if name == SHARED and kind is Kind.SUBNET:
+                found.append(_by_shared_network(values, viewed=viewed))
+            elif name == SHARED and viewed and kind in SHAREABLE:
                 found.append(_by_view(kind, values))
             else:
                 found.append(_condition(how, name, values))
@@ -187,6 +189,13 @@ def _by_view(kind: Kind, values: Values) -> Condition:
     shown = or_(flag.is_(True), shared_with(kind))
     wanted = {_plain(flag, value) for value in values}
     return or_(*(shown if value else not_(shown) for value in wanted))
+
+
+def _by_shared_network(values: Values, *, viewed: bool) -> Condition:
+    """Filter subnets by ``shared``: a subnet is shared as its network is."""
+    networks, kind = STORED[Kind.NETWORK].table.c, Kind.NETWORK
+    wanted = _by_view(kind, values) if viewed else _any_of(networks.shared, values)
+    return STORED[Kind.SUBNET].table.c.network_id.in_(select(networks.id).where(wanted))
 
 
 def _by_fixed_ips(how: TableMapping, values: Values) -> Condition:

@@ -43,7 +43,7 @@ from netfw.server.l3.floating_ips.inside_ports import (
     get_inside_port,
     lock_inside_ports,
 )
-from netfw.server.l3.port_hooks import floating_ips
+from netfw.server.l3.port_hooks import QUOTA, floating_ips
 from netfw.server.scheduling.router_extensions import check_extension
 
 PARENT = "floatingip_id"
@@ -56,10 +56,10 @@ class PortForwardingHandler(StoredResourceHandler[PortForwarding]):
 
     name: ClassVar[str] = "port_forwarding"
     kind: ClassVar[Kind] = Kind.PORT_FORWARDING
-    quota: ClassVar[str | None] = "port_forwarding"
+    quota: ClassVar[str | None] = QUOTA
 
     def find_projects(self, bodies: Sequence[Body]) -> Iterable[str]:
-        return ()  # that of the floating IP, which is read later
+        return ()  # that of the floating IP: `do_create` reads it, and checks the quota then
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[PortForwarding, ...]:
         lock_inside_ports(unit, (body[PORT] for body in bodies))
@@ -67,6 +67,9 @@ class PortForwardingHandler(StoredResourceHandler[PortForwarding]):
         builders = {
             each: _ForwardingBuilder(unit, _locked_floating_ip(unit, each)) for each in parents
         }
+        if len(bodies) > 1:
+            owners = (builders[str(body[PARENT])].project_id for body in bodies)
+            unit.check_quota(QUOTA, owners)
         return unit.insert(
             *(builders[str(body[PARENT])].add({**body, "id": str(uuid4())}) for body in bodies)
         )
@@ -177,6 +180,11 @@ class _ForwardingBuilder:
         self._index = ForwardedPortIndex(each for each in present if each.id != own)
         self._inside: dict[tuple[str, object], FixedIp] = {}
         self._routed: set[SubnetId] = set()
+
+    @property
+    def project_id(self) -> str:
+        """The project of the port forwardings: that of the floating IP."""
+        return self._floating.project_id
 
     def add(self, body: Mapping[str, Any]) -> PortForwarding:
         """Return the port forwarding of *body*; give the floating IP the router that it needs.

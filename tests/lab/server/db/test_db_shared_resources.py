@@ -110,6 +110,10 @@ def test_shared_is_as_the_viewer_sees_it(database: Database) -> None:
         assert ids(database, Kind.NETWORK, "p", filters={"shared": (shared,)}) == expected
     assert ids(database, Kind.NETWORK, "p", filters={"shared": (True, False)}) == [1, 5, 6]
     assert ids(database, Kind.SECURITY_GROUP, "p", filters={"shared": (True,)}) == [9]
+    for shared, expected in ((True, [7]), (False, [2]), ("true", [7])):
+        assert ids(database, Kind.SUBNET, "p", filters={"shared": (shared,)}) == expected
+    assert ids(database, Kind.SUBNET, "p", filters={"shared": (True, False)}) == [2, 7]
+    assert ids(database, Kind.SUBNET, None, filters={"shared": (False,)}) == [2, 7, 8, 13]
 
 
 @pytest.mark.spec("ML2-11")

@@ -156,3 +156,11 @@ def test_the_aliases_come_with_the_plugin(client: Client, plugins: list[HandlerP
     without = api([*plugins, RouterPlugin(plugins[0].context)])
     listed = {each["alias"] for each in without.get("extensions").json["extensions"]}
     assert not aliases & listed
+
+
+def test_a_helper_is_named_by_an_id_in_upper_case(client: Client, path: str) -> None:
+    made = client.post(path, body()).json["conntrack_helper"]
+    own = f"{path}/{made['id'].upper()}"
+    assert client.get(own).json == {"conntrack_helper": made}
+    assert client.put(own, {"conntrack_helper": {"port": 2121}}).status == 200
+    assert client.delete(own).status == 204

@@ -183,3 +183,12 @@ def test_flavors_are_sorted_by_numbers_as_numbers(admin: Client) -> None:
             admin.put(f"flavors/{id}", {"flavor": {"description": str(at)}})
     assert admin.names("flavors", sort_key="revision_number") == ["few", "many"]
     assert admin.names("flavors", sort_key="revision_number", sort_dir="desc") == ["many", "few"]
+
+
+@pytest.mark.spec("API-07")
+def test_a_profile_is_disassociated_by_an_id_in_upper_case(admin: Client) -> None:
+    made = flavor(admin, "dvr")["id"]
+    (profile,) = admin.get(f"flavors/{made}/service_profiles").json["service_profiles"]
+    path = f"flavors/{made}/service_profiles/{profile['id'].upper()}"
+    assert admin.delete(path).status == 204
+    assert admin.get(f"flavors/{made}").json["flavor"]["service_profiles"] == []

@@ -15,6 +15,7 @@ from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.l2.local_ips import LocalIpPlugin
 from tests.server.api.environment import Client, Reply, api
 from tests.server.core.agent_samples import beat
+from tests.server.core.core_client import statements
 
 pytestmark = pytest.mark.spec("API-07")
 
@@ -257,6 +258,29 @@ def test_the_owner_of_a_network_does_not_use_the_ports_of_others(
     assert site.try_local_ip(local_port_id=theirs["id"]).status == 201
 
 
+def test_members_get_no_address_of_an_external_network(client: Client, site: Site) -> None:
+    admin, bob = client.as_("root/admin"), client.as_("bob/member")
+    change = {"network": {"router:external": True}}
+    assert admin.put(f"networks/{site.network}", change).status == 200
+    body = {"local_ip": {"network_id": site.network}}
+    assert bob.post("ports", {"port": {"network_id": site.network}}).status == 403
+    assert bob.post("local_ips", body).status == 403
+    assert admin.list("ports", device_owner="network:local_ip") == []
+    assert client.post("local_ips", body).status == 201
+    assert admin.put(f"networks/{site.network}", {"network": {"shared": True}}).status == 200
+    assert bob.post("local_ips", body).status == 201
+
+
+def test_an_association_is_shown_by_an_id_in_upper_case(client: Client, site: Site) -> None:
+    local_ip, port = site.local_ip(), site.port()
+    assert site.associate(local_ip, port).status == 201
+    path = f"local_ips/{local_ip['id'].upper()}/port_associations/{port['id'].upper()}"
+    assert client.get(path).status == 200
+    assert client.get(path).json["port_association"]["fixed_port_id"] == port["id"]
+    assert client.delete(path).status == 204
+    assert client.get(path).status == 404
+
+
 def test_a_port_has_a_bounded_number_of_local_ips(client: Client, site: Site) -> None:
     port, local_port = site.port("10.0.0.8"), site.port("10.0.0.9")
     for _ in range(MAX_PER_PORT):
@@ -272,6 +296,19 @@ def test_local_ips_have_a_quota_and_their_ports_none(client: Client, site: Site)
     site.local_ip()
     assert refused(site.try_local_ip(network_id=site.network)) == (409, "OverQuota")
     assert len(admin.list("ports", device_owner="network:local_ip")) == 1
+
+
+def test_local_ips_beyond_the_quota_are_refused_before_ports_are_made(
+    client: Client, plugins: list[HandlerPlugin], site: Site
+) -> None:
+    admin = client.as_("root/admin")
+    assert admin.put("quotas/alice", {"quota": {"local_ip": 2}}).status == 200
+    bodies = [{"network_id": site.network}] * 3
+    with statements(plugins[0].context.database) as seen:
+        reply = client.post("local_ips", {"local_ips": bodies})
+    assert refused(reply) == (409, "OverQuota")
+    assert [each for each in seen if each.startswith(("INSERT", "UPDATE", "DELETE"))] == []
+    assert client.post("local_ips", {"local_ips": bodies[:2]}).status == 201
 
 
 def test_the_alias_is_advertised(client: Client) -> None:

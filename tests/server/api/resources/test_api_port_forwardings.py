@@ -13,6 +13,7 @@ from netfw.server.l3.floating_ips.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.environment import Client, api
 from tests.server.core.agent_samples import beat
+from tests.server.core.core_client import statements
 
 pytestmark = pytest.mark.spec("API-07")
 
@@ -217,3 +218,18 @@ def test_a_router_whose_agent_lacks_the_extension_gets_no_port_forwardings(
     assert client.delete(own).status == 204
     report([beat("a", L3_AGENT, extensions=["port_forwarding"])])
     assert client.post(site.path, site.body()).status == 201
+
+
+def test_port_forwardings_beyond_the_quota_are_refused_before_anything_is_written(
+    client: Client, plugins: list[HandlerPlugin], site: Site
+) -> None:
+    plugins[0].context.quotas["port_forwarding"] = 2
+    bodies = [
+        site.body(external_port=number, internal_port=number)["port_forwarding"]
+        for number in (80, 81, 82)
+    ]
+    with statements(plugins[0].context.database) as seen:
+        reply = client.post(site.path, {"port_forwardings": bodies})
+    assert (reply.status, reply.error["type"]) == (409, "OverQuota")
+    assert [each for each in seen if each.startswith(("INSERT", "UPDATE", "DELETE"))] == []
+    assert client.post(site.path, {"port_forwardings": bodies[:2]}).status == 201

@@ -32,3 +32,18 @@ def test_overlaps_are_those_of_the_addresses(wanted: list[IPv4Network]) -> None:
             other, owner = found
             assert addresses & set(map(int, other))
             assert {taken[address] for address in map(int, other)} == {owner}
+
+
+@given(st.lists(SMALL, max_size=20), SMALL)
+def test_overlaps_with_prefixes_that_overlap_already_are_found(
+    stored: list[IPv4Network], wanted: IPv4Network
+) -> None:
+    prefixes = DisjointPrefixes()
+    for prefix in stored:
+        prefixes.add(prefix, str(prefix))
+    found = prefixes.find_overlap(wanted)
+    overlapping = [prefix for prefix in stored if prefix.overlaps(wanted)]
+    assert (found is not None) == bool(overlapping)
+    if found is not None:
+        assert found[0] in overlapping
+        assert found[1] == str(found[0])
