@@ -91,7 +91,7 @@ class JsonSession(ovs.jsonrpc.Session):  # type: ignore[misc]
         self._lock_requests[request.id] = lock if method == "lock" else None
         self.send(request)
 
-    def forget_lock_requests(self) -> None:
+    def drop_lock_requests(self) -> None:
         """Stop waiting for replies of a connection that was lost."""
         self._lock_requests.clear()
 

@@ -99,7 +99,7 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
             self._observer.locked(lock, None if is_new else held)
         if is_new:
             self._requested.clear()
-            self.session.forget_lock_requests()
+            self.session.drop_lock_requests()
         super().restart_fsm()
         self.request_locks()
 
