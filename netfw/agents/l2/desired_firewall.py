@@ -125,7 +125,10 @@ class DesiredFirewall:
         self, owner: Ref, before: frozenset[Member], after: frozenset[Member]
     ) -> None:
         for member in before - after:
-            _discard(self._members[member.group], member, owner)
+            members = self._members[member.group]
+            _discard(members, member, owner)
+            if not members:
+                del self._members[member.group]
         for member in after - before:
             self._members.setdefault(member.group, {}).setdefault(member, set()).add(owner)
         for member in before ^ after:

@@ -94,6 +94,8 @@ class OverlayPeers:
             for endpoint in before:
                 discard_from(self._offers, endpoint, id)
                 discard_from(self._by_host[former.host], endpoint, id)
+            if not self._by_host.get(former.host, True):
+                del self._by_host[former.host]
         if agent is not None:
             for endpoint in after:
                 self._offers.setdefault(endpoint, set()).add(id)

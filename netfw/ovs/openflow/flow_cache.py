@@ -180,12 +180,12 @@ class FlowCache:
         *,
         complete: CookieSpace | None = None,
         keep: Collection[Owner] = (),
-        erase: CookieSpace | None = None,
+        erase: Collection[CookieSpace] = (),
     ) -> FlowPlan:
         """Plan the changes by which the owners in *put* have their flows and those in *drop* none.
 
         With *complete*, all other flows in that space are removed, except those of owners in *keep*
-        and learned ones.  With *erase*, flows of that space without an owner are removed.
+        and learned ones.  Flows of the spaces in *erase* without an owner are removed.
         """
         gone = {owner for owner in drop if owner in self._held}
         if complete is not None:
@@ -201,7 +201,8 @@ class FlowCache:
             for owner, flows in encoded.items()
             if owner not in refused
         }
-        removed = self._removals(claims, gone | holds.keys(), holds, complete or erase)
+        swept = erase if complete is None else (complete,)
+        removed = self._removals(claims, gone | holds.keys(), holds, swept)
         changes = self._changes(claims, holds, removed)
         before = {owner: self._held[owner] for owner in gone | holds.keys() if owner in self._held}
         return FlowPlan(
@@ -347,7 +348,7 @@ class FlowCache:
         claims: Mapping[Key, Encoded],
         owners: Collection[Owner],
         holds: Mapping[Owner, OwnedFlows],
-        swept: CookieSpace | None,
+        swept: Collection[CookieSpace],
     ) -> dict[Key, int]:
         left = {
             key: ours
@@ -357,13 +358,12 @@ class FlowCache:
             if key in self.observed and key not in claims
         }
         removed = {key for key, ours in left.items() if self.observed[key][:8] == ours[:8]}
-        if swept is not None and (self._unowned or len(removed) < len(left)):
-            staying = {owner: one for owner, one in self._held.items() if owner not in owners}
-            owned = chain(staying.values(), holds.values())
-            learned = {pair for one in owned for pair in one.learn_targets}
+        if swept and (self._unowned or len(removed) < len(left)):
+            staying = (one for owner, one in self._held.items() if owner not in owners)
+            learned = {p for one in chain(staying, holds.values()) for p in one.learn_targets}
             for key in (self._unowned | left.keys()) - claims.keys():
                 cookie = cookie_of(self.observed[key])
-                if cookie in swept and (key[0], cookie) not in learned:
+                if (key[0], cookie) not in learned and any(cookie in each for each in swept):
                     removed.add(key)
         return {key: cookie_of(self.observed[key]) for key in removed}
 

@@ -86,7 +86,7 @@ class FlowMirror:
         *,
         complete: CookieSpace | None = None,
         keep: Collection[Owner] = (),
-        erase: CookieSpace | None = None,
+        erase: Collection[CookieSpace] = (),
     ) -> FlowPlan:
         """Plan changes; see :meth:`~netfw.ovs.openflow.flow_cache.FlowCache.plan`.
 

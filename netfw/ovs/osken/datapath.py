@@ -150,7 +150,8 @@ class Datapath(ProtocolDesc):  # type: ignore[misc]  # os-ken has no types
 
     def _change(self, up: bool) -> None:
         if not up:
-            self._main = Future()
+            if self._main.done():  # else a caller may wait for it, also over lost connections
+                self._main = Future()
             self._enter(DEAD_DISPATCHER)
             return
         with suppress(BackendUnavailable):  # it is lost again, which is reported next

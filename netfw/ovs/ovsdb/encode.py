@@ -124,7 +124,7 @@ class _Writer:
 
     def finish(self) -> Rendered:
         for bridge, change in self._ports.items():
-            if bridge not in self._bridges_removed:
+            if bridge in self._new_bridges or bridge not in self._bridges_removed:
                 self._mutate(Table.BRIDGE, self._bridge_reference(bridge), "ports", change)
         switch = ["uuid", str(self._snapshot.switch.uuid)]
         self._mutate(Table.SWITCH, switch, "bridges", self._bridges)

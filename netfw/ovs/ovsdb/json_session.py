@@ -91,6 +91,10 @@ class JsonSession(ovs.jsonrpc.Session):  # type: ignore[misc]
         self._lock_requests[request.id] = lock if method == "lock" else None
         self.send(request)
 
+    def drop_lock_requests(self) -> None:
+        """Stop waiting for replies of a connection that was lost."""
+        self._lock_requests.clear()
+
     def recv(self) -> Any:
         message = super().recv()
         while message is not None and self._is_of_locks(message):

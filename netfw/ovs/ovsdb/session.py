@@ -66,7 +66,7 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
     def __init__(self, remote: str, helper: Any, observer: Observer, pause: float) -> None:
         super().__init__(remote, helper)
         made: Any = self._session  # type: ignore[has-type]
-        self.session = JsonSession(made.reconnect, made.remotes, observer.locked)
+        self.session = JsonSession(made.reconnect, made.remotes, self._locked)
         self._session = self.session
         # The setter accepts no less than a second; a local socket can be tried more often.
         made.reconnect.min_backoff = _FIRST_PAUSE
@@ -74,7 +74,9 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
         self._observer = observer
         self._dirty = Dirty()
         self._alive = False
-        self._requested: set[str] = set()
+        self._connection: int | None = None
+        self._requested: dict[str, bool | None] = {}
+        """Requested locks and whether they are held; ``None``: not answered yet."""
 
     def take_refusal(self) -> list[Any] | None:
         """Return and clear the reply to the last transaction that the database refused."""
@@ -85,23 +87,38 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
         """Do nothing: threads need no yield, and it would be called for each row."""
 
     def restart_fsm(self) -> None:
+        """Fill the replica again: on a new connection, or after the schema was converted.
+
+        Locks are those of the connection: a second request for one would be refused.
+        """
         self._handle_loss()
         self._dirty = Dirty()
-        for lock in self._requested:
-            self._observer.locked(lock, None)
-        self._requested.clear()
+        former, self._connection = self._connection, self._session.get_seqno()
+        is_new = former != self._connection
+        for lock, held in self._requested.items():
+            self._observer.locked(lock, None if is_new else held)
+        if is_new:
+            self._requested.clear()
+            self.session.drop_lock_requests()
         super().restart_fsm()
         self.request_locks()
 
     def request_locks(self) -> None:
         """Request the wanted locks and release the others; only on the replica's thread."""
         wanted = self._observer.locks_wanted()
-        for lock in wanted - self._requested:
+        for lock in wanted - self._requested.keys():
+            self._requested[lock] = None
             self._session.request_lock("lock", lock)
-        for lock in self._requested - wanted:
+        for lock in self._requested.keys() - wanted:
+            del self._requested[lock]
             self._observer.locked(lock, None)
             self._session.request_lock("unlock", lock)
-        self._requested = set(wanted)
+
+    def _locked(self, lock: str, held: bool) -> None:
+        """Handle the state of a lock, unless the lock was released before it arrived."""
+        if lock in self._requested:
+            self._requested[lock] = held
+            self._observer.locked(lock, held)
 
     def notify(self, event: Any, row: Any, updates: Any = None) -> None:
         self._dirty.rows[row._table.name].add(row.uuid)
@@ -149,6 +166,7 @@ class Execute(BaseCommand):  # type: ignore[misc]
         self._render = render
         self._count = count
         self._locks = locks
+        self._counted = False
         self.rendered: Rendered | None = None
 
     def run_idl(self, txn: Any) -> None:
@@ -158,18 +176,19 @@ class Execute(BaseCommand):  # type: ignore[misc]
             txn.add_op({"op": "assert", "lock": lock})
         for statement in self.rendered.statements:
             txn.add_op(statement)
-        if self._count and self.rendered.statements:
+        self._counted = self._count and bool(self.rendered.statements)
+        if self._counted:
             (switch,) = self.api.tables[DATABASE].rows.values()
             switch.increment("next_cfg")
 
     def post_commit(self, txn: Any) -> None:
-        if self._count:
+        if self._counted:
             self.result = txn.get_increment_new_value()
 
     def explain(self, refusal: Sequence[Any]) -> NetfwError:
         """Return why the database refused."""
         assert self.rendered is not None
-        ours = refusal[2 if self._count else 0 :]  # the replica puts its own before
+        ours = refusal[2 if self._counted else 0 :]  # the replica puts its own before
         for lock, answer in zip(self._locks, ours, strict=False):
             if isinstance(answer, dict) and "error" in answer:
                 return BackendLocked(f"another client has the lock {lock} of the switch's database")

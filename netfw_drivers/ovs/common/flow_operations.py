@@ -27,7 +27,7 @@ class FlowPlanner(Protocol):
         *,
         complete: CookieSpace | None = None,
         keep: Collection[Hashable] = (),
-        erase: CookieSpace | None = None,
+        erase: Collection[CookieSpace] = (),
     ) -> FlowPlan: ...
 
 

@@ -194,8 +194,8 @@ def port_flows(port: PortFlows) -> Iterator[of.Flow]:
     for mac in {source.mac for source in port.sources}:
         yield from _unaddressed_flows(here, mac, to_rules)
     actions = of.load(POLICY, port.policy), of.load(DIRECTION, RECEIVES), of.goto(RULES_INGRESS)
-    yield _flow(BASE_INGRESS, there & of.ipv4(), note, *actions, priority=10)
-    yield _flow(BASE_INGRESS, there & of.ipv6(), *actions, priority=10)
+    # One flow for both IP versions: rules match no other frames, so that these are dropped there.
+    yield _flow(BASE_INGRESS, there, note, *actions, priority=10)
 
 
 def _source_flows(

@@ -80,7 +80,7 @@ def explain(subject: LogSubject, frame: LoggedFrame, state: PacketState) -> str:
         return _explain_accepted(subject, frame)
     if state.ct_state & INVALID:
         return "invalid: it belongs to no connection that the switch can follow"
-    if not state.has_policy:
+    if not state.has_policy or frame.version is None:
         return _explain_refused(subject, frame)
     if state.ct_state & TRACKED and state.ct_state & (ESTABLISHED | RELATED | REPLY):
         return "no rule allows the connection that it belongs to any more"

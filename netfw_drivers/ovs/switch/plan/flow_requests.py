@@ -19,7 +19,7 @@ class FlowRequest:
     drop: Collection[Hashable] = ()
     complete: CookieSpace | None = None
     keep: Collection[Hashable] = ()
-    erase: CookieSpace | None = None
+    erase: Collection[CookieSpace] = ()
 
     def plan(self, current: FlowPlanner) -> FlowPlan:
         """Return what to change on a bridge that holds *current*."""

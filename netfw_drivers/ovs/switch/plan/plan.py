@@ -128,19 +128,18 @@ def _plan_flows(
             drop=planned.groups.drop.get(bridge, ()),
             complete=everything if planned.remove_unowned else None,
             keep=planned.kept,
-            erase=_orphaned_flows(planned, observed) if bridge == settings.integration else None,
+            erase=_orphaned_flows(planned, observed) if bridge == settings.integration else (),
         )
         current = observed.flows.get(bridge, FlowCache())
         flows[bridge] = BridgeFlowPlan(request, request.plan(current))
     return flows
 
 
-def _orphaned_flows(planned: PlanOutline, observed: Observed) -> CookieSpace | None:
-    """Return the flows of an extension that is dropped before its flows were recorded."""
+def _orphaned_flows(planned: PlanOutline, observed: Observed) -> tuple[CookieSpace, ...]:
+    """Return the flows of extensions that are dropped before their flows were recorded."""
     grants = observed.layout.grants
-    for owner in planned.orphans & grants.keys():
-        return CookieSpace(grants[owner].cookie, grants[owner].cookie_mask)
-    return None
+    orphaned = sorted(planned.orphans & grants.keys())
+    return tuple(CookieSpace(grants[each].cookie, grants[each].cookie_mask) for each in orphaned)
 
 
 class _Planner:

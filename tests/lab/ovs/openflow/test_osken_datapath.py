@@ -1,8 +1,11 @@
 """An os-ken application on netfw's connection to a real switch."""
 
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from struct import pack
 from typing import Any, ClassVar
 
 import pytest
@@ -23,9 +26,11 @@ from os_ken.ofproto import ofproto_v1_4_parser as parser
 from netfw import flows as of
 from netfw.errors import BackendUnavailable
 from netfw.ovs.openflow import OpenFlow
+from netfw.ovs.openflow.messages import Type, message
 from netfw.ovs.osken import Datapath, MessageRefused, make_flow_mod
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.wait import wait_until
+from tests.lab.ovs.openflow.openflow_peer import HELLO, Peer, received
 from tests.lab.ovs.openflow.packets import packet_out
 
 FRAME = "020000000002 020000000001 88b5"
@@ -267,3 +272,36 @@ def test_an_application_that_cannot_work_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=why):
         Datapath(client, wrong())
+
+
+def test_waiting_for_a_switch_goes_on_over_a_lost_connection() -> None:
+    may_hang_up = threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        sock.sendall(HELLO)
+        while True:
+            kind, xid, _ = received(sock)
+            if not may_hang_up.is_set() and kind == Type.BARRIER_REQUEST:
+                may_hang_up.wait(30)
+                return
+            if kind == Type.FEATURES_REQUEST:
+                sock.sendall(message(Type.FEATURES_REPLY, xid, pack("!Q16x", 7)))
+            elif kind == Type.BARRIER_REQUEST:
+                sock.sendall(message(Type.BARRIER_REPLY, xid))
+
+    peer = Peer(serve)
+    client = OpenFlow(peer.target)
+    datapath = Datapath(client)
+    try:
+        condition: Any = datapath._main._condition
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(datapath.wait_main, 30)
+            wait_until(lambda: condition._waiters)
+            may_hang_up.set()
+            waiting.result(20)
+        assert datapath.id == 7
+    finally:
+        may_hang_up.set()
+        datapath.close()
+        client.close()
+        peer.close()

@@ -1,14 +1,18 @@
 """Locks of a real switch's database."""
 
+import os
 import queue
+import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from netfw.errors import BackendLocked
 from netfw.ovs.ovsdb.client import Ovsdb
-from netfw.ovs.ovsdb.operations import AddPort
+from netfw.ovs.ovsdb.operations import AddPort, RemovePort
 from netfw.ovs.ovsdb.values import Connected, Disconnected, LockChanged, SwitchEvent
 from netfw.testing.lab.openvswitch import PrivateOvs
 
@@ -104,6 +108,55 @@ def test_the_database_itself_refuses_what_is_written_without_the_lock(connect):
     assert first.port("tap1") is not None
 
 
+def test_the_lock_is_checked_for_operations_that_change_nothing(connect):
+    first, second = connect(), connect()
+    assert first.hold("netfw_a", first)
+    with pytest.raises(BackendLocked, match="netfw_a"):
+        second.run([RemovePort(name="absent")], locks=["netfw_a"])
+
+
+def test_an_operation_that_changes_nothing_is_done_by_the_holder_of_the_lock(connect):
+    ovsdb = connect()
+    assert ovsdb.hold("netfw_a", ovsdb)
+    ovsdb.run([RemovePort(name="absent")], locks=["netfw_a"])
+
+
+def test_a_lock_that_arrives_after_its_release_is_not_held(connect, ovs):
+    """The database grants the lock to the next client before it reads that this one released it."""
+    first, second, third = connect(), connect(), connect()
+    assert first.hold("netfw_a", first)
+    assert not second.hold("netfw_a", second)
+    third.sync()
+    server = int((ovs.directory / "ovsdb-server.pid").read_text())
+    os.kill(server, signal.SIGSTOP)
+    try:
+        first.release("netfw_a", first)
+        second.release("netfw_a", second)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    second.sync()
+    assert third.hold("netfw_a", third)
+    assert not second.hold("netfw_a", second)
+
+
+def test_requests_for_locks_are_not_counted_over_lost_connections(connect, ovs):
+    ovsdb = connect()
+    assert ovsdb.hold("netfw_a", ovsdb)
+    ovs.stop_switch()  # it would look for the database as well
+    ovs.stop_database()
+    path = Path(ovs.remote.removeprefix("unix:"))
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as stand_in:
+        stand_in.bind(str(path))
+        stand_in.listen()
+        stand_in.settimeout(60)
+        for _ in range(5):
+            connection, _ = stand_in.accept()
+            connection.recv(1)
+            connection.close()
+    assert len(ovsdb._api.idl.session._lock_requests) <= 1
+
+
 def test_a_lock_is_had_again_after_the_database_was_restarted(connect, ovs):
     ovsdb = connect()
     assert ovsdb.hold("netfw_a", ovsdb)
@@ -114,6 +167,24 @@ def test_a_lock_is_had_again_after_the_database_was_restarted(connect, ovs):
     recorder.until(Connected(ovs.remote))
     assert ovsdb.hold("netfw_a", ovsdb)
     other = connect()
+    assert not other.hold("netfw_a", other)
+
+
+def test_a_lock_is_held_over_a_conversion_of_the_schema(connect, ovs, tmp_path):
+    """Clients stay connected, and the database cancels what they monitor."""
+    ovsdb, other = connect(), connect()
+    assert ovsdb.hold("netfw_a", ovsdb)
+    assert not other.hold("netfw_a", other)
+    recorder = SwitchEventRecorder(ovsdb)
+    schema = tmp_path / "schema"
+    client = ["ovsdb-client", "--timeout=10"]
+    request = [*client, "get-schema", ovs.remote, "Open_vSwitch"]
+    schema.write_bytes(subprocess.run(request, check=True, capture_output=True).stdout)
+    subprocess.run([*client, "convert", ovs.remote, str(schema)], check=True)
+    recorder.until(Disconnected(ovs.remote))
+    recorder.until(Connected(ovs.remote))
+    assert ovsdb.hold("netfw_a", ovsdb)
+    ovsdb.run([TAP], wait=False, locks=["netfw_a"])
     assert not other.hold("netfw_a", other)
 
 

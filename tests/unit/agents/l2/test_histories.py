@@ -225,3 +225,29 @@ def test_a_history_ends_where_its_end_begins(view, beginning, history):
     assert lived.told_filters == fresh.filters.values
     shown = {id: value for id, value in lived.shown.items() if value}
     assert shown == {id: value for id, value in fresh.shown.items() if value}
+
+
+def remaining(part):
+    """Yield the names of collections within *part* that are not empty; counts of 0 do not count."""
+    for name, value in vars(part).items():
+        if isinstance(value, dict | set):
+            found = [each for each in value if isinstance(value, set) or value[each] != 0]
+            yield from [f"{type(part).__name__}.{name}"] * bool(found)
+        elif type(value).__module__.startswith("netfw.agents.") and hasattr(value, "__dict__"):
+            yield from remaining(value)
+
+
+@given(views, beginnings, st.lists(steps, max_size=15))
+def test_nothing_remains_of_resources_that_are_gone(view, beginning, history):
+    lived = DesiredStateEnvironment(view)
+    for step in [*beginning, *history]:
+        lived.play(step)
+    lived.play(("drop", list(lived.resources)))
+    for number in range(1, 7):
+        lived.play(("plug", (number, None)))
+    fresh = DesiredStateEnvironment(view)
+    if lived.host_mac:
+        fresh.play(("answer", lived.host_mac))
+    for name in ("desired", "filters"):
+        left = {*remaining(getattr(lived, name))} - {*remaining(getattr(fresh, name))}
+        assert not left

@@ -106,6 +106,16 @@ def test_a_bridge_takes_its_ports_along():
     ]
 
 
+def test_a_bridge_that_is_made_anew_has_its_ports():
+    *_, ports, bridges = render(
+        [RemoveBridge("br-int"), AddBridge(name="br-int"), AddPort(bridge="br-int", name="x")], NOW
+    ).statements
+    assert (ports["op"], ports["table"], bridges["table"]) == ("mutate", "Bridge", "Open_vSwitch")
+    (where,), (change,) = ports["where"], ports["mutations"]
+    assert where == ["_uuid", "==", ["named-uuid", "bridge0"]]
+    assert change[:2] == ["ports", "insert"]
+
+
 def test_the_port_of_the_bridge_itself_is_not_removed_alone():
     assert reasons(RemovePort(name="br-int"))
 

@@ -8,14 +8,16 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netfw import flows as of
 from netfw.drivers.values.keys import AddressGroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, PartlyInvalid
 from netfw.model.values.ids import AddressGroupId, PortId
-from netfw.ovs.openflow.decode import conjunctions
+from netfw.ovs.openflow.decode import conjunctions, note_of
+from netfw.ovs.openflow.encode import Encoded, decode_match
 from netfw_drivers.ovs.firewall.plan.changes import Owner
 from netfw_drivers.ovs.firewall.plan.flows import PortFlows, port_flows, static_flows
 from netfw_drivers.ovs.firewall.plan.state import PolicyOwner
-from netfw_drivers.ovs.pipeline.tables import INTEGRATION
+from netfw_drivers.ovs.pipeline.tables import BASE_INGRESS, INTEGRATION
 from tests.unit.backends.ovs.firewall.samples import (
     IN,
     OUT,
@@ -222,6 +224,24 @@ def test_flows_that_bear_our_cookie_and_mean_nothing_are_swept(bench):
     bench.restart()
     bench.apply({**port(1, 1), **group(1, WEB)}, complete=True)
     assert len(bench.flows) == len(before)
+
+
+def test_flows_of_a_release_with_one_for_each_ip_version_are_replaced(bench):
+    wanted = {**port(1, 1), **port(2, 1), **group(1, WEB)}
+    bench.apply(wanted)
+    before = dict(bench.flows)
+    for key, state in before.items():
+        if key[0] == BASE_INGRESS.number and note_of(state) is not None:
+            table = {"table": key[0], "priority": int.from_bytes(key[1:3])}
+            for family in (of.ipv4(), of.ipv6()):
+                older = of.Flow(match=decode_match(key[3:]) & family, **table)
+                bench.flows[Encoded(older).key] = state
+            del bench.flows[key]
+    bench.restart()
+    assert bench.present == wanted.keys()
+    bench.apply(port(1, 1))
+    bench.apply(port(2, 1))
+    assert bench.flows == before
 
 
 def test_every_flow_keeps_to_the_pipeline(bench):

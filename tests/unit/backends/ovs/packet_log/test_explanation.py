@@ -152,6 +152,13 @@ def test_a_dropped_packet_names_its_reason(data: bytes, state: PacketState, reas
     assert why(subject(direction=EGRESS), data, state).startswith(reason)
 
 
+@pytest.mark.parametrize("state", [PacketState(), JUDGED])
+def test_a_frame_that_no_rule_can_allow_names_that_as_its_reason(state: PacketState) -> None:
+    lldp = ARP[:12] + pack("!H", 0x88CC) + bytes(46)
+    reason = "no port receives this without a rule, and rules are for IPv4 and IPv6 alone"
+    assert why(subject(), lldp, state) == reason
+
+
 def test_a_port_without_groups_is_named() -> None:
     logged = evolve(subject(), groups=())
     assert why(logged, ipv4(TCP, tcp(80))).startswith("the port is in no security group")

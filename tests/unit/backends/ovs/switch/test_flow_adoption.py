@@ -48,6 +48,12 @@ def test_owned_flows_are_not_adopted_by_another_owner():
 def test_erasing_removes_flows_without_owner_and_leaves_the_rest():
     cache = loaded(flow(1), flow(2), flow(3, cookie=2))
     cache.confirm(cache.plan({"a": group_of(flow(1))}))
-    plan = cache.plan({}, erase=CookieSpace(1, 0xFF))
+    plan = cache.plan({}, erase=[CookieSpace(1, 0xFF)])
     assert list(plan.changes.lines()) == ["remove cookie=0x1,table=0,priority=1,in_port=2"]
     assert plan.gone == frozenset()
+
+
+def test_erasing_removes_the_flows_of_several_spaces():
+    cache = loaded(flow(1), flow(2, cookie=2), flow(3, cookie=3))
+    plan = cache.plan({}, erase=[CookieSpace(1, 0xFF), CookieSpace(2, 0xFF)])
+    assert plan.changes.removed.keys() == {*keys_of(flow(1), flow(2))}

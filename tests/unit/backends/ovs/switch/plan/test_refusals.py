@@ -2,9 +2,13 @@
 
 from attrs import evolve
 
+from netfw.drivers.values.keys import ExtensionKey
+from netfw.drivers.values.pipeline_grant import GrantRequest, TableRequest
 from netfw.errors import Conflict, NotSupported
+from netfw.ovs.openflow.flow_diff import CookieSpace
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
+from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.switch.plan.plan import outline
 from netfw_drivers.ovs.switch.plan.stages import plan_switch
 from netfw_drivers.ovs.switch.plan.state import SwitchState
@@ -75,7 +79,7 @@ def test_flows_can_be_planned_again_from_the_plan_alone():
     class Emptied:
         """A bridge that was made anew; records what is requested."""
 
-        def plan(self, put, drop=(), *, complete=None, keep=(), erase=None):
+        def plan(self, put, drop=(), *, complete=None, keep=(), erase=()):
             return put, drop, complete, keep, erase
 
     request = planned.request
@@ -87,3 +91,16 @@ def test_flows_can_be_planned_again_from_the_plan_alone():
         request.erase,
     )
     assert request.put.keys() == planned.flows.holds.keys()
+
+
+def test_flows_of_all_extensions_that_are_dropped_unrecorded_are_erased():
+    owners = ("ears", "eyes", "legs")
+    observed, layout = Database().observed(), ExtensionLayout()
+    for owner in owners:
+        layout = layout.granted(GrantRequest(owner=owner, tables=(TableRequest(name="t"),)))
+    drop = frozenset({ExtensionKey("ears"), ExtensionKey("legs")})
+    plan = plan_switch(Update(drop=drop), evolve(observed, layout=layout), SETTINGS)
+    grants = [layout.grants[owner] for owner in ("ears", "legs")]
+    assert plan.outline.flows["br-int"].request.erase == tuple(
+        CookieSpace(grant.cookie, grant.cookie_mask) for grant in grants
+    )
