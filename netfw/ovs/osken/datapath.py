@@ -49,7 +49,11 @@ class Datapath(ProtocolDesc):  # type: ignore[misc]  # os-ken has no types
     """
 
     def __init__(self, client: OpenFlow, *apps: object) -> None:
-        """:raises ValueError: an application does not speak OpenFlow 1.4."""
+        """Call the handlers of *apps* from now on.
+
+        :raises ValueError: an application does not speak OpenFlow 1.4.
+        :raises BackendUnavailable: the machine has no thread left.
+        """
         super().__init__(messages.VERSION)
         self._connection = client.connection
         self._handlers = Handlers(apps, self.ofproto_parser)
