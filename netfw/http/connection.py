@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cheroot import server as cheroot_server
 from cheroot import wsgi
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.http.http_error import HttpError, malformed, render_response
 from netfw.http.request_buffer import ReadState, RequestBuffer
 from netfw.http.request_parser import Head, parse_head
@@ -45,11 +46,13 @@ class SlowClientReaper:
         self._lock = threading.Lock()
         self._since: dict[Connection, tuple[str, float]] = {}
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="netfw-http-watch", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the thread.
+
+        :raises BackendUnavailable: the machine has no thread left.
+        """
+        start_daemon_thread("netfw-http-watch", "slow clients cannot be closed", self._run)
 
     def stop(self) -> None:
         """Stop the thread."""

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import BackendUnavailable
+
 if TYPE_CHECKING:
     from netfw.http.connection import Connection
 
@@ -99,17 +102,25 @@ class ResponseWriter:
         self._lock = threading.Lock()
         self._serving = False
         self._deadline: float | None = None
-        self._thread = threading.Thread(target=self._run, name="netfw-http-write", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread.
+
+        :raises BackendUnavailable: the machine has no thread left.
+        """
         self._selector = selectors.DefaultSelector()
         self._waker, self._woken = socket.socketpair()
         for end in (self._waker, self._woken):
             end.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._serving = True
-        self._thread.start()
+        try:
+            failure = "long responses cannot be sent"
+            self._thread = start_daemon_thread("netfw-http-write", failure, self._run)
+        except BackendUnavailable:
+            self._end()
+            raise
 
     def add(self, connection: Connection, *, keep: bool) -> None:
         """Send the rest of a response, then register the connection again or close it."""
@@ -127,7 +138,7 @@ class ResponseWriter:
         with self._lock:
             if self._serving:
                 self._wake()
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join(seconds + 1.0)
 
     def _wake(self) -> None:
@@ -142,6 +153,9 @@ class ResponseWriter:
                 self._step()
         except Exception:
             LOG.exception("HTTP responses to slow clients are not sent any more")
+        self._end()
+
+    def _end(self) -> None:
         with self._lock:
             self._serving = False
         for rest in (*self._rests.values(), *self._new):

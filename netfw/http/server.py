@@ -22,9 +22,10 @@ from typing import Any
 from attrs import frozen
 from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
+from cheroot.workers.threadpool import WorkerThread
 
 from netfw.drivers.support.daemon_thread import start_daemon_thread
-from netfw.errors import ConfigError
+from netfw.errors import BackendUnavailable, ConfigError
 from netfw.http.connection import BodyMemory, Connection, SlowClientReaper, WsgiGateway
 from netfw.http.http_error import ErrorRenderer, busy, render_response, render_text_error
 from netfw.http.response_writer import ResponseWriter
@@ -116,19 +117,25 @@ class HttpServer:
     def start(self) -> None:
         """Start to serve, and return once it does.
 
-        :raises BackendUnavailable: the machine has no thread left.
+        :raises BackendUnavailable: the machine has no thread or file left.
         """
-        failure = f"{self._name} cannot be served"
-        self._serving = start_daemon_thread(f"netfw-{self._name}", failure, self._serve)
-        while not self._server.ready:
-            if self._failure or not self._serving.is_alive():
-                raise ConfigError(f"{self._name} does not start: {self._failure}")
+        where = self._server.bind_addr
+        where = where if isinstance(where, str) else "{} port {}".format(*where)
+        failure = f"{self._name} cannot be served on {where}"
+        if not self._failure:
+            self._serving = start_daemon_thread(f"netfw-{self._name}", failure, self._serve)
+        while self._server.turned_at is None:
+            if self._serving is None or not self._serving.is_alive():
+                raise BackendUnavailable(f"{failure}: {self._failure[0]}") from self._failure[0]
             time.sleep(0.005)
 
     def stop(self, seconds: float = 10.0) -> bool:
         """Accept no more requests, and finish those under way; return whether all did in time."""
-        stopping = threading.Thread(target=self._stop, args=(seconds,), daemon=True)
-        stopping.start()
+        try:
+            stopping = start_daemon_thread(f"netfw-{self._name}-stop", "", self._stop, seconds)
+        except BackendUnavailable:
+            self._stop(seconds)
+            return True
         stopping.join(seconds + 0.5)
         return not stopping.is_alive()
 
@@ -144,8 +151,10 @@ class HttpServer:
             self._server.start()
         except Exception as exc:
             self._failure.append(exc)
-            if self._server.ready:
+            if self._server.turned_at is not None:
                 LOG.exception("%s stopped serving", self._name)
+            else:
+                self._stop(0.0)
 
 
 class _Server(wsgi.Server):
@@ -191,7 +200,13 @@ class _Server(wsgi.Server):
     def prepare(self) -> None:
         self.watch.start()
         self.writer.start()
-        super().prepare()
+        try:
+            super().prepare()
+        except RuntimeError:  # no thread is left, and cheroot forgets those that it has started
+            started = (each for each in threading.enumerate() if isinstance(each, WorkerThread))
+            self.requests._threads.extend(each for each in started if each.server is self)
+            self.requests.stop(0)
+            raise
         self._note_turns()
 
     def _note_turns(self) -> None:

@@ -211,7 +211,7 @@ def run_in(
         _enter(namespace)
         return function(*args, **kwargs)
 
-    return run_in_thread(call, f"netns-{namespace or 'own'}")
+    return run_in_thread(call, *_thread_texts(namespace))
 
 
 def worker(namespace: Namespace) -> NetnsThread:
@@ -222,7 +222,13 @@ def worker(namespace: Namespace) -> NetnsThread:
     :raises BackendUnavailable: the machine has no thread left.
     """
     path_of(namespace)
-    return NetnsThread(lambda: _enter(namespace), name=f"netns-{namespace or 'own'}")
+    return NetnsThread(lambda: _enter(namespace), *_thread_texts(namespace))
+
+
+def _thread_texts(namespace: Namespace) -> tuple[str, str]:
+    """Return the name of a thread in *namespace*, and what failed if it cannot be started."""
+    which = namespace or "own"
+    return f"netns-{which}", f"entering namespace {which} failed"
 
 
 def _enter(namespace: Namespace) -> None:
@@ -300,7 +306,10 @@ def _share(directory: str) -> None:
 def _make(path: Path) -> None:
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o000))
     try:
-        with NetnsThread(lambda: syscalls.unshare(syscalls.CLONE_NEWNET), name="netns-new") as new:
+        failure = f"creating namespace {path.name} failed"
+        with NetnsThread(
+            lambda: syscalls.unshare(syscalls.CLONE_NEWNET), "netns-new", failure
+        ) as new:
             new.run(raise_loopback)
             new.run(syscalls.mount, str(_OWN), str(path), syscalls.MS_BIND)
     except BaseException:

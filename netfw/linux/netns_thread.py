@@ -17,6 +17,7 @@ from netfw.drivers.support.daemon_thread import start_daemon_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_FAILURE = "entering a namespace failed"
 
 
 class _Call(Generic[T]):
@@ -60,11 +61,17 @@ class NetnsThread:
     :raises BaseException: whatever *enter* raised.
     """
 
-    def __init__(self, enter: Callable[[], None], name: str = "netfw-worker") -> None:
+    def __init__(
+        self,
+        enter: Callable[[], None],
+        name: str = "netfw-worker",
+        failure: str = _FAILURE,
+    ) -> None:
+        """*failure* begins the error of a thread that cannot be started."""
         self._calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
-        self._thread = start_daemon_thread(name, name, self._execute_calls)
+        self._thread = start_daemon_thread(name, failure, self._execute_calls)
         try:
             self.run(enter)
         except BaseException:
@@ -110,11 +117,12 @@ class NetnsThread:
             del call  # the result is the caller's
 
 
-def run_in_thread(function: Callable[[], T], name: str) -> T:
+def run_in_thread(function: Callable[[], T], name: str, failure: str = _FAILURE) -> T:
     """Call *function* in a thread of its own, as a worker for one call, and return its result.
 
+    :param failure: begins the error of a thread that cannot be started.
     :raises BackendUnavailable: the machine has no thread left.
     """
     call = _Call(function)
-    start_daemon_thread(name, name, call.execute).join()
+    start_daemon_thread(name, failure, call.execute).join()
     return call.result()

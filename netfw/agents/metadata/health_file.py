@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from netfw.agents.metadata.proxy_app import PROBE
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 
 LOG = logging.getLogger(__name__)
 
@@ -36,18 +37,20 @@ class HealthProbe:
         """Secret in the probe request, which a guest cannot guess."""
         self.problem = ""
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="netfw-health", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the probe thread; idempotent."""
-        if not self._thread.is_alive() and not self._stopped.is_set():
-            self._thread.start()
+        """Start the probe thread; idempotent.
+
+        :raises BackendUnavailable: the machine has no thread left.
+        """
+        if self._thread is None and not self._stopped.is_set():
+            self._thread = start_daemon_thread("netfw-health", "the health check", self._run)
 
     def close(self) -> None:
         """Stop, and remove the file."""
-        was_running = self._thread.is_alive()
         self._stopped.set()
-        if was_running:
+        if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)
             self._file.unlink(missing_ok=True)
 

@@ -15,7 +15,7 @@ from netfw.cli.runtime.arguments import add_file_arguments, file_arguments, make
 from netfw.cli.runtime.daemon import DaemonControl, run
 from netfw.conf.metadata_agent import PROGRAM
 from netfw.drivers.transport import Transport
-from netfw.errors import ConfigError
+from netfw.errors import BackendError, ConfigError
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 EPILOG = (
-    "SIGHUP reads the files again; SIGTERM stops the agent.  Exit status: 0 stopped, 2 wrong "
-    "configuration."
+    "SIGHUP reads the files again; SIGTERM stops the agent.  Exit status: 0 stopped, 1 cannot "
+    "start, 2 wrong configuration."
 )
 FILES = 65_536
 """Limit of open files: two for each request in flight."""
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the agent; return 0 stopped, 2 wrong configuration."""
+    """Run the agent; return 0 stopped, 1 cannot start, 2 wrong configuration."""
     files = file_arguments(parser().parse_args(argv))
 
     def serve(conf: ConfigOpts, control: DaemonControl) -> None:
@@ -66,9 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as exc:
         print(f"{PROGRAM}: {exc.name} is missing: pip install 'netfw[metadata]'", file=sys.stderr)
         return 2
-    except ConfigError as exc:
+    except (ConfigError, BackendError) as exc:
         print(f"{PROGRAM}: {exc}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(exc, ConfigError) else 1
 
 
 def _allow_files() -> None:

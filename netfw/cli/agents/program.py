@@ -24,7 +24,7 @@ from netfw.conf.loader import Groups
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.transport import Transport
-from netfw.errors import AgentMustEnd, ConfigError
+from netfw.errors import AgentMustEnd, BackendError, ConfigError
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 EPILOG = (
     "SIGHUP reads the files again; SIGTERM stops the agent and leaves the host as it is.  Exit "
-    "status: 0 stopped, or converged with --once; 1 not converged within --timeout, or ended by "
-    "the death of a process; 2 wrong configuration."
+    "status: 0 stopped, or converged with --once; 1 cannot start, not converged within --timeout, "
+    "or ended by the death of a process; 2 wrong configuration."
 )
 
 
@@ -70,8 +70,8 @@ class AgentProgram:
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Run the program and return its exit status.
 
-        0: stopped or converged; 1: not converged in time, or ended by an event; 2: wrong
-        configuration.
+        0: stopped or converged; 1: cannot start, not converged in time, or ended by an event; 2:
+        wrong configuration.
         """
         tune_gc()
         arguments = self.parser().parse_args(argv)
@@ -85,7 +85,7 @@ class AgentProgram:
 
         try:
             return run(self.name, files, serve, self.groups(files)) or status
-        except (ConfigError, AgentMustEnd) as exc:
+        except (ConfigError, AgentMustEnd, BackendError) as exc:
             print(f"{self.name}: {exc}", file=sys.stderr)
             return 2 if isinstance(exc, ConfigError) else 1
 

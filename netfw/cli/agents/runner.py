@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +16,7 @@ from netfw.cli.agents.common import MetricsTargets, Monitors
 from netfw.cli.runtime.daemon import DaemonControl
 from netfw.cli.runtime.watchdog import Watchdog
 from netfw.drivers.state_source import StateSource
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import ConfigError
 
 STOP_TIMEOUT = 2.0
@@ -135,7 +135,7 @@ def _follow(control: DaemonControl, loop: Loop[Any], unblock: Callable[[], None]
         control.stop.wait()
         _end(loop, unblock)
 
-    threading.Thread(target=end, daemon=True).start()
+    start_daemon_thread("stop", "the agent could not be stopped", end)
 
 
 def _end(loop: Loop[Any], unblock: Callable[[], None]) -> None:

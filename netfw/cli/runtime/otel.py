@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -18,6 +17,8 @@ from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from netfw import request_id
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import BackendUnavailable
 from netfw.tracing import Span
 
 LOG = logging.getLogger(__name__)
@@ -79,8 +80,12 @@ class OtelTracer:
 
     def close(self) -> None:
         """Export what is left, for a moment."""
-        closing = threading.Thread(target=self._provider.shutdown, name="otel-end", daemon=True)
-        closing.start()
+        try:
+            failure = "tracing: the last spans are lost"
+            closing = start_daemon_thread("otel-end", failure, self._provider.shutdown)
+        except BackendUnavailable as exc:
+            LOG.warning("%s", exc)
+            return
         closing.join(CLOSE_TIMEOUT)
         if closing.is_alive():
             LOG.warning("tracing: the last spans were not received within %g s", CLOSE_TIMEOUT)

@@ -21,6 +21,7 @@ from typing import Final
 
 from attrs import define
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.drivers.transport import SharedAddress
 
 LOG = logging.getLogger(__name__)
@@ -58,13 +59,16 @@ class InheritedSockets:
             os.write(self.signs, b".")
 
     def watch(self) -> None:
-        """Call ``on_lost`` when the parent is gone."""
+        """Call ``on_lost`` when the parent is gone.
+
+        :raises BackendUnavailable: the machine has no thread left.
+        """
 
         def wait() -> None:
             os.read(self.lifeline, 1)
             self.on_lost()
 
-        threading.Thread(target=wait, name="lifeline", daemon=True).start()
+        start_daemon_thread("lifeline", f"worker {self.number} cannot be started", wait)
 
 
 def inherited(environment: Mapping[str, str] = os.environ) -> InheritedSockets | None:

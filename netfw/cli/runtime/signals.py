@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Callable
 from types import FrameType
+
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 
 
 class Signals:
     """Calls *on_stop* for SIGTERM and SIGINT and *on_hangup* for SIGHUP, each on its own thread.
 
     Several signals of one kind that arrive together are one call. Create it on the main thread.
+
+    :raises BackendUnavailable: the machine has no thread left.
     """
 
     def __init__(self, on_stop: Callable[[], None], on_hangup: Callable[[], None]) -> None:
@@ -27,7 +30,7 @@ class Signals:
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         for number in self._calls:
             signal.signal(number, self._note)
-        threading.Thread(target=self._listen, name="signals", daemon=True).start()
+        start_daemon_thread("signals", "signals cannot be handled", self._listen)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self._came[number] = True  # in case there was no room left in the pipe

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+
 LOG = logging.getLogger(__name__)
 SHARE = 4
 """Signs of life within the time of the watchdog: one that is lost or late ends nothing."""
@@ -41,10 +43,7 @@ class Watchdog:
     def __enter__(self) -> None:
         if self._monitor.watchdog is not None:
             period = self._monitor.watchdog / SHARE
-            self._thread = threading.Thread(
-                target=self._run, args=(period,), name="watchdog", daemon=True
-            )
-            self._thread.start()
+            self._thread = start_daemon_thread("watchdog", "the watchdog", self._run, period)
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()

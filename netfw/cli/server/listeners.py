@@ -14,6 +14,7 @@ from netfw.cli.runtime.health import Check, HealthEndpoints
 from netfw.cli.server.components import ServerComponents
 from netfw.cli.server.metrics import Metrics
 from netfw.drivers.registry.loader import create
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
 from netfw.http.event_streams import EventStreams
@@ -161,8 +162,8 @@ class ApiListener:
             metrics=metrics.text,
             api=None if self.api is None else metrics.counting(self.api.app),
         )
-        self._opened, self._closed = False, threading.Event()
-        self._looking = threading.Thread(target=self._look, name="netfw-files", daemon=True)
+        self._closed = threading.Event()
+        self._looking: threading.Thread | None = None
         settings, tls = http_settings(conf), tls_files(conf)
         self._servers = {
             name: HttpServer(
@@ -176,17 +177,20 @@ class ApiListener:
             )
             for name, each in sockets.items()
         }
+        self._unopened = list(self._servers)
 
     def open(self) -> None:
-        """Start to serve clients, once."""
-        if self._opened:
-            return
-        self._opened = True
+        """Start to serve clients, once.
+
+        :raises BackendUnavailable: the machine has no thread left; a later call serves the rest.
+        """
         served = "probes are" if self.api is None else "the API is"
-        for name, server in self._servers.items():
-            server.start()
-            LOG.info("%s on %s", served, name)
-        self._looking.start()
+        while self._unopened:
+            self._servers[self._unopened[0]].start()
+            LOG.info("%s on %s", served, self._unopened.pop(0))
+        if self._looking is None:
+            failure = "changes of files are not noticed"
+            self._looking = start_daemon_thread("netfw-files", failure, self._look)
 
     def close(self, grace: float) -> None:
         """Finish the requests in flight within *grace* seconds, and stop."""

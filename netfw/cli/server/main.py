@@ -21,6 +21,7 @@ from netfw.cli.runtime.daemon import DaemonControl, run
 from netfw.cli.runtime.memory import freeze_gc, tune_malloc
 from netfw.cli.runtime.prefork import InheritedSockets, PreforkSupervisor, inherited
 from netfw.cli.runtime.watchdog import Watchdog
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendError, BackendUnavailable, ConfigError, Conflict
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     files = file_arguments(arguments)
     inheritance = inherited()
-    if inheritance is not None:
-        inheritance.watch()
 
     def serve(conf: ConfigOpts, control: DaemonControl) -> None:
         workers = arguments.workers or conf.server.workers
@@ -68,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         from netfw.cli.server.components import server_groups
 
+        if inheritance is not None:
+            inheritance.watch()
         return run(PROGRAM, files, serve, server_groups(files))
     except ModuleNotFoundError as exc:
         print(f"{PROGRAM}: {exc.name} is missing: pip install 'netfw[server]'", file=sys.stderr)
@@ -117,13 +118,14 @@ def _prepared(parts: ServerComponents, control: DaemonControl, listeners: Listen
     """Prepare the database, waiting until it answers; return ``False`` when stopped before.
 
     :raises BackendBroken: its schema is wrong.
+    :raises BackendUnavailable: the machine has no thread left.
     """
     logged, logged_at = "", 0.0
     while not control.stop.is_set():
         silent = logged or f"{parts.database} has not answered yet"
-        silence = threading.Timer(SILENCE, listeners.serve_health_only, [silent])
-        silence.daemon = True
-        silence.start()
+        answered = threading.Event()
+        failure = "the database cannot be waited for"
+        start_daemon_thread("silence", failure, _report_silence, answered, listeners, silent)
         try:
             parts.prepare()
         except BackendUnavailable as exc:
@@ -135,8 +137,17 @@ def _prepared(parts: ServerComponents, control: DaemonControl, listeners: Listen
         else:
             return True
         finally:
-            silence.cancel()
+            answered.set()
     return False
+
+
+def _report_silence(answered: threading.Event, listeners: Listeners, reason: str) -> None:
+    """Serve the health endpoints with *reason*, unless the database answers soon."""
+    if not answered.wait(SILENCE):
+        try:
+            listeners.serve_health_only(reason)
+        except BackendUnavailable as exc:
+            LOG.warning("%s, and the health endpoints do not say so: %s", reason, exc)
 
 
 def _supervise(conf: ConfigOpts, control: DaemonControl, files: Sequence[str], count: int) -> None:
@@ -205,7 +216,7 @@ def _prepare_at_once(parts: ServerComponents) -> None:
         else:
             result.set_result(None)
 
-    threading.Thread(target=prepare, name="prepare-database", daemon=True).start()
+    start_daemon_thread("prepare-database", "it cannot be prepared", prepare)
     try:
         result.result(SILENCE)
     except TimeoutError as exc:

@@ -23,7 +23,11 @@ class RuleNormalizer:
 
     def __init__(self, tool: IptablesBinaries, owner: str) -> None:
         self._tool, self._owner = tool, owner
-        self._worker = NetnsThread(lambda: syscalls.unshare(syscalls.CLONE_NEWNET), name="iptables")
+        self._worker = NetnsThread(
+            lambda: syscalls.unshare(syscalls.CLONE_NEWNET),
+            "iptables",
+            "creating a namespace to normalize rules failed",
+        )
 
     def normalize(self, family: Family, table: str, rules: Sequence[Rule]) -> Mapping[str, str]:
         """Return how iptables prints each rule, by our text; empty if it refuses them."""

@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable
 from itertools import count
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import BackendUnavailable
+
 Action = Callable[[], None]
 
 
@@ -19,6 +22,8 @@ class Watcher:
     1. A descriptor is watched until it becomes readable once, or until `forget`.
     2. After `forget` returns, the action may still run once, if it was about to.
     3. After `close` no action is called, and the thread has ended.
+
+    :raises BackendUnavailable: the machine has no thread left.
     """
 
     def __init__(self) -> None:
@@ -29,8 +34,12 @@ class Watcher:
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="netfw-processes", daemon=True)
-        self._thread.start()
+        try:
+            failure = "processes cannot be watched"
+            self._thread = start_daemon_thread("netfw-processes", failure, self._run)
+        except BackendUnavailable:
+            self._close_files()
+            raise
 
     def watch(self, descriptor: int, action: Action) -> None:
         with self._lock:
@@ -58,6 +67,9 @@ class Watcher:
             self._closed = True
         os.eventfd_write(self._wake, 1)
         self._thread.join()
+        self._close_files()
+
+    def _close_files(self) -> None:
         self._selector.close()
         os.close(self._wake)
 

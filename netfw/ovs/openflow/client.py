@@ -49,6 +49,7 @@ class OpenFlow:
         """Take a connection that exists, or make one by the options.
 
         :raises ConfigError: the files of TLS are missing or cannot be used.
+        :raises BackendUnavailable: the machine has no thread left.
         """
         self.connection = (
             target

@@ -12,6 +12,7 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendUnavailable
 from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.connection import Connection, StateListener
@@ -53,6 +54,7 @@ class SocketConnection(Connection):
         """Start to connect to *target*.
 
         :raises ConfigError: the files of TLS are missing or cannot be used.
+        :raises BackendUnavailable: the machine has no thread left.
         """
         super().__init__(target, timeout)
         self._probe = probe
@@ -67,8 +69,8 @@ class SocketConnection(Connection):
         self._up = threading.Event()
         self._closing = threading.Event()
         self._since = inf
-        self._thread = threading.Thread(target=self._run, name=f"openflow {target}", daemon=True)
-        self._thread.start()
+        name = f"openflow {target}"
+        self._thread = start_daemon_thread(name, f"{target} cannot be connected", self._run)
 
     # Called by any thread
 

@@ -52,6 +52,7 @@ class Datapath(ProtocolDesc):  # type: ignore[misc]  # os-ken has no types
         """Offer the connection of *client* to applications.
 
         :raises ValueError: an application does not support OpenFlow 1.4.
+        :raises BackendUnavailable: the machine has no thread left.
         """
         super().__init__(messages.VERSION)
         self._connection = client.connection

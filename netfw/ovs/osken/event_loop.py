@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.ovs.openflow.messages import Message
 
 LOG = logging.getLogger(__name__)
@@ -15,7 +16,10 @@ _MOST = 1000
 
 
 class EventLoop:
-    """Calls *receive* with messages and *change* with changes of state, on its own thread."""
+    """Calls *receive* with messages and *change* with changes of state, on its own thread.
+
+    :raises BackendUnavailable: the machine has no thread left.
+    """
 
     def __init__(
         self, name: str, receive: Callable[[Message], None], change: Callable[[bool], None]
@@ -25,8 +29,7 @@ class EventLoop:
         self._condition = threading.Condition()
         self._closing = False
         self._dropped = 0
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._thread = start_daemon_thread(name, f"{name}: no handler can be called", self._run)
 
     def add_message(self, message: Message) -> None:
         """Add *message*, unless too many wait already."""

@@ -73,10 +73,12 @@ class OutboxWorkerPool:
         self._wakeup.set()
 
     def start(self) -> None:
-        """Start delivering; without targets there is no thread."""
+        """Start delivering; without targets there is no thread.
+
+        :raises BackendUnavailable: the machine has no thread left.
+        """
         if self._targets and self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
-            self._thread.start()
+            self._thread = start_daemon_thread("outbox", "the outbox", self._run)
 
     def close(self, within: float = 10.0) -> None:
         """Stop between two deliveries; other processes may go on with what is left.

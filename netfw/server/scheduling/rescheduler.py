@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from uuid import UUID
 
 from netfw.drivers.server.change import Change
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import NetfwError, NotFound, RequestError
 from netfw.model.agent import Agent
 from netfw.model.resource import Ref
@@ -62,9 +63,11 @@ class Rescheduler:
         return count
 
     def start(self) -> None:
-        """Reconcile in a thread of its own from now on."""
-        self._thread = threading.Thread(target=self._run, name="rescheduling", daemon=True)
-        self._thread.start()
+        """Reconcile in a thread of its own from now on.
+
+        :raises BackendUnavailable: the machine has no thread left.
+        """
+        self._thread = start_daemon_thread("rescheduling", "rescheduling", self._run)
 
     def close(self) -> None:
         """Stop after the change that is in progress."""

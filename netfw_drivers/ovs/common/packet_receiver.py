@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import ClassVar
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import BackendUnavailable
 from netfw.ovs.openflow.packets import PacketConnection, PacketIn
 
 
@@ -15,6 +17,8 @@ class PacketReceiver(ABC):
 
     ``admit``, ``drop`` and ``take`` are called under the lock of the queue, ``handle`` is called by
     the thread without it.
+
+    :raises BackendUnavailable: the machine has no thread left.
     """
 
     MAX_WAITING: ClassVar[int] = 1024
@@ -24,9 +28,12 @@ class PacketReceiver(ABC):
         self._changed = threading.Condition()
         self._waiting: deque[PacketIn] = deque()
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.connection = PacketConnection(target, controller, self.receive, timeout=timeout)
-        self._thread.start()
+        try:
+            self._thread = start_daemon_thread(name, f"packets of {target}", self._run)
+        except BackendUnavailable:
+            self.connection.close()
+            raise
 
     @abstractmethod
     def admit(self, packet: PacketIn) -> bool:

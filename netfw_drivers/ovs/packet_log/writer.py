@@ -9,6 +9,7 @@ from typing import Final
 
 from attrs import frozen
 
+from netfw.errors import BackendUnavailable
 from netfw.ovs.openflow.packets import PacketIn
 from netfw_drivers.ovs.common.packet_receiver import PacketReceiver
 from netfw_drivers.ovs.packet_log.plan.explanation import (
@@ -84,10 +85,17 @@ class PacketLogWriter(PacketReceiver):
         self._logger, self._lines = open_logger(file), lines
         self._second, self._admitted = 0, 0
         self._dropped, self._unreported = 0, 0
-        super().__init__(target, CONTROLLER_ID, name="packet-log", timeout=timeout)
+        try:
+            super().__init__(target, CONTROLLER_ID, name="packet-log", timeout=timeout)
+        except BackendUnavailable:
+            self._close_file()
+            raise
 
     def close(self) -> None:
         super().close()
+        self._close_file()
+
+    def _close_file(self) -> None:
         if self._logger is not PACKETS:
             for handler in list(self._logger.handlers):
                 handler.close()

@@ -16,6 +16,7 @@ from contextlib import suppress
 
 import amqp
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw_drivers.transports.oslo.messaging import BrokerHost
 from netfw_drivers.transports.oslo.options import Settings
 
@@ -72,11 +73,15 @@ class BrokerMonitor:
         """Number of connections so far."""
         self.last_error = "no connection was tried"
         """Reason of the last failure."""
-        self._thread = threading.Thread(target=self._run, name="netfw-broker-monitor", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start connecting."""
-        self._thread.start()
+        """Start connecting.
+
+        :raises BackendUnavailable: the machine has no thread left.
+        """
+        failure = "the broker cannot be connected"
+        self._thread = start_daemon_thread("netfw-broker-monitor", failure, self._run)
 
     @property
     def connected(self) -> bool:
@@ -102,7 +107,8 @@ class BrokerMonitor:
             if self._socket is not None:
                 with suppress(OSError):  # wakes the reader; below TLS
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-        self._thread.join(self._settings.connect + 2 * _TICK)
+        if self._thread is not None:
+            self._thread.join(self._settings.connect + 2 * _TICK)
 
     def _run(self) -> None:
         pause = self._settings.pause

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.drivers.transport import Message
 from netfw_drivers.transports.oslo.broker_monitor import BrokerMonitor
 from netfw_drivers.transports.oslo.message_codec import from_message
@@ -24,6 +25,8 @@ class Publisher:
 
     *unconfirmed* returns the topic servers that may have missed notifications: each is sent a
     token, the number of the broker connection, until it receives it.
+
+    :raises BackendUnavailable: the machine has no thread left.
     """
 
     def __init__(
@@ -36,8 +39,7 @@ class Publisher:
         self._lock = threading.Condition()
         self._unsent: dict[str, Message] = {}
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="netfw-publisher", daemon=True)
-        self._thread.start()
+        self._thread = start_daemon_thread("netfw-publisher", "notifications", self._run)
 
     def send(self, message: Message) -> None:
         """Queue a notification."""

@@ -8,6 +8,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import BackendUnavailable
 from netfw_drivers.transports.oslo.broker_monitor import BrokerMonitor
 from netfw_drivers.transports.oslo.messaging import OsloMessaging
 from netfw_drivers.transports.oslo.no_eventlet import futurist_threads
@@ -45,7 +47,10 @@ class Endpoint:
 
 
 class TopicServer:
-    """Server of one topic, for requests (``call``) or notifications (``notification``)."""
+    """Server of one topic, for requests (``call``) or notifications (``notification``).
+
+    :raises BackendUnavailable: the machine has no thread left.
+    """
 
     def __init__(
         self,
@@ -63,8 +68,7 @@ class TopicServer:
         self._name = uuid.uuid4().hex
         self._server: Any = None
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"netfw-{kind}-start", daemon=True)
-        self._thread.start()
+        start_daemon_thread(f"netfw-{kind}-start", f"{topic} cannot be served", self._run)
 
     @property
     def started(self) -> bool:
@@ -140,10 +144,13 @@ def run_with_timeout(
 ) -> bool:
     """Run *work* in a thread; return whether it ended within *seconds*, else abandon it.
 
-    It may wait for the broker.
+    It may wait for the broker, so it is not run at all if there is no thread for it.
     """
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
+    try:
+        thread = start_daemon_thread("netfw-broker-wait", "a connection stays open", work)
+    except BackendUnavailable as exc:
+        LOG.warning("%s", exc)
+        return False
     if meanwhile is not None:
         meanwhile()
     thread.join(seconds)

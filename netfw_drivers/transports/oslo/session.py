@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import define
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.drivers.support.rpc_dispatch import CoalescingSubscriber, HandlerRegistry
 from netfw.drivers.support.thread_pool import BoundedThreadPool, InFlight
 from netfw.drivers.transport import Caller, Handler, Listener, Message, Stop
@@ -57,6 +58,7 @@ class OsloSession:
     """Resources of a transport, from its first use on.
 
     :raises ConfigError: the URL cannot be used.
+    :raises BackendUnavailable: the machine has no thread left.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -84,7 +86,11 @@ class OsloSession:
         )
         self._queue_probe = QueueProbe(settings, self._messaging, self._monitor)
         self._publisher = Publisher(self._messaging, self._monitor, self._unconfirmed)
-        self._monitor.start()
+        try:
+            self._monitor.start()
+        except BackendUnavailable:
+            self._publisher.close()
+            raise
 
     def call(self, message: Message, timeout: float) -> Message:
         deadline = time.monotonic() + timeout
@@ -112,10 +118,14 @@ class OsloSession:
         activity = self._handlers.add(topic, handler)
         endpoint = Endpoint(self._handle_request, _ignore, _ignore)
         threads = self._settings.workers + self._settings.queue + _SPARE_THREADS
-        server = TopicServer(
-            self._messaging, self._monitor, "call", topic,
-            endpoint=endpoint, threads=threads, ready=_nothing,
-        )  # fmt: skip
+        try:
+            server = TopicServer(
+                self._messaging, self._monitor, "call", topic,
+                endpoint=endpoint, threads=threads, ready=_nothing,
+            )  # fmt: skip
+        except BackendUnavailable:
+            self._handlers.remove(topic, activity)
+            raise
         with self._lock:
             self._servers[topic] = server
 
@@ -271,7 +281,7 @@ class OsloSession:
         if self._handlers.remove(topic, activity):
             server.close()
         else:  # the handler itself stops, and its answer has to be sent yet
-            threading.Thread(target=server.close, daemon=True).start()
+            _run_in_background(server.close)
 
     def _handle_notification(self, fields: Mapping[str, Any]) -> None:
         try:
@@ -326,7 +336,7 @@ class OsloSession:
             subscription.server.stop_consuming()
             subscription.server.close()
 
-        threading.Thread(target=close_server, daemon=True).start()
+        _run_in_background(close_server)
 
     def _check_size(self, message: Message) -> None:
         size, limit = len(message.body), self._settings.message_size
@@ -352,13 +362,20 @@ def _resolve(answer: Future[Message], outcome: Message | NetfwError) -> None:
             answer.set_result(outcome)
 
 
+def _run_in_background(work: Callable[[], None]) -> threading.Thread | None:
+    """Run *work* in a thread; here, before this returns, if the machine has none left."""
+    try:
+        return start_daemon_thread("netfw-broker-end", "", work)
+    except BackendUnavailable:
+        work()
+        return None
+
+
 def _run_all(works: Sequence[Callable[[], None]]) -> None:
     """Run slow functions at the same time."""
-    threads = [threading.Thread(target=work, daemon=True) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    for thread in [_run_in_background(work) for work in works]:
+        if thread is not None:
+            thread.join()
 
 
 def _nothing() -> None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.drivers.support.error_codec import decode_error, encode_error
 from netfw.drivers.support.rpc_dispatch import CoalescingSubscriber, HandlerRegistry
 from netfw.drivers.support.thread_pool import BoundedThreadPool
@@ -98,7 +99,10 @@ class SocketTransport(Transport):
             if self._handlers.remove(topic, activity):
                 self._stop_server_if_idle()
             else:  # called by the handler itself, whose answer is still unsent
-                threading.Thread(target=self._stop_server_if_idle, daemon=True).start()
+                try:
+                    start_daemon_thread("netfw-rpc-stop", "", self._stop_server_if_idle)
+                except BackendUnavailable:
+                    self._workers.submit(self._stop_server_if_idle)
 
         return stop
 

@@ -51,7 +51,7 @@ def test_the_outbox_survives_what_it_does_not_expect(
     refused, begin = [RuntimeError("can't start new thread")], threading.Thread.start
 
     def start(thread: threading.Thread) -> None:
-        if refused and env.delivery._thread is not thread:
+        if refused and threading.current_thread() is not threading.main_thread():
             raise refused.pop()
         begin(thread)
 

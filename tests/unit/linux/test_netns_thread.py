@@ -7,7 +7,10 @@ import traceback
 
 import pytest
 
+from netfw.errors import BackendUnavailable
+from netfw.linux import netns
 from netfw.linux.netns_thread import NetnsThread, run_in_thread
+from tests.thread_limit import no_threads
 
 
 def fail(text: str) -> None:
@@ -71,3 +74,12 @@ def test_a_single_call_has_a_thread_of_its_own() -> None:
     with pytest.raises(LookupError, match="gone"):
         run_in_thread(lambda: fail("gone"), "single")
     assert threading.active_count() == before
+
+
+def test_refused_thread_names_the_namespace_that_is_not_entered() -> None:
+    refusal = "entering namespace blue failed: can't start new thread"
+    with no_threads():
+        with pytest.raises(BackendUnavailable, match=refusal):
+            netns.worker("blue")
+        with pytest.raises(BackendUnavailable, match=refusal):
+            netns.run_in("blue", int)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.transport import Message
+from netfw.drivers.transport import Caller, Message
 from netfw.errors import BackendUnavailable
+from netfw.testing.lab.wait import wait_until
 from netfw_drivers.transports.sockets.address import TcpAddress
 from netfw_drivers.transports.sockets.options import Settings
 from netfw_drivers.transports.sockets.transport import SocketTransport
@@ -77,3 +78,26 @@ def test_name_that_no_host_can_have_is_the_reason_of_a_timeout(tmp_path: Path) -
     with pytest.raises(BackendUnavailable, match="label"):
         client.call(QUESTION, 0.5)
     client.close()
+
+
+def test_handler_that_stops_its_server_is_answered_without_a_thread_for_the_stop(
+    tmp_path: Path, address: TcpAddress
+) -> None:
+    server = SocketTransport(settings(tmp_path, address, listen=(address,)))
+    client = SocketTransport(settings(tmp_path, address, connect=(address,)))
+    try:
+        stop = server.serve("server", lambda message, caller: message)
+        assert client.call(QUESTION, 10) == QUESTION
+        stop()
+
+        def handle(message: Message, caller: Caller) -> Message:
+            with no_threads():
+                stop()
+            return message
+
+        stop = server.serve("server", handle)
+        assert client.call(QUESTION, 10) == QUESTION
+        wait_until(lambda: server._server is None, "it stops to listen")
+    finally:
+        client.close()
+        server.close()

@@ -14,6 +14,7 @@ import pytest
 from netfw import request_id, tracing
 from netfw.cli.runtime.otel import CLOSE_TIMEOUT, OtelTracer
 from netfw.tracing import RecentTraces
+from tests.thread_limit import no_threads
 from tests.unit.cli.runtime.otlp_receiver import OtlpReceiver, otlp_receiver
 
 pytestmark = pytest.mark.slow
@@ -86,6 +87,14 @@ def test_a_receiver_that_is_away_delays_nothing() -> None:
     assert time.monotonic() - began < CLOSE_TIMEOUT + 10
     assert spent < 30
     assert set(threading.enumerate()) <= threads, "no thread goes on to try"
+
+
+def test_a_process_without_threads_ends_without_its_last_spans(
+    receiver: OtlpReceiver, tracer: OtelTracer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with no_threads():
+        tracer.close()
+    assert "the last spans are lost: can't start new thread" in caplog.text
 
 
 def test_origins_are_followed_once_by_their_own_thread(tracer: OtelTracer) -> None:

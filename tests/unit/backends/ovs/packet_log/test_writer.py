@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from netfw.errors import BackendUnavailable
 from netfw.model.packet_log import LogEvent
 from netfw.model.security_group import Direction
 from netfw.model.values.protocol import TCP
@@ -17,6 +19,7 @@ from netfw.ovs.openflow.packets import PacketIn
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.packet_log.plan.subject import encode_subject, make_subject
 from netfw_drivers.ovs.packet_log.writer import LogFile, PacketLogWriter
+from tests.thread_limit import threads_left
 from tests.unit.backends.ovs.packet_log.samples import PORT, ipv4, log, tcp
 
 pytestmark = pytest.mark.spec("FW-14")
@@ -81,3 +84,14 @@ def test_a_path_that_cannot_be_written_leaves_the_agents_log(
         writer.receive(PACKET)
         wait_until(lambda: f"port={PORT.id}" in caplog.text)
     assert "the agent's own log has the lines" in caplog.text
+
+
+def test_writer_without_a_thread_leaves_no_connection_to_the_switch(tmp_path: Path) -> None:
+    threads = set(threading.enumerate())
+    with (
+        threads_left(1),
+        pytest.raises(BackendUnavailable, match="no-switch: can't start new thread"),
+        writing(tmp_path, tmp_path / "packets.log"),
+    ):
+        pass
+    assert set(threading.enumerate()) <= threads
