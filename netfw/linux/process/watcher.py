@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable
 from itertools import count
 
+from netfw.drivers.support.daemon_thread import start_daemon_thread
+from netfw.errors import BackendUnavailable
+
 Action = Callable[[], None]
 
 
@@ -29,8 +32,13 @@ class Watcher:
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="netfw-processes", daemon=True)
-        self._thread.start()
+        what = "processes cannot be supervised"
+        try:
+            self._thread = start_daemon_thread("netfw-processes", what, self._run)
+        except BackendUnavailable:
+            self._selector.close()
+            os.close(self._wake)
+            raise
 
     def watch(self, descriptor: int, action: Action) -> None:
         with self._lock:
