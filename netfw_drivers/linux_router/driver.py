@@ -75,7 +75,7 @@ from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunne
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
 from netfw_drivers.linux_router.runtime.prepared_floating_ips import RouteMover
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user, withdraw
-from netfw_drivers.linux_router.runtime.router_monitor import NOT_WIRED, RouterMonitor
+from netfw_drivers.linux_router.runtime.router_monitor import RouterMonitor
 from netfw_drivers.linux_router.runtime.status import read_status
 
 PREFIXES = (INTERFACE, GATEWAY, HA, CENTRAL_INTERFACE, AGENT_GATEWAY)
@@ -351,7 +351,7 @@ class LinuxRouterDriver(
     def _resume(
         self, update: RouterUpdate, concerned: Iterable[PartId]
     ) -> dict[RouterDriverKey, str]:
-        """Watch and announce the routers; return the floating IPs that wait for the switch."""
+        """Watch and announce the routers; return what waits for the switch or for a daemon."""
         waiting: dict[RouterDriverKey, str] = {}
         by_router: dict[PartId, set[RouterDriverKey]] = {}
         for key, value in update.put.items():
@@ -368,8 +368,9 @@ class LinuxRouterDriver(
             if converged is None:
                 self._monitor.forget(router)
                 continue
-            if not self._monitor.resume(converged, watch=bool(self._sinks)):
-                waiting |= dict.fromkeys(by_router.get(router, ()), NOT_WIRED)
+            resumed = self._monitor.resume(converged, watch=bool(self._sinks))
+            keys = {part_key(router)} & update.put.keys()
+            waiting |= resumed.waiting(keys, by_router.get(router, ()))
         return waiting
 
     def _reset(self) -> None:

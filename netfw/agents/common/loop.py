@@ -250,6 +250,7 @@ class Loop(Generic[K]):
             keys = self._agent.apply_delta(change)
         except Exception:
             self._replica.reset()  # part of the change may have been applied
+            self._tasks.add_new(LoopTask.EVERYTHING, self._clock.now())
             raise
         now = self._clock.now()
         self._retries.add(keys, now)

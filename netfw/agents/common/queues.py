@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 from attrs import frozen
 
 from netfw.drivers.state_source import StateSource
-from netfw.drivers.values.events import Event, KeysChanged
+from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
 from netfw.drivers.values.reports import Heartbeat, Report
 
 
@@ -68,10 +68,12 @@ class EventQueue:
 
 
 def delays_of(events: Iterable[Event]) -> dict[Hashable, float]:
-    """Return the delay of each key that only delayed events name."""
+    """Return the delay of each key that only delayed events name, or the death of a process."""
     changes = [event for event in events if isinstance(event, KeysChanged)]
-    prompt = {key for event in changes if not event.delay for key in event.keys}
-    return {key: event.delay for event in changes for key in event.keys - prompt}
+    delayed = [event for event in changes if event.delay]
+    others = (each for each in changes if not each.delay and not isinstance(each, ProcessDied))
+    prompt = {key for event in others for key in event.keys}
+    return {key: event.delay for event in delayed for key in event.keys - prompt}
 
 
 class ReportQueue:

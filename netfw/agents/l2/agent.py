@@ -103,6 +103,8 @@ class L2Agent(HostAgent[L2Key]):
         self._mac = HostMacRequest(settings.host, source if settings.distributed else None)
         self._pending: set[PortId] = set()
         self._wired: set[PortId] = set()
+        self._unhandled: set[L2Key] = set()
+        """Keys of events that came while the switch did not answer."""
 
     @property
     def subscription(self) -> Subscription:
@@ -173,7 +175,8 @@ class L2Agent(HostAgent[L2Key]):
         known = frozenset(desired.switch.devices)
         for port in known.union(tuple(devices)):  # devices change meanwhile
             desired.switch.plug(port, devices.get(port))
-        return self._take_changes()
+        unhandled, self._unhandled = frozenset(self._unhandled), set()
+        return self._take_changes() | unhandled
 
     def handle_events(self, events: Sequence[Event]) -> frozenset[L2Key]:
         desired, keys = self._ready(), set[L2Key]()
@@ -185,7 +188,9 @@ class L2Agent(HostAgent[L2Key]):
                     keys |= event.keys  # type: ignore[arg-type]
         ports = [key.port for key in keys if isinstance(key, PortKey)]
         if ports:
+            self._unhandled |= keys
             devices = self._switch.devices()
+            self._unhandled -= keys
             for port in ports:
                 desired.switch.plug(port, devices.get(port))
         self._pending.update(ports)

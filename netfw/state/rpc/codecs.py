@@ -104,7 +104,7 @@ REPORT: Final = Tagged(
                 (
                     *_ABOUT,
                     Attribute("status", STATUS),
-                    Attribute("reason", Scalar(_parse_reason, str)),
+                    Attribute("reason", Scalar(_parse_reason, _parse_reason)),
                 ),
             ),
             "role": ObjectCodec(

@@ -124,7 +124,9 @@ class HealthChecker:
         """Probe once, after *silences*, and kill what hangs; return what is silent."""
         started = time.monotonic()
         found: dict[NetworkId, _Silence] = {}
+        running: set[NetworkId] = set()
         for pids, silent in self._probe(supervisor, stopped):
+            running |= pids.keys()
             answered |= {id: pid for id, pid in pids.items() if id not in silent}
             found |= {
                 id: _Silence(pid=pids[id], since=started, asleep=is_asleep(pids[id])).after(
@@ -133,6 +135,8 @@ class HealthChecker:
                 for id in silent
                 if self._expect_answer or answered.get(id) == pids[id]
             }
+        for gone in answered.keys() - running:
+            del answered[gone]
         hung = {id for id, silence in found.items() if silence.is_hung(time.monotonic())}
         for id in hung if not stopped.is_set() else ():
             _kill(supervisor, id, found[id].pid)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from attrs import field, frozen
 
 from netfw.drivers.values.keys import AgentGatewayKey
+from netfw.drivers.values.router_values import RouterDriverKey
 from netfw.linux.router_netns import (
     NetnsPort,
     RouterNetns,
@@ -72,6 +73,26 @@ class ConvergedRouter:
         if self.link is None or not served:
             return False
         return found is None or self.link.differs(found, served, self.prepared)
+
+
+@frozen(kw_only=True)
+class Resumed:
+    """What a router waits for after a converge; empty: nothing."""
+
+    election: str = ""
+    """Why a daemon of its election cannot be started."""
+    gateway: str = ""
+    """Why its floating IPs cannot be reached."""
+
+    def waiting(
+        self, router: Iterable[RouterDriverKey], floating_ips: Iterable[RouterDriverKey]
+    ) -> dict[RouterDriverKey, str]:
+        """Return the keys that wait, of those of the router and its floating IPs."""
+        why = self.election or self.gateway
+        return {
+            **dict.fromkeys(router if self.election else (), self.election),
+            **dict.fromkeys(floating_ips if why else (), why),
+        }
 
 
 @frozen

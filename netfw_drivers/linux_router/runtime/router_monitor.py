@@ -45,6 +45,7 @@ from netfw_drivers.linux_router.runtime.converged import (
     ConvergedPlanner,
     ConvergedRouter,
     ReadGateway,
+    Resumed,
     no_gateway,
 )
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner
@@ -130,8 +131,8 @@ class RouterMonitor:
                 if not self._paused:
                     self._changed_ports.clear()
 
-    def resume(self, router: ConvergedRouter, *, watch: bool) -> bool:
-        """Announce the addresses of a router, and *watch* it; return whether its gateway is wired.
+    def resume(self, router: ConvergedRouter, *, watch: bool) -> Resumed:
+        """Announce the addresses of a router, and *watch* it; return what it waits for.
 
         When the switch admits or rejects a port, an event follows.
 
@@ -152,15 +153,17 @@ class RouterMonitor:
         if old is not None and (new is None or new.network != old.network):
             self._announcements.withdraw(old.netns, router.netns)
         self._announce(router, unwired)
+        unelected = ""
         if router.is_ha and not router.is_elected and self._is_admitted(_ha_ports(router)):
-            router = self._elect(router)
+            router, unelected = self._elect(router)
         if watch and router.whole is not None:
             self._watch(router)
         if watch and router.is_ha and not isinstance(router.id, AgentGatewayKey):
             self._read_role(router.id)
+        is_unwired = router.gateway is not None and router.gateway.port in unwired
         if router.link is not None:
-            return not self._is_gateway_unwired(router.link)
-        return router.gateway is None or router.gateway.port not in unwired
+            is_unwired = self._is_gateway_unwired(router.link)
+        return Resumed(election=unelected, gateway=NOT_WIRED if is_unwired else "")
 
     def converged(self, router: PartId) -> ConvergedRouter | None:
         """Return a router as it was converged last; None: it was not, or it is gone."""
@@ -254,17 +257,23 @@ class RouterMonitor:
             if router.link_differs(found):
                 self._drift.recheck(router.netns)
 
-    def _elect(self, router: ConvergedRouter) -> ConvergedRouter:
-        """Start the daemons of a router whose port on the HA network was admitted."""
-        assert not isinstance(router.id, AgentGatewayKey), "it is highly available"
-        if not _start(self._keepalived, router.id):
-            return router
-        _start(self._conntrackd, router.id)
-        elected = evolve(router, is_elected=True)
-        with self._lock:
-            if self._routers.get(router.id) is router:
-                self._routers[router.id] = elected
-        return elected
+    def _elect(self, router: ConvergedRouter) -> tuple[ConvergedRouter, str]:
+        """Start the daemons of a router whose port on the HA network was admitted.
+
+        Return it, and why one of them cannot be started.  Empty: they run."""
+        part, former = router.id, router
+        assert not isinstance(part, AgentGatewayKey), "it is highly available"
+        try:
+            self._keepalived.start_configured(part)
+            router = evolve(former, is_elected=True)
+            with self._lock:
+                if self._routers.get(part) is former:
+                    self._routers[part] = router
+            self._conntrackd.start_configured(part)
+        except NetfwError as error:
+            LOG.warning("router %s: %s", part, error)  # its convergence tries again
+            return router, str(error)
+        return router, ""
 
     def _read_role(self, router: PartId) -> None:
         with self._role_lock(router):
@@ -293,7 +302,8 @@ class RouterMonitor:
             try:
                 self._follow_role(router, role)
             except NetfwError as error:
-                LOG.warning("router %s: %s", router, error)  # its convergence tries again
+                LOG.warning("router %s: %s", router, error)
+                self._notify(KeysChanged("its daemons do not follow its role", [part_key(router)]))
             self._notify(RoleChanged(ROLE_REASONS[role], part_key(router).router, role))
 
     def _handle_wiring(self, port: PortId) -> None:
@@ -305,7 +315,7 @@ class RouterMonitor:
             return
         try:
             if port in _ha_ports(router) and self._is_admitted([port]):
-                router = self._elect(router)
+                router, _ = self._elect(router)
         except BackendError as error:
             LOG.warning("router %s: %s", router.id, error)  # its convergence tries again
         try:
@@ -372,16 +382,6 @@ class RouterMonitor:
             known = self._routers.get(router)
             keys = (netns_key(router),) if known is None else _keys(known)
             self._notify(KeysChanged(f"another program has changed {netns}", keys))
-
-
-def _start(runner: DaemonRunner, router: PartId) -> bool:
-    """Start the daemon of a router, if it has one; return whether nothing failed."""
-    try:
-        runner.start_configured(router)
-    except NetfwError as error:
-        LOG.warning("router %s: %s", router, error)  # its convergence tries again
-        return False
-    return True
 
 
 def _keys(router: ConvergedRouter) -> tuple[RouterDriverKey, ...]:

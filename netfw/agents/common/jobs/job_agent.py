@@ -16,6 +16,7 @@ from attrs import frozen
 
 from netfw.agents.common.agent import UNDER_WAY, ConvergeRequest, ConvergeResult, HostAgent
 from netfw.agents.common.grouped_state import GroupedState
+from netfw.agents.common.jobs.death_backoff import DeathBackoff
 from netfw.agents.common.jobs.job_executor import JobExecutor, SweepResult
 from netfw.agents.common.jobs.job_tracker import JobTracker
 from netfw.agents.common.jobs.jobs import Job
@@ -102,6 +103,7 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         self._settings = settings
         self._executor, self._desired, self._statuses = executor, desired, statuses
         self._jobs: JobTracker[G, K, V] = JobTracker()
+        self._deaths = DeathBackoff()
         self._sink: Sink = lambda event: None
         self._workers: KeyedWorkerPool[G, Job[G, K, V], Outcome[K]] = KeyedWorkerPool(
             settings.threads,
@@ -169,10 +171,20 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
                 LOG.warning("%s", event.reason)
             if isinstance(event, KeysChanged):
                 keys = {key for named in event.keys for key in self.keys_of(named)}
+                if isinstance(event, ProcessDied) and self._postpone(event, keys):
+                    continue
                 requeued |= self._jobs.invalidate(key for key in keys if self._is_known(key))
         self._record_results()
         garbage = frozenset({GARBAGE} if self._sweep_is_due else ())
         return self._jobs.unfinished | requeued | garbage
+
+    def _postpone(self, event: ProcessDied, keys: set[K]) -> bool:
+        """Converge *keys* later if their processes die again and again; return whether they do."""
+        now = time.monotonic()
+        delay = max((self._deaths.record(named, now) for named in event.keys), default=0.0)
+        if delay:
+            self._sink(KeysChanged(event.reason, keys, delay=delay))
+        return bool(delay)
 
     def converge(self, task: ConvergeRequest[Hashable]) -> ConvergeResult[Hashable]:
         self._record_results()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from ipaddress import IPv4Address, ip_address, ip_network
 
 import pytest
@@ -98,6 +99,27 @@ def test_a_dnsmasq_that_is_killed_is_there_again(site):
     lease, pid = client.lease(), site.pid()
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: site.pid() not in (None, pid))
+    assert client.renew().ip == lease.ip
+
+
+@pytest.mark.spec("DHCP-47", "DHCP-49")
+def test_a_dnsmasq_that_dies_again_and_again_is_started_with_back_off(site):
+    site.port(11)
+    site.write()
+    client = site.client(11)
+    site.start()
+    lease, killed = client.lease(), set()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        pid = site.pid()
+        if pid is not None and pid not in killed:
+            time.sleep(0.05)  # it has started
+            with suppress(ProcessLookupError):  # its parent ends by itself
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+    assert len(killed) < 15
+    wait_until(lambda: site.pid() not in {None, *killed})
     assert client.renew().ip == lease.ip
 
 

@@ -292,6 +292,17 @@ def test_a_defect_in_learning_begins_anew(env):
     assert env.switch.live() == {THREE.id}
 
 
+def test_what_is_gone_since_a_defect_in_learning_is_removed(env):
+    env.turn()
+    learn = env.work.apply_delta
+    env.work.apply_delta = lambda change: 1 / 0
+    env.source.remove(ref(THREE))
+    env.turn()
+    env.work.apply_delta = learn
+    assert env.turn(1).ready
+    assert {NetworkKey(OTHER.id), PortKey(THREE.id)}.isdisjoint(env.machine.present)
+
+
 @pytest.mark.spec("DRV-48")
 def test_a_turn_that_hangs_can_be_seen_from_outside(env):
     busy = []

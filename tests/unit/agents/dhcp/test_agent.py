@@ -298,6 +298,20 @@ def test_a_server_process_that_dies_is_looked_after_or_is_the_end():
         env.turn()
 
 
+def test_a_server_process_that_dies_again_and_again_is_started_with_back_off():
+    env = make_environment()
+    calls, key = len(env.dhcp.calls), NetworkKey(NET.id)
+    for _ in range(20):
+        env.machine.present.pop(key, None)
+        env.machine.notify(ProcessDied("dnsmasq ended", {key}))
+        env.until(lambda status: not env.agent._jobs.is_busy)
+    assert len(env.dhcp.calls) - calls < 3
+    assert env.loop._pause() >= 1
+    env.turn(after=120.0)
+    env.ready()
+    assert key in env.machine.present
+
+
 @pytest.mark.spec("DHCP-08")
 def test_the_agent_says_what_operators_know():
     env = make_environment(rules=ISOLATED, availability_zone="north", lease_duration=86400)

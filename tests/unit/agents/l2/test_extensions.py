@@ -6,7 +6,7 @@ from attrs import evolve
 from netfw.drivers.values.events import FeedLost, KeysChanged
 from netfw.drivers.values.keys import ExtensionKey, PortKey
 from netfw.drivers.values.switch_contribution import SwitchContribution
-from netfw.errors import ConfigError, Conflict, NotSupported
+from netfw.errors import BackendUnavailable, ConfigError, Conflict, NotSupported
 from netfw.model.resource import ref
 from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE
 from tests.unit.agents.common.environment import L2AgentEnvironment
@@ -141,6 +141,27 @@ def test_extension_that_lost_its_feed_is_called_for_every_port():
     env.turn()
     assert (levels(env, ONE), levels(env, TWO)) == ({"marker": 3}, {"marker": 3})
     assert env.status.ready
+
+
+def test_extension_whose_event_comes_while_the_switch_is_away_is_called_later():
+    marker = Marker()
+    env = extended(marker)
+    devices = env.switch.devices
+
+    def unanswered():
+        env.switch.devices = devices
+        raise BackendUnavailable("the switch does not answer")
+
+    env.switch.devices = unanswered
+    marker.level = 3
+    marker.sink(KeysChanged("its store has changed", {ONE.id}))
+    env.switch.unplug(TWO.id)
+    env.turn()
+    assert levels(env, ONE) == {"marker": 3}
+    calls = len(marker.calls)
+    env.loop.resync()
+    env.turn()
+    assert len(marker.calls) == calls
 
 
 def test_a_port_that_goes_and_a_switch_that_restarts_need_nothing_from_an_extension():

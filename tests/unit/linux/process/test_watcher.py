@@ -3,7 +3,11 @@
 import os
 import threading
 
+import pytest
+
+from netfw.errors import BackendUnavailable
 from netfw.linux.process.watcher import Watcher
+from tests.thread_limit import no_threads
 
 
 def test_close_during_a_new_timer_leaves_no_write_to_a_closed_file(monkeypatch):
@@ -21,3 +25,10 @@ def test_close_during_a_new_timer_leaves_no_write_to_a_closed_file(monkeypatch):
     closing.join(5)
     assert not closing.is_alive()
     watcher.forget(0)
+
+
+def test_watcher_without_a_thread_leaves_no_descriptor_open():
+    before = set(os.listdir("/proc/self/fd"))
+    with no_threads(), pytest.raises(BackendUnavailable, match="supervised"):
+        Watcher()
+    assert not set(os.listdir("/proc/self/fd")) - before

@@ -13,6 +13,7 @@ from attrs import evolve
 
 from netfw import request_id
 from netfw.drivers.state_source import Cursor, Delta
+from netfw.drivers.support.message_limits import REQUEST_SIZE
 from netfw.drivers.transport import Caller, Message
 from netfw.drivers.values import agent_requests
 from netfw.drivers.values.agent_requests import (
@@ -123,6 +124,17 @@ def test_every_report_arrives_as_it_was_however_many_there_are(wire: FakeNetwork
     arrived = cast(RoleReport, oracle.heard[1])
     assert (arrived.boot, arrived.since) == (role.boot, role.since)
     assert wire.calls["report"] == 3
+
+
+@pytest.mark.spec("RPC-03")
+def test_reports_with_long_reasons_are_no_longer_than_a_server_accepts(wire: FakeNetwork) -> None:
+    oracle = Oracle()
+    reason = "; ".join(f"flow {number}: refused" for number in range(10_000))
+    reports = [evolve(up(PORT, "h"), revision=number, reason=reason) for number in range(500)]
+    offered(wire, oracle).report(reports)
+    assert wire.bytes < REQUEST_SIZE
+    assert [each.revision for each in oracle.heard] == [*range(500)]
+    assert all(reason.startswith(each.reason) and each.reason for each in oracle.heard)
 
 
 @pytest.mark.spec("RPC-03")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from typing import Any, cast
 
 import pytest
@@ -41,6 +42,19 @@ class Network:
 
     def __init__(self) -> None:
         self.server = cast(Any, type("Server", (), {"addresses": ()}))
+
+
+def test_networks_that_are_gone_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_check, "silent_servers", lambda *_: frozenset())
+    supervisor = cast(Any, type("Processes", (), {"pid": lambda *_: 7})())
+    networks = [cast(Any, (number, Network())) for number in range(3)]
+    checker = HealthChecker(60.0, lambda: networks, expect_answer=False)
+    stopped, answered = threading.Event(), dict[Any, int]()
+    checker._check(supervisor, stopped, {}, answered)
+    assert answered == {0: 7, 1: 7, 2: 7}
+    del networks[:2]
+    checker._check(supervisor, stopped, {}, answered)
+    assert answered == {2: 7}
 
 
 def test_check_starts_later_if_its_thread_was_refused() -> None:

@@ -14,7 +14,8 @@ from netfw.drivers.base import DriverInfo
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.values.events import Event, KeysChanged
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
-from netfw.errors import BackendUnavailable
+from netfw.drivers.values.router_values import RoleChanged
+from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.linux.router_netns import NetnsPort
 from netfw.model.router import HaRole
 from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId
@@ -111,6 +112,49 @@ def test_keepalived_is_not_started_before_the_switch_says_that_its_port_is_admit
     switch.answers = True
     monitor.resume(available, watch=False)
     assert keepalived.routers == conntrackd.routers == [ROUTER]
+
+
+class RefusedOnce(Started):
+    """A daemon that cannot be started at first."""
+
+    def start_configured(self, router: RouterId) -> None:
+        super().start_configured(router)
+        if len(self.routers) == 1:
+            raise OperationRefused({router: "it was not ready in time"})
+
+
+@pytest.mark.parametrize("kinds", [(RefusedOnce, Started), (Started, RefusedOnce)])
+def test_router_waits_for_a_daemon_of_the_election_that_cannot_be_started(
+    kinds: tuple[type[Started], type[Started]],
+) -> None:
+    keepalived, conntrackd = (kind() for kind in kinds)
+    machine, daemons = cast(Any, Interface()), cast(Any, (keepalived, conntrackd))
+    monitor = RouterMonitor(machine, machine, RouterSettings(), daemons, lambda event: None)
+    port = NetnsPort(port=GATEWAY, device="ha-1", mac="fa:16:3e:00:00:01", mtu=1500)
+    available = ConvergedRouter(id=ROUTER, ports=(port,), is_ha=True)
+    keys, floating_ips = {RouterKey(ROUTER)}, {FloatingIpKey(FloatingIpId(UUID(int=3)))}
+    waiting = monitor.resume(available, watch=False).waiting(keys, floating_ips)
+    assert waiting.keys() == keys | floating_ips
+    assert "it was not ready in time" in waiting[RouterKey(ROUTER)]
+    assert not monitor.resume(available, watch=False).waiting(keys, floating_ips)
+    assert keepalived.routers == [ROUTER, ROUTER]
+    assert conntrackd.routers[-1] == ROUTER
+
+
+def test_router_is_converged_again_whose_daemons_did_not_follow_its_role() -> None:
+    nothing, events = cast(Any, Interface()), list[Event]()
+
+    def refuse(part: object, role: HaRole) -> None:
+        raise BackendUnavailable("no process can be started now")
+
+    monitor = RouterMonitor(
+        nothing, nothing, RouterSettings(), (nothing, nothing), events.append, follow_role=refuse
+    )
+    monitor._routers[ROUTER] = ConvergedRouter(id=ROUTER, is_ha=True)
+    monitor._record_role(ROUTER, HaRole.ACTIVE)
+    requeued = [each.keys for each in events if isinstance(each, KeysChanged)]
+    assert requeued == [{RouterKey(ROUTER)}]
+    assert [each.role for each in events if isinstance(each, RoleChanged)] == [HaRole.ACTIVE]
 
 
 @pytest.mark.spec("L3-62")
