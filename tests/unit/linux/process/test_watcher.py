@@ -29,6 +29,6 @@ def test_close_during_a_new_timer_leaves_no_write_to_a_closed_file(monkeypatch):
 
 def test_watcher_without_a_thread_leaves_no_descriptor_open():
     before = set(os.listdir("/proc/self/fd"))
-    with no_threads(), pytest.raises(BackendUnavailable, match="supervised"):
+    with no_threads(), pytest.raises(BackendUnavailable, match="watched"):
         Watcher()
     assert not set(os.listdir("/proc/self/fd")) - before
