@@ -254,6 +254,14 @@ def apply_query(bodies: Iterable[Body], query: Query, identity: str = "id") -> t
     found = [body for body in bodies if _passes(body, query.filters)]
     for name, up in reversed((*query.sort, (identity, True))):
         found.sort(key=lambda body, by=name: _key(body.get(by)), reverse=not up)  # type: ignore[misc]
+    return select_page(found, query, identity)
+
+
+def select_page(found: Sequence[Body], query: Query, identity: str = "id") -> tuple[Body, ...]:
+    """Return the page of *query* from bodies that are in their order.
+
+    :raises NotFound: no body has the id of the marker.
+    """
     if query.marker is not None:
         ids = [body.get(identity) for body in found]
         if str(query.marker) not in ids:

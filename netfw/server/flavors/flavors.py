@@ -21,7 +21,12 @@ from netfw.model.resource import Kind
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.documents import DocumentHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
-from netfw.server.core.resource_handler import Reader, ResourceHandler, apply_query
+from netfw.server.core.resource_handler import (
+    Reader,
+    ResourceHandler,
+    apply_query,
+    select_page,
+)
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.flavors.providers import RouterKind, find_router_kind, list_providers
 
@@ -131,7 +136,8 @@ class FlavorServiceProfileHandler(ResourceHandler):
         (flavor,) = query.filters["flavor_id"]
         present = cast(list[str], self._flavors.show(reader, requester, str(flavor))[PROFILES])
         found = self._profiles.find(reader, requester, Query(filters={"id": tuple(present)}))
-        return tuple(sorted(found, key=lambda each: present.index(str(each["id"]))))
+        in_order = sorted(found, key=lambda each: present.index(str(each["id"])))
+        return select_page(in_order, query)
 
     def _add(self, unit: UnitOfWork, flavor: str, profile: str) -> Body:
         added = self._profiles.get_for_update(unit, profile)

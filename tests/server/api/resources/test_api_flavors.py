@@ -192,3 +192,19 @@ def test_a_profile_is_disassociated_by_an_id_in_upper_case(admin: Client) -> Non
     path = f"flavors/{made}/service_profiles/{profile['id'].upper()}"
     assert admin.delete(path).status == 204
     assert admin.get(f"flavors/{made}").json["flavor"]["service_profiles"] == []
+
+
+@pytest.mark.spec("API-07")
+def test_service_profiles_of_a_flavor_are_read_in_pages(admin: Client) -> None:
+    made = flavor(admin)["id"]
+    profiles = [admin.make("service_profiles", driver="dvr")["id"] for _ in range(3)]
+    for each in profiles:
+        assert associate(admin, made, each).status == 201
+    seen: list[str] = []
+    query: dict[str, Any] = {"limit": 1}
+    for _ in range(4):
+        page = admin.get(f"flavors/{made}/service_profiles", **query).json
+        seen += [each["id"] for each in page["service_profiles"]]
+        query["marker"] = seen[-1]
+    assert seen == profiles
+    assert "next" not in {each["rel"] for each in page.get("service_profiles_links", ())}
