@@ -135,7 +135,7 @@ class DhcpScheduler:
         return tuple(id for host in off for id in self.assignments.at(view, host))
 
     def _move(self, unit: UnitOfWork, id: UUID) -> bool:
-        dead = self.assignments.dead(unit.tx)
+        dead = self.assignments.dead(unit.tx) & self.orphaned.confirmed
         return self._replaced(unit, NetworkId(id), dead, "dead", anyway=False)
 
     def _withdraw(self, unit: UnitOfWork, id: UUID) -> bool:

@@ -100,10 +100,13 @@ class OrphanedAssignments:
         self._detector = FailureDetector(
             settings.failover_grace, settings.reschedule_interval * 2 + 10
         )
+        self.confirmed: frozenset[str] = frozenset()
+        """Hosts of the agents that were dead when they were last read."""
 
     def dead_hosts(self) -> frozenset[str]:
         """Return the hosts of the dead agents."""
-        return self._detector.confirmed(self._context.read(self._assignments.dead))
+        self.confirmed = self._detector.confirmed(self._context.read(self._assignments.dead))
+        return self.confirmed
 
     def find(self) -> tuple[UUID, ...]:
         """Return the ids of what the dead agents served."""

@@ -236,7 +236,7 @@ class RouterScheduler:
         """
         router = _locked(unit, id)
         serving = self.assignments.hosts(unit.tx, ref(router))
-        dead = serving & self.assignments.dead(unit.tx)
+        dead = serving & self.assignments.dead(unit.tx) & self.orphaned.confirmed
         if router.ha or not dead:
             return False
         fresh = self.assignments.fill(

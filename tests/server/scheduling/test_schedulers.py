@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from uuid import UUID, uuid4
 
@@ -306,6 +307,24 @@ def test_nothing_moves_when_all_agents_were_silent_during_a_server_outage(
     cloud.agents(DHCP, "b")
     assert cloud.rescheduler.reconcile() == 0, "the other one has had no chance to report"
     assert [cloud.hosts(network) for network in networks] == before
+
+
+@pytest.mark.spec("ML2-10")
+def test_an_agent_that_is_silent_for_less_than_the_grace_period_keeps_its_networks(
+    make: Make,
+) -> None:
+    cloud = make(failover_grace=0.2, dhcp_agents_per_network=2)
+    cloud.agents(DHCP, "a", "b")
+    network = cloud.network()
+    cloud.agents(DHCP, "c", "d")
+    grow_old(cloud.context, "a", 300)
+    assert cloud.rescheduler.reconcile() == 0
+    time.sleep(0.3)
+    grow_old(cloud.context, "b", 300)
+    assert cloud.rescheduler.reconcile() == 1
+    left, new = cloud.hosts(network)
+    assert left == "b"
+    assert new in {"c", "d"}
 
 
 @pytest.mark.spec("ML2-10")
