@@ -136,7 +136,10 @@ def run_each_as_server(
 ) -> int:
     """Run *work* for each of *targets* in a transaction of its own; return how many changed.
 
-    A refusal, such as that of a pool without addresses, is logged and concerns no other target.
+    A refusal, such as that of a pool without addresses, or an internal error is logged and concerns
+    no other target.
+
+    :raises BackendError: the database does not answer.
     """
     changed = 0
     for target in targets:
@@ -144,6 +147,10 @@ def run_each_as_server(
             changed += run_as_server(context, lambda unit, id=target.id: work(unit, id))  # type: ignore[misc]
         except RequestError as exc:
             LOG.warning("rescheduling: %s stays as it is: %s", target, exc)
+        except NetfwError:
+            raise
+        except Exception:
+            LOG.exception("rescheduling: %s stays as it is: internal error", target)
     return changed
 
 
