@@ -131,20 +131,32 @@ class SocketTransport(Transport):
         if within:
             subscriber.offer(Message(topic=topic, method="subscribed"))
         else:
-            self._client.subscribe(topic)
+            try:
+                self._client.subscribe(topic)
+            except BackendUnavailable:
+                with self._lock:
+                    self._remove_subscriber(topic, subscriber)
+                raise
 
         def stop() -> None:
             with self._lock:
-                left = tuple(
-                    each for each in self._subscribers.get(topic, ()) if each is not subscriber
-                )
-                if left:
-                    self._subscribers[topic] = left
-                elif self._subscribers.pop(topic, None):
+                if self._remove_subscriber(topic, subscriber):
                     self._client.unsubscribe(topic)
             subscriber.activity.end()
 
         return stop
+
+    def _remove_subscriber(self, topic: str, subscriber: CoalescingSubscriber) -> bool:
+        """Remove a subscriber; return whether it was the last one of the topic.
+
+        The caller holds the lock.
+        """
+        present = self._subscribers.get(topic, ())
+        left = tuple(each for each in present if each is not subscriber)
+        if left:  # in one step: notifications are delivered without the lock
+            self._subscribers[topic] = left
+            return False
+        return self._subscribers.pop(topic, None) is not None
 
     def unreachable_reason(self, topic: str) -> str | None:
         return None if self._server is not None else self._client.unreachable_reason()

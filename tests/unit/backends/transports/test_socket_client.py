@@ -101,3 +101,21 @@ def test_handler_that_stops_its_server_is_answered_without_a_thread_for_the_stop
     finally:
         client.close()
         server.close()
+
+
+def test_subscription_that_got_no_thread_is_made_again_once(
+    tmp_path: Path, address: TcpAddress
+) -> None:
+    server = SocketTransport(settings(tmp_path, address, listen=(address,)))
+    client = SocketTransport(settings(tmp_path, address, connect=(address,)))
+    received: list[str] = []
+    try:
+        server.serve("server", lambda message, caller: message)
+        with no_threads(), pytest.raises(BackendUnavailable):
+            client.subscribe("news", lambda message: received.append(f"lost {message.method}"))
+        client.subscribe("news", lambda message: received.append(message.method))
+        wait_until(lambda: "subscribed" in received, "it is subscribed")
+        assert received == ["subscribed"]
+    finally:
+        client.close()
+        server.close()
