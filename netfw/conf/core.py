@@ -28,16 +28,21 @@ LOGGING = (
     cfg.StrOpt(
         "log_level",
         default="info",
-        choices=["debug", "info", "warning", "error"],
+        choices=[
+            ("debug", "everything, for the search of a defect"),
+            ("info", "what was done"),
+            ("warning", "what may need an operator"),
+            ("error", "what failed"),
+        ],
         mutable=True,
         help="The least severe messages to log.",
     ),
     cfg.StrOpt(
         "log_format",
         default="text",
-        choices=["text", "json"],
+        choices=[("text", "plain text"), ("json", "one JSON object per line")],
         mutable=True,
-        help="Plain text, or one JSON object per line.  Both carry the id of the request.",
+        help="The format of log lines.  Both carry the id of the request.",
     ),
     cfg.StrOpt(
         "log_file",

@@ -34,9 +34,11 @@ IDENTITY = (
     cfg.StrOpt(
         "other_users",
         default="refused",
-        choices=["refused", "members"],
-        help="noauth: the role of other users on the unix socket; a member has the project "
-        "uid-NUMBER and no other.",
+        choices=[
+            ("refused", "they are not admitted"),
+            ("members", "members of the project uid-NUMBER and of no other"),
+        ],
+        help="noauth: what other users are on the unix socket.",
     ),
     cfg.StrOpt(
         "default_project",

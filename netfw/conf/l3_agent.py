@@ -36,12 +36,14 @@ L3 = (
     cfg.StrOpt(
         "agent_mode",
         default="legacy",
-        choices=["legacy", "dvr", "dvr_snat", "dvr_no_external"],
-        help="What this host runs of routers.  legacy: whole routers, no part of distributed "
-        "ones.  dvr: of distributed routers, what the instances of this host need, with their "
-        "floating IPs.  dvr_snat: the same, the central parts of distributed routers, and whole "
-        "routers.  dvr_no_external: as dvr, for hosts without external networks: floating IPs are "
-        "at the central parts.  All but legacy need a router driver with distributed routers.",
+        choices=[
+            ("legacy", "whole routers, no part of distributed ones"),
+            ("dvr", "of distributed routers, what this host's instances need, with floating IPs"),
+            ("dvr_snat", "as dvr, the central parts of distributed routers, and whole routers"),
+            ("dvr_no_external", "as dvr, without external networks: floating IPs are central"),
+        ],
+        help="What this host runs of routers.  All but legacy need a router driver with "
+        "distributed routers.",
     ),
     cfg.BoolOpt(
         "enable_inat_enat",

@@ -27,7 +27,7 @@ SERVICE = (
     cfg.StrOpt(
         "nova_metadata_protocol",
         default="http",
-        choices=["http", "https"],
+        choices=[("http", "without TLS"), ("https", "with TLS")],
         mutable=True,
         help="Whether the service uses TLS.",
     ),

@@ -209,7 +209,7 @@ ML2 = (
     cfg.IntOpt(
         "overlay_ip_version",
         default=4,
-        choices=[4, 6],
+        choices=[(4, "IPv4"), (6, "IPv6")],
         help="IP version of tunnels, for all types of them whose own group does not set it.",
     ),
     cfg.DictOpt(

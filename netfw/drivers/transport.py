@@ -14,7 +14,7 @@ from netfw.drivers.values.subscription import Service
 
 @frozen(kw_only=True)
 class Message:
-    """A request, its answer or a hint.  Only ``netfw.state.rpc`` reads the body."""
+    """A request, its answer or a notification.  Only ``netfw.state.rpc`` reads the body."""
 
     topic: str
     """The address: ``server``, or a service and host such as ``l2.compute-7``.  Every transport
@@ -51,7 +51,7 @@ class SharedAddress:
 Handler = Callable[[Message, Caller], Message]
 """Answers a request, in a worker thread of the transport.  Its exception reaches the caller."""
 Listener = Callable[[Message], None]
-"""Takes a hint and only enqueues it: it neither blocks nor raises."""
+"""Takes a notification and only enqueues it: it neither blocks nor raises."""
 Stop = Callable[[], None]
 """Ends a registration, and returns when nothing of it runs any more.  Idempotent.
 
@@ -63,16 +63,17 @@ class Transport(Driver):
     """Carries messages between processes, or within one.
 
     All methods may be called from any thread, several at once, never inside a database
-    transaction.  Servers answer and publish, agents call and subscribe.  A hint reaches the agents
-    that are connected to the publishing process, so each of several servers publishes all hints.
+    transaction.  Servers answer and publish, agents call and subscribe.  A notification reaches
+    the agents that are connected to the publishing process, so each of several servers publishes
+    all of them.
     Promises (``netfw.testing.conformance.TransportConformance`` has a test for each):
 
     1. ``call`` returns the answer to its own request or raises, within its timeout.  The transport
        itself sends nothing twice.
     2. An error of :mod:`netfw.errors` that a handler raises arrives at the caller as the same
        class with the same text; any other exception arrives as ``BackendBroken`` without details.
-    3. A hint reaches every connected subscriber of its topic, perhaps late or twice, or is lost;
-       ``publish`` neither waits for subscribers nor fails because of them.  Several hints of one
+    3. A notification reaches every connected subscriber of its topic, perhaps late or twice, or
+       is lost; ``publish`` neither waits for subscribers nor fails because of them.  Several of one
        topic may be merged into the last: a listener may rely on the topic alone.
     4. After an interruption the transport reconnects with growing back-off, and registrations
        survive.  ``serve`` and ``subscribe`` work without a peer; ``call`` waits for a server until
@@ -83,7 +84,8 @@ class Transport(Driver):
        a worker is free.  Without a free worker, requests wait in a bounded queue; when it is full,
        they are answered with ``BackendUnavailable``.
     7. ``close`` ends all registrations and lets handlers finish; pending calls end with
-       ``BackendUnavailable`` at once.  After it ``call`` raises that, and hints are lost.
+       ``BackendUnavailable`` at once.  After it ``call`` raises that, and notifications are
+       lost.
     """
 
     GROUP: ClassVar[str] = "netfw.transports"
@@ -112,15 +114,15 @@ class Transport(Driver):
 
     @abstractmethod
     def publish(self, message: Message) -> None:
-        """Send a hint to all subscribers of its topic.  Raises nothing, and does not wait."""
+        """Send a notification to all subscribers of its topic; raises nothing, does not wait."""
 
     @abstractmethod
     def subscribe(self, topic: str, listener: Listener) -> Stop:
-        """Pass every hint for *topic* to *listener* until stopped.
+        """Pass every notification for *topic* to *listener* until stopped.
 
-        The listener gets one more hint as soon as it is connected, and after each reconnection,
-        since hints may have been lost before: an agent that subscribes and then reads misses
-        nothing.  A transport with `unreachable_reason` also gives one when a reason arises.
+        The listener gets one more as soon as it is connected, and after each reconnection, since
+        some may have been lost before: an agent that subscribes and then reads misses nothing.
+        A transport with `unreachable_reason` also gives one when a reason arises.
         """
 
     def unreachable_reason(self, topic: str) -> str | None:

@@ -58,7 +58,7 @@ _PROCESSES = (
     cfg.StrOpt(
         "check_child_process_action",
         default="respawn",
-        choices=["respawn", "exit"],
+        choices=[("respawn", "start it again"), ("exit", "end the agent")],
         help="When a dnsmasq dies: start it again, or end the agent.",
     ),
     cfg.IntOpt(

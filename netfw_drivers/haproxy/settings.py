@@ -55,7 +55,11 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
         "metadata_proxy_log_level",
         default="notice",
-        choices=["err", "notice", "info"],
+        choices=[
+            ("err", "requests that failed"),
+            ("notice", "these, and messages about the proxy itself"),
+            ("info", "all requests"),
+        ],
         help="The least severe messages to log: err has requests that failed, info has all.",
     ),
     cfg.IntOpt(
@@ -107,7 +111,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
         "check_child_process_action",
         default="respawn",
-        choices=["respawn", "exit"],
+        choices=[("respawn", "start it again"), ("exit", "end the agent")],
         help="What to do when a proxy dies: start it again, or let the agent end.",
     ),
 )

@@ -50,7 +50,11 @@ class IptablesFirewallDriver(BridgeFirewallDriver[Observed, RulesetIndex]):
         cfg.StrOpt(
             "iptables_tool",
             default="system",
-            choices=["system", "nft", "legacy"],
+            choices=[
+                ("system", "the one that the system chose"),
+                ("nft", "iptables-nft"),
+                ("legacy", "iptables-legacy"),
+            ],
             help="Which iptables: the one the system chose, or one of the two by name.",
         ),
     )

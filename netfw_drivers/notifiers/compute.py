@@ -27,7 +27,11 @@ LOG = logging.getLogger(__name__)
 EVENTS_PATH: Final = "/os-server-external-events"
 UNKNOWN: Final = "itemNotFound"
 """Status of an answer in which the compute service knows none of the instances."""
-AUTHENTICATION: Final = ("none", "token", "password")
+AUTHENTICATION: Final = (
+    ("none", "not at all"),
+    ("token", "by a token that does not expire"),
+    ("password", "by the password of a user, at auth_url"),
+)
 
 
 class ComputeNotifier(Notifier):

@@ -46,7 +46,7 @@ TUNNEL_OPTIONS = (
     cfg.IntOpt(
         "overlay_ip_version",
         default=4,
-        choices=[4, 6],
+        choices=[(4, "IPv4"), (6, "IPv6")],
         help="IP version that the hosts' tunnels go over.",
     ),
 )

@@ -83,7 +83,7 @@ class HandlerRegistry:
 
 
 class CoalescingSubscriber:
-    """One listener and the last hint that it has not received yet."""
+    """One listener and the last notification that it has not received yet."""
 
     def __init__(self, topic: str, listener: Listener, thread: BoundedThreadPool) -> None:
         self.topic, self._listener, self._thread = topic, listener, thread
@@ -105,7 +105,7 @@ class CoalescingSubscriber:
         try:
             self._thread.submit(self._deliver)
         except BackendUnavailable as exc:
-            LOG.warning("a hint for %s is not delivered yet: %s", self.topic, exc)
+            LOG.warning("a notification for %s is not delivered yet: %s", self.topic, exc)
             with self._lock:
                 self._scheduled = False
 

@@ -29,7 +29,11 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
         "iptables_tool",
         default="system",
-        choices=["system", "nft", "legacy"],
+        choices=[
+            ("system", "the one that the system chose"),
+            ("nft", "iptables-nft"),
+            ("legacy", "iptables-legacy"),
+        ],
         help="Which iptables: the one the system chose, or one of the two by name.",
     ),
     cfg.BoolOpt(
@@ -65,7 +69,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
         "check_child_process_action",
         default="respawn",
-        choices=["respawn", "exit"],
+        choices=[("respawn", "start it again"), ("exit", "end the agent")],
         help="When a radvd, keepalived, conntrackd or dhclient dies: start it again, or end the "
         "agent.",
     ),
@@ -87,7 +91,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
         "ha_vrrp_auth_type",
         default="PASS",
-        choices=["PASS", "AH"],
+        choices=[("PASS", "the password is sent"), ("AH", "advertisements are signed with it")],
         help="How advertisements are authenticated when there is a password: PASS sends the "
         "password, AH signs with it.  The same on all hosts.",
     ),

@@ -44,13 +44,13 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.IntOpt(
         "overlay_ip_version",
         default=0,
-        choices=[0, 4, 6],
+        choices=[(0, "that of local_ip"), (4, "IPv4"), (6, "IPv6")],
         help="IP version that tunnels go over; 0: that of local_ip.",
     ),
     cfg.StrOpt(
         "datapath_type",
         default="system",
-        choices=["system", "netdev"],
+        choices=[("system", "in the kernel"), ("netdev", "in userspace")],
         help="Where bridges forward packets: in the kernel (system) or in userspace (netdev).",
     ),
     cfg.BoolOpt(
