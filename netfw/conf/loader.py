@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -95,14 +95,27 @@ def load_config(program: str, argv: Sequence[str], groups: Groups | None = None)
     return LoadedConfig(program, argv, groups or {})
 
 
-def refuse_misspelt(conf: cfg.ConfigOpts) -> tuple[str, ...]:
+class OtherPrograms:
+    """Groups and options of the programs that may share a file; here there are none."""
+
+    def has_group(self, section: str) -> bool:
+        """Return whether another program reads *section*."""
+        return False
+
+    def options(self, section: str) -> Collection[str]:
+        """Return the names of the options that other programs read in *section*."""
+        return ()
+
+
+def refuse_misspelt(conf: cfg.ConfigOpts, others: OtherPrograms | None = None) -> tuple[str, ...]:
     """Refuse misspelt options of our groups; return the other options that nothing reads.
 
-    Without the intended option a host could run with less than its operator expects.
+    Without the intended option a host could run with less than its operator expects. Options of
+    *others* are left out.
 
     :raises ConfigError: an option is misspelt.
     """
-    unknown = tuple(unknown_options(conf))
+    unknown = tuple(unknown_options(conf, others))
     misspelt = [each.sentence for each in unknown if each.misspelt]
     if misspelt:
         raise ConfigError("; ".join(misspelt))
@@ -118,14 +131,15 @@ class Unknown:
     """Whether it is in a group of ours, and one of its options has nearly this name."""
 
 
-def unknown_options(conf: cfg.ConfigOpts) -> Iterator[Unknown]:
-    """Yield every option in the files that nothing here reads.
+def unknown_options(conf: cfg.ConfigOpts, others: OtherPrograms | None = None) -> Iterator[Unknown]:
+    """Yield every option in the files that neither this program nor *others* read.
 
     Groups that are not registered here are skipped, as several programs may share a file,
-    unless their name is nearly that of a registered one.
+    unless their name is nearly that of a registered one. *others* are consulted only about
+    names that are unknown here.
     """
     for path, section, names in file_sections(conf):
-        yield from _unknown(conf, path, section, names)
+        yield from _unknown(conf, others or OtherPrograms(), (path, section), names)
 
 
 def file_sections(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -144,22 +158,26 @@ def file_sections(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str, tuple[str, .
 
 
 def _unknown(
-    conf: cfg.ConfigOpts, path: str, section: str, values: Iterable[str]
+    conf: cfg.ConfigOpts, others: OtherPrograms, where: tuple[str, str], values: Iterable[str]
 ) -> Iterator[Unknown]:
+    path, section = where
     known = _known_names(conf, section)
     if known is None:
-        if hint := nearest(section, _groups(conf)):
+        hint = nearest(section, _groups(conf))
+        if hint and not others.has_group(section):
             yield Unknown(f"{path}: [{section}] is not a group{hint}")
         return
-    for name in values:
-        spelt = name.replace("-", "_")
-        if spelt not in known:
-            hint = _nearest_option(conf, section, spelt)
+    unknown = {name: name.replace("-", "_") for name in values}
+    unknown = {name: spelt for name, spelt in unknown.items() if spelt not in known}
+    foreign = {*others.options(section)} if unknown else set()
+    for name, spelt in unknown.items():
+        if spelt not in foreign:
             misspelt = find_nearest(spelt, known) is not None and section != "DEFAULT"
+            hint = (misspelt and nearest(spelt, known | foreign)) or _hint(conf, section, spelt)
             yield Unknown(f"{path}: [{section}] {name} is not an option{hint}", misspelt)
 
 
-def _nearest_option(conf: cfg.ConfigOpts, section: str, name: str) -> str:
+def _hint(conf: cfg.ConfigOpts, section: str, name: str) -> str:
     """Return a suggestion for an option that *section* does not have, of it or another group."""
     groups = {
         known: group

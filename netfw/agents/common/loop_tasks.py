@@ -19,7 +19,7 @@ _PULL_PAUSE_MAX = 4.0
 class LoopTask(enum.StrEnum):
     """A task of the loop; its value names what the agent waits for when it fails."""
 
-    LOCK = "the lock"
+    LOCK = "the lock against a second agent"
     START = "the host"
     WATCH = "the source's notifications"
     PULL = "the source"

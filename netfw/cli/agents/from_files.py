@@ -77,9 +77,10 @@ def add_agent_arguments(parser: argparse.ArgumentParser, note: str) -> None:
 
 
 def _conf(program: str, files: Sequence[str], groups: Groups) -> ConfigOpts:
+    from netfw.cli.runtime.other_programs import InstalledPrograms
     from netfw.conf.loader import load_config, refuse_misspelt
 
     conf = load_config(program, files, groups).conf
-    for sentence in refuse_misspelt(conf):
+    for sentence in refuse_misspelt(conf, InstalledPrograms()):
         print(f"netfw: {sentence}", file=sys.stderr)
     return conf

@@ -18,7 +18,7 @@ from netfw.cli.runtime.output import print_lines
 from netfw.cli.runtime.progress import ProgressLine
 from netfw.conf import database as options
 from netfw.conf.loader import load_config
-from netfw.errors import BackendError, ConfigError, RequestError
+from netfw.errors import BackendError, BackendUnavailable, ConfigError, RequestError
 
 if TYPE_CHECKING:
     from netfw.server.db import Database, Transaction
@@ -72,10 +72,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             from netfw.server.db.factory import make_database
         except ModuleNotFoundError as exc:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
-        database = make_database(conf)
+        work: Work = arguments.work
+        database = make_database(conf, create=work is _upgrade)
         try:
-            work: Work = arguments.work
             return work(database, arguments)
+        except BackendUnavailable as exc:
+            if database.is_file:
+                raise
+            raise BackendUnavailable(f"{exc}; [database] connection is {database}") from exc
         finally:
             database.close()
     except ConfigError as exc:

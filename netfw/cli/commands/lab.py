@@ -10,7 +10,7 @@ from typing import Any
 
 from netfw.cli.runtime.arguments import add_json_argument
 from netfw.cli.runtime.tables import print_table
-from netfw.errors import ConfigError
+from netfw.errors import ConfigError, InvalidInput
 
 DEFAULT = "lab"
 
@@ -66,7 +66,11 @@ def bring_up(arguments: argparse.Namespace) -> int:
     from netfw.testing.lab import persistent, registry, topology
 
     document = _document(arguments)
-    wanted = topology.read(document)
+    try:
+        wanted = topology.read(document)
+    except InvalidInput as exc:
+        source = "--" if arguments.topology is None else f"{arguments.topology}: "
+        raise ConfigError(f"{source}{exc}") from exc
     directory = registry.open_directory()
     persistent.up(directory, arguments.name, document)
     if arguments.json:

@@ -34,6 +34,15 @@ def run_demo(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not sandbox.inside():
         sandbox.enter([sys.executable, "-m", "netfw.cli.commands.main", "demo"])
+    try:
+        return _run_sections()
+    except KeyboardInterrupt:
+        text = "netfw demo: interrupted; nothing of it is left on this machine"
+        print(text, file=sys.stderr)
+        raise
+
+
+def _run_sections() -> int:
     from netfw.cli.demo.agents import demo_agents, two_agents
     from netfw.cli.demo.diagnosis import demo_status
     from netfw.cli.demo.drivers import demo_drivers

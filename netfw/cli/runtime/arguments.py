@@ -6,15 +6,33 @@ import argparse
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from netfw.errors import nearest
+
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints its help itself: argparse ignores errors of the output since Python 3.12."""
+    """Prints its help itself: argparse ignores errors of the output since Python 3.12.
+
+    Parsers of sub-commands refuse unknown arguments themselves, with their own usage.
+    """
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         print(self.format_help(), end="", file=file)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as exc:
+            exc.message += nearest(str(value), map(str, action.choices or ()))
+            raise
 
 
 class _PrintVersion(argparse.Action):

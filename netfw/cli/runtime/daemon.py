@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from netfw import tracing
 from netfw.cli.runtime.log_format import install_formatter
+from netfw.cli.runtime.other_programs import InstalledPrograms
 from netfw.cli.runtime.service_manager import ServiceManager
 from netfw.cli.runtime.signals import Signals
 from netfw.conf.loader import Groups, LoadedConfig, load_config, refuse_misspelt
@@ -51,7 +52,7 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
     try:
         settings = load_config(program, argv, groups)
         conf = settings.conf
-        unknown = refuse_misspelt(conf)
+        unknown = refuse_misspelt(conf, InstalledPrograms())
         _check_state_path(conf)
         log = LogSettings()
         log.apply(conf)

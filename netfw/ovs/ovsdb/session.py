@@ -307,7 +307,7 @@ def _schema(remote: str, deadline: float) -> Any:
         if failure:
             problem = f"no valid answer ({errno.errorcode.get(failure, str(failure))})"
     raise BackendUnavailable(
-        f"{remote}: {problem}; is ovsdb-server running, and is this its address?"
+        f"{remote}: {problem}; is ovsdb-server running, and is this its address (ovsdb_connection)?"
     )
 
 

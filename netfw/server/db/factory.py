@@ -5,12 +5,19 @@ from __future__ import annotations
 from oslo_config.cfg import ConfigOpts
 
 from netfw.server.db.database import Database
-from netfw.server.db.engine.engines import Limits, create_sqlite_file, default_url
+from netfw.server.db.engine.engines import (
+    Limits,
+    create_sqlite_file,
+    default_url,
+    require_sqlite_file,
+)
 from netfw.server.db.journal.journal import Retention
 
 
-def make_database(conf: ConfigOpts) -> Database:
-    """Build the database of ``[database]`` without connecting; an SQLite file is created.
+def make_database(conf: ConfigOpts, *, create: bool = True) -> Database:
+    """Build the database of ``[database]`` without connecting.
+
+    An SQLite file is created if it is missing, or refused where *create* is false.
 
     :raises ConfigError: the options are not usable.
     """
@@ -24,7 +31,8 @@ def make_database(conf: ConfigOpts) -> Database:
     database = Database(url, limits, attempts=options.attempts)
     if database.is_file:
         option = "[database] connection" if options.connection else "[DEFAULT] state_path"
-        create_sqlite_file(database.writing.url, option)
+        prepare = create_sqlite_file if create else require_sqlite_file
+        prepare(database.writing.url, option)
     return database
 
 

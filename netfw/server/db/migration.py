@@ -43,8 +43,12 @@ def _ignore(version: str) -> None:
 
 def newest() -> str:
     """Return the schema version of this release."""
-    files = (MIGRATIONS / "versions").glob("v[0-9]*_*.py")
-    return max(file.name.partition("_")[0] for file in files).removeprefix("v")
+    return max(_versions())
+
+
+def _versions() -> Iterator[str]:
+    for file in (MIGRATIONS / "versions").glob("v[0-9]*_*.py"):
+        yield file.name.partition("_")[0].removeprefix("v")
 
 
 def current(database: Database) -> str | None:
@@ -132,7 +136,9 @@ def _migrate(database: Database, to: str, steps: Steps, on_step: OnStep) -> None
                 environment.configure(connection=connection, on_version_apply=report, **_options())  # type: ignore[arg-type]
                 environment.run_migrations()
         except CommandError as exc:
-            raise InvalidInput({"version": str(exc)}) from exc
+            known = f"{min(_versions())} to {newest()}, and {NOTHING} for none"
+            text = f"{exc}; the versions of this release are {known}"
+            raise InvalidInput({"version": text}) from exc
         if found:
             _start_epoch(connection)
         connection.commit()

@@ -56,7 +56,12 @@ class FileSource(StateSource):
 
     VERSION: ClassVar[int] = 2
     OPTIONS = (
-        StrOpt("path", required=True, help="The topology: a YAML or JSON file, or a directory."),
+        StrOpt(
+            "path",
+            required=True,
+            help="The topology: a YAML or JSON file, or a directory.  Needed unless [agent] "
+            "state_source is another, such as server.",
+        ),
         StrOpt(
             "status_path",
             help="Prefix of the names of status files; HOST.SERVICE.json is added. Default: "

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from netfw.errors import InvalidInput
+from netfw.errors import InvalidInput, nearest
 from netfw.testing.lab.instance import Device, Plug
 from netfw.testing.lab.lab import MAX_HOSTS, Lab
 
@@ -120,11 +120,13 @@ class _Reader:
         self.problems: dict[str, str] = {} if problems is None else problems
         self._path = path
         self._left = dict(document)
+        self._known: set[str] = set()
 
     def add_problem(self, key: str, text: str) -> None:
         self.problems[f"{self._path}{key}"] = text
 
     def take(self, key: str, kind: type[Any], default: Any) -> Any:
+        self._known.add(key)
         value = self._left.pop(key, default)
         if value is not default and (not isinstance(value, kind) or isinstance(value, bool)):
             self.add_problem(key, f"{kind.__name__} is expected here, not {value!r}")
@@ -163,7 +165,7 @@ class _Reader:
 
     def refuse_the_rest(self) -> None:
         for key in self._left:
-            self.add_problem(key, "there is no such setting")
+            self.add_problem(key, f"there is no such setting{nearest(key, self._known)}")
 
     def finish(self) -> None:
         self.refuse_the_rest()

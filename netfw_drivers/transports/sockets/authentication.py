@@ -46,7 +46,10 @@ class PeerAuthenticator:
         named = settings.users or settings.groups
         self._users = {_user(name) for name in settings.users} if named else {0, os.geteuid()}
         self._groups = {_group(name) for name in settings.groups}
-        self._cache = TokenCache(settings.token_file) if settings.token_file else None
+        try:
+            self._cache = TokenCache(settings.token_file) if settings.token_file else None
+        except ConfigError as exc:
+            raise ConfigError(f"[socket] token_file: {exc}") from exc
 
     def unix_caller(self, connection: socket.socket) -> Caller:
         """Return the peer of a unix socket.
@@ -149,11 +152,11 @@ def _user(name: str) -> int:
     try:
         return int(name) if name.isdigit() else pwd.getpwnam(name).pw_uid
     except KeyError as exc:
-        raise ConfigError(f"allowed_users: there is no user {name!r}") from exc
+        raise ConfigError(f"[socket] allowed_users: there is no user {name!r}") from exc
 
 
 def _group(name: str) -> int:
     try:
         return int(name) if name.isdigit() else grp.getgrnam(name).gr_gid
     except KeyError as exc:
-        raise ConfigError(f"allowed_groups: there is no group {name!r}") from exc
+        raise ConfigError(f"[socket] allowed_groups: there is no group {name!r}") from exc

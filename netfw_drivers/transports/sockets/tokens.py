@@ -53,7 +53,16 @@ def read_tokens(path: str) -> tuple[Token, ...]:
         with Path(path).open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(_MAX_BYTES).decode()
-    except (OSError, UnicodeDecodeError) as exc:
+    except FileNotFoundError as exc:
+        raise ConfigError(
+            f"the tokens in {path} cannot be read: there is no such file; write lines of HOST "
+            "TOKEN SERVICES into it, with tokens of `openssl rand -hex 32`"
+        ) from exc
+    except OSError as exc:
+        raise ConfigError(
+            f"the tokens in {path} cannot be read by user {os.geteuid()}: {exc.strerror}"
+        ) from exc
+    except UnicodeDecodeError as exc:
         raise ConfigError(f"the tokens in {path} cannot be read: {exc}") from exc
     if mode & 0o007:
         raise ConfigError(f"other users can read the tokens in {path}: chmod o= {path}")

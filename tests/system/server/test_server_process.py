@@ -151,6 +151,7 @@ def probe(server: PrivateNetfw) -> tuple[int, Any]:
 
 def test_a_fresh_machine_needs_nothing_but_the_command(tmp_path: Path) -> None:
     state, run = tmp_path / "var" / "netfw", tmp_path / "run" / "netfw"
+    state.parent.mkdir()
     options: dict[str, dict[str, object]] = {
         "DEFAULT": {"state_path": state},
         "api": {"socket": run / "api.sock"},

@@ -105,6 +105,7 @@ def test_netfw_db_prints_json(conf: Path, capsys: pytest.CaptureFixture[str]) ->
         return status, json.loads(capsys.readouterr().out)
 
     newest = migration.newest()
+    conf.with_name("netfw.db").touch()
     assert run("current") == (0, {"version": None, "newest": newest})
     assert run("upgrade") == (0, {"version": newest, "newest": newest})
     assert run("check") == (0, {"differences": []})

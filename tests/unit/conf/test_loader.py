@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from netfw.conf.loader import load_config, unknown_options
+from netfw.conf.loader import load_config, refuse_misspelt, unknown_options
 from netfw.errors import ConfigError
 
 GROUPS = {
@@ -195,3 +195,15 @@ def test_misspelt_options_are_noticed(tmp_path: Path) -> None:
         (f"{path}: [acme] sice is not an option, did you mean 'size'?", True),
         (f"{path}: [akme] is not a group, did you mean 'acme'?", False),
     ]
+
+
+def test_a_refused_option_is_named_with_the_similar_one_of_its_group(tmp_path: Path) -> None:
+    # An option of another group may be more similar: it is not why the file is refused.
+    groups = {"acme": [cfg.IntOpt("connections")], "database": [cfg.StrOpt("connection")]}
+    path = write(tmp_path / "a.conf", "[acme]\nnonsense_option = 1\n")
+    conf = load_config("t", ["--config-file", path], groups).conf
+    with pytest.raises(ConfigError) as caught:
+        refuse_misspelt(conf)
+    assert str(caught.value) == (
+        f"{path}: [acme] nonsense_option is not an option, did you mean 'connections'?"
+    )

@@ -14,7 +14,7 @@ from netfw.server.db.engine.engines import create_sqlite_file, default_url
 
 
 def test_sqlite_file_is_readable_by_its_owner_and_group(tmp_path: Path) -> None:
-    state = tmp_path / "lib" / "netfw"
+    state = tmp_path / "netfw"
     create_sqlite_file(default_url(str(state)), "state_path")
     file = state / "netfw.db"
     assert (state.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o751, 0o640)
@@ -35,6 +35,41 @@ def test_a_place_that_cannot_be_is_said_with_its_option(
     assert "[DEFAULT] state_path" in output
     with pytest.raises(ConfigError, match=r"\[api\] socket"):
         listen_unix(tmp_path / "file" / "api.sock", option="[api] socket")
+
+
+READING = (["current"], ["check"], ["outbox"], ["restored"], ["downgrade", "base"])
+
+
+@pytest.mark.parametrize("words", READING)
+@pytest.mark.parametrize("option", ["[database] connection", "[DEFAULT] state_path"])
+def test_only_an_upgrade_creates_a_database(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], option: str
+) -> None:
+    state = tmp_path / "netfw"
+    value = {"[database] connection": f"sqlite:///{state}/netfw.db"}.get(option, state)
+    conf = tmp_path / "netfw.conf"
+    conf.write_text(f"{option.replace(' ', chr(10))} = {value}\n")
+    assert db.main(["--config-file", str(conf), *words]) == 2
+    assert not state.exists()
+    assert capsys.readouterr().err == (
+        f"netfw-db: {state}/netfw.db: there is no such file; `netfw-db upgrade` creates it, or "
+        f"change {option}\n"
+    )
+    assert db.main(["--config-file", str(conf), "upgrade"]) == 0
+    assert db.main(["--config-file", str(conf), *words]) == 0
+
+
+def test_a_database_below_two_missing_directories_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = tmp_path / "netfw.conf"
+    conf.write_text(f"[database]\nconnection = sqlite:///{tmp_path}/typo/netfw/netfw.db\n")
+    assert db.main(["--config-file", str(conf), "upgrade"]) == 2
+    assert capsys.readouterr().err == (
+        f"netfw-db: the database cannot be {tmp_path}/typo/netfw/netfw.db: there is no directory "
+        f"{tmp_path}/typo; make it, or change [database] connection\n"
+    )
+    assert not (tmp_path / "typo").exists()
 
 
 def test_a_socket_gets_its_directory_and_goes_with_its_server(tmp_path: Path) -> None:

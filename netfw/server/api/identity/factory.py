@@ -79,7 +79,7 @@ def make_methods(conf: ConfigOpts, is_admin: Callable[[RequestContext], bool]) -
     """
     makers: Mapping[str, Callable[[ConfigOpts], Method]] = {
         "noauth": _noauth,
-        "tokens": lambda conf: Tokens(conf.identity.token_file),
+        "tokens": _tokens,
         "keystone": _keystone,
         "proxy": _proxy,
     }
@@ -87,6 +87,16 @@ def make_methods(conf: ConfigOpts, is_admin: Callable[[RequestContext], bool]) -
     if not names or len(set(names)) != len(names):
         raise ConfigError("[identity] methods: name at least one, and none twice")
     return Methods([makers[name](conf) for name in names], is_admin)
+
+
+def _tokens(conf: ConfigOpts) -> Tokens:
+    path: str = conf.identity.token_file
+    try:
+        return Tokens(path)
+    except ConfigError as exc:
+        is_missing = isinstance(exc.__cause__, FileNotFoundError)
+        advice = f"; `netfw token USER --file {path}` creates it" if is_missing else ""
+        raise ConfigError(f"[identity] token_file: {exc}{advice}") from exc
 
 
 def validate_listeners(conf: ConfigOpts, addresses: Sequence[str]) -> None:

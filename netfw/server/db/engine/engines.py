@@ -67,7 +67,8 @@ DIRECTORY_MODE, FILE_MODE = 0o751, 0o640
 def create_sqlite_file(url: URL, named_by: str) -> None:
     """Create the SQLite file of *url* with mode 0640, and its directory, if they are missing.
 
-    An existing file keeps its mode.  SQLite gives its further files the mode of the first.
+    The directory above must exist: a path with more than one missing is probably misspelt. An
+    existing file keeps its mode.  SQLite gives its further files the mode of the first.
 
     :raises ConfigError: this user cannot create or write it; names the option *named_by*.
     """
@@ -75,9 +76,14 @@ def create_sqlite_file(url: URL, named_by: str) -> None:
     if "uri" in url.query:
         return  # a URI with options, which only SQLite parses
     try:
-        path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
     except OSError as exc:
+        if isinstance(exc, FileNotFoundError) and not path.parent.exists():
+            raise ConfigError(
+                f"the database cannot be {path}: there is no directory {path.parent.parent}; make "
+                f"it, or change {named_by}"
+            ) from exc
         where = f"{exc.filename}: " if exc.filename not in (None, path, str(path)) else ""
         raise ConfigError(
             f"the database cannot be {path}: {where}{exc.strerror}; change {named_by}, or "
@@ -87,6 +93,18 @@ def create_sqlite_file(url: URL, named_by: str) -> None:
         raise ConfigError(
             f"the database cannot be {path}: SQLite needs to write to its directory, and user "
             f"{os.geteuid()} may not; change {named_by}, or whose the directory is"
+        )
+
+
+def require_sqlite_file(url: URL, named_by: str) -> None:
+    """Refuse a missing SQLite file, which SQLite itself would create.
+
+    :raises ConfigError: there is no such file; names the option *named_by*.
+    """
+    path = Path(url.database or "")
+    if "uri" not in url.query and not path.exists():
+        raise ConfigError(
+            f"{path}: there is no such file; `netfw-db upgrade` creates it, or change {named_by}"
         )
 
 

@@ -249,7 +249,8 @@ def test_once_says_why_a_host_did_not_become_ready(cloud, host):
     host.host.ovs.stop_database()
     done = host.once(seconds=5)
     assert done.status == 1
-    assert "netfw-ovs-agent: the lock: " in done.error
+    assert "netfw-ovs-agent: the lock against a second agent: " in done.error
+    assert "is ovsdb-server running, and is this its address (ovsdb_connection)?" in done.error
     assert "Traceback" not in done.error
 
 
@@ -258,7 +259,7 @@ def test_an_agent_that_waits_for_its_switch_can_be_stopped(cloud, host):
     host.host.ovs.stop_switch()
     host.host.ovs.stop_database()
     host.start()
-    host.wait(lambda status: "the lock" in status["errors"])
+    host.wait(lambda status: "the lock against a second agent" in status["errors"])
     host.stop()
 
 
@@ -301,7 +302,8 @@ def test_configuration_without_a_topology_gets_an_error_with_advice(cloud, host,
     program = {"once": "netfw-ovs-agent", "plan": "netfw"}[command]
     assert done.error == (
         f"{program}: [file] path is missing: write 'path = ...' under [file].  "
-        "The topology: a YAML or JSON file, or a directory.\n"
+        "The topology: a YAML or JSON file, or a directory.  Needed unless [agent] state_source "
+        "is another, such as server.\n"
     )
 
 

@@ -69,7 +69,7 @@ def test_a_second_agent_that_starts_without_a_database_waits_for_the_lock(pair):
     socket = second.directory / "db.sock"
     second.configure(remote=f"unix:{socket}")
     second.start()
-    second.wait(lambda status: "the lock" in status["errors"])
+    second.wait(lambda status: "the lock against a second agent" in status["errors"])
     socket.symlink_to(first.host.ovs.remote.removeprefix("unix:"))
     second.wait(waits)
     assert second.reported() == {}, "neither a status nor a heartbeat"

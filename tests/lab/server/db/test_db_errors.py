@@ -137,15 +137,21 @@ def test_the_command_makes_checks_and_removes_the_tables(
         output = capsys.readouterr()
         return output.out + output.err
 
+    assert "there is no such file" in run("current", status=2)
+    (tmp_path / "netfw.db").touch()
     assert run("current").startswith("no tables")
     assert "netfw-db upgrade" in run("check", status=1)
     assert run("upgrade") == f"version {migration.newest()}\n"
     assert "as they should be" in run("check")
+    versions = f"; the versions of this release are 0001 to {migration.newest()}, and base for none"
+    for command in ("upgrade", "downgrade"):
+        assert run(command, "9999", status=1).rstrip().endswith(f"'9999'{versions}")
     run("restored")
     run("downgrade", "base")
     conf.write_text("[database]\nconnection = postgresql://netfw:secret@/netfw?host=/nowhere\n")
     output = run("current", status=1)
     assert "does not answer" in output
+    assert "[database] connection is postgresql+psycopg://netfw:***@/netfw?host=" in output
     assert "secret" not in output
     conf.write_text("[database]\nconnection = oracle://netfw:secret@db/netfw\n")
     output = run("current", status=2)

@@ -272,10 +272,14 @@ def test_a_topology_that_is_wrong_is_refused_before_anything_starts(
     lab_command: Command, tmp_path: Path
 ) -> None:
     file = tmp_path / "topology.toml"
-    file.write_text("hosts = 0\ncolour = 'red'")
-    output = lab_command("up", "--topology", str(file), status=1)
-    assert "hosts: a lab has 1 to 250 hosts" in output
+    file.write_text("hosts = 0\ncolour = 'red'\nbrigdes = []\n[[instances]]\nnam = 'vm1'\n")
+    output = lab_command("up", "--topology", str(file), status=2)
+    assert output.startswith(f"netfw: {file}: hosts: a lab has 1 to 250 hosts; ")
     assert "colour: there is no such setting" in output
+    assert "brigdes: there is no such setting, did you mean 'bridges'?" in output
+    assert "instances[0].nam: there is no such setting, did you mean 'name'?" in output
+    number = lab_command("up", "--hosts", "0", status=2)
+    assert number == "netfw: --hosts: a lab has 1 to 250 hosts\n"
     missing = lab_command("up", "--topology", str(tmp_path / "nosuch"), status=2)
     assert "cannot be read" in missing
     both = lab_command("up", "--topology", str(file), "--hosts", "2", status=2)

@@ -69,7 +69,7 @@ def test_a_switch_that_keeps_saying_that_it_is_dead_does_not_make_the_loop_spin(
 def test_a_host_that_does_not_answer_at_the_start_is_waited_for(env):
     env.machine.online = False
     status = env.turn()
-    assert status.errors == {"the lock": "the machine does not answer"}
+    assert status.errors == {"the lock against a second agent": "the machine does not answer"}
     env.machine.online = True
     assert env.turn(1).ready
 

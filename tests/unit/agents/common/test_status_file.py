@@ -9,7 +9,9 @@ import pytest
 
 from netfw.agents.common.status import AgentStatus, StatusFile
 
-WAITS = AgentStatus(binary="agent", host="host", errors={"the lock": "process 7 works here"})
+WAITS = AgentStatus(
+    binary="agent", host="host", errors={"the lock against a second agent": "process 7 works here"}
+)
 READY = AgentStatus(binary="agent", host="host", ready=True)
 
 

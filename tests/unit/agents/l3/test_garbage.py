@@ -100,7 +100,10 @@ def test_agent_that_finds_the_machine_locked_reports_nothing_until_it_is_free(en
     converge = found.router.converge
     found.router.converge = _raise_locked
     status = found.until(lambda status: bool(status.errors))
-    assert (status.errors, status.degraded) == ({"the lock": "process 7 works here"}, {})
+    assert (status.errors, status.degraded) == (
+        {"the lock against a second agent": "process 7 works here"},
+        {},
+    )
     assert found.turn(after=1.0).waiting == {}
     assert (found.report(EDGE), found.report(ONE)) == (None, None)
     assert not found.source.heartbeats()

@@ -1,6 +1,7 @@
 """Frames, addresses, tokens and options of the transport without a broker."""
 
 import json
+import os
 import ssl
 import struct
 from contextlib import suppress
@@ -22,7 +23,11 @@ from netfw_drivers.transports.sockets.address import (
     UnixAddress,
     parse_address,
 )
-from netfw_drivers.transports.sockets.authentication import client_context, server_context
+from netfw_drivers.transports.sockets.authentication import (
+    PeerAuthenticator,
+    client_context,
+    server_context,
+)
 from netfw_drivers.transports.sockets.framing import FrameReader, Malformed, encode, encode_message
 from netfw_drivers.transports.sockets.options import Tls, settings_from
 from netfw_drivers.transports.sockets.token_cache import TokenCache
@@ -234,6 +239,31 @@ def test_world_readable_tokens_are_refused(tmp_path):
     assert len(tokens.read_tokens(str(path))) == 1
     with pytest.raises(ConfigError, match="cannot be read"):
         tokens.read_tokens(str(tmp_path / "absent"))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        (
+            "token_file",
+            "/nowhere",
+            "the tokens in /nowhere cannot be read: there is no such file; write lines of HOST "
+            "TOKEN SERVICES into it, with tokens of `openssl rand -hex 32`",
+        ),
+        (
+            "token_file",
+            "/",
+            f"the tokens in / cannot be read by user {os.geteuid()}: Is a directory",
+        ),
+        ("allowed_users", ["nobody-of-that-name"], "there is no user 'nobody-of-that-name'"),
+        ("allowed_groups", ["nobody-of-that-name"], "there is no group 'nobody-of-that-name'"),
+    ],
+)
+def test_a_server_names_the_option_of_what_is_missing(option, value, problem):
+    options = check_options("socket", SocketTransport, {option: value})
+    with pytest.raises(ConfigError) as refusal:
+        PeerAuthenticator(settings_from(options))
+    assert str(refusal.value) == f"[socket] {option}: {problem}"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_drivers_are_chosen_by_name_and_bring_their_options(tmp_path):
         ("dhcp_driver =", "dhcp_driver: name a driver"),
         ("metadata_driver =\nforce_metadata = true", "need a metadata_driver"),
         ("num_sync_threads = 0", "num_sync_threads"),
-        ("retry_pause_max = 5", "not an option"),
+        ("resync_intervall = 5", "did you mean 'resync_interval'"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_to_change(tmp_path, capsys, agent, message):

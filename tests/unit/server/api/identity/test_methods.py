@@ -302,6 +302,20 @@ def test_options_that_cannot_work_are_refused_at_start(values):
         make_methods(conf(**values), is_admin)
 
 
+def test_a_token_file_that_cannot_be_used_is_named_with_its_option(token_file):
+    values = {"methods": ["tokens"], "token_file": str(token_file)}
+    token_file.chmod(0o644)
+    with pytest.raises(ConfigError, match=rf"^\[identity\] token_file: {token_file}: every user"):
+        make_methods(conf(**values), is_admin)
+    token_file.unlink()
+    with pytest.raises(ConfigError) as refusal:
+        make_methods(conf(**values), is_admin)
+    assert str(refusal.value) == (
+        f"[identity] token_file: {token_file}: there is no such file; "
+        f"`netfw token USER --file {token_file}` creates it"
+    )
+
+
 def test_the_command_makes_a_token_that_the_file_knows(token_file, capsys):
     token_file.write_text("# made by hand")
     asked = ["token", "alice", "--project", "red", "--role", "Member", "--until", "2999-01-31"]
