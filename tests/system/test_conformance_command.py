@@ -23,6 +23,12 @@ class ForgetfulIpam(AcmeIpam):
 
     def release(self, fixed_ip, store):
         pass
+
+class RaisingIpam(AcmeIpam):
+    VERSION = 2
+
+    def release(self, fixed_ip, store):
+        raise KeyError("lease")
 """
 CONFORMANCE = """
 from acme_ipam.driver import {driver}
@@ -42,6 +48,14 @@ class TestAcmeIpam(IpamDriverConformance):
     def setup_method(self):
         raise OSError("no device answers")
 """
+BROKEN_HOOKS = {
+    "raises": (
+        "(self):\n        raise RuntimeError('hook broken')",
+        7,
+        "RuntimeError: hook broken",
+    ),
+    "cannot_be_called": ("(self, host):\n        pass", 6, "TypeError: TestAcmeIpam.make_driver()"),
+}
 UNTRIED = (
     CONFORMANCE.format(driver="AcmeIpam")
     + """
@@ -138,6 +152,28 @@ def test_suite_without_its_environment_is_incomplete(site: Site) -> None:
     row = site.rows(status=3)["IpamDriver 1"]
     assert row["state"] == "not tried"
     assert "no device answers" in row["reason"]
+
+
+@pytest.mark.parametrize("hook", BROKEN_HOOKS)
+def test_hook_that_is_wrong_is_reported_with_its_line_and_breaks_no_promise(
+    site: Site, hook: str
+) -> None:
+    code, line, error = BROKEN_HOOKS[hook]
+    whole = CONFORMANCE.format(driver="AcmeIpam")
+    site.install("AcmeIpam", whole.partition("(self):")[0] + code)
+    rows = site.rows(status=3)
+    assert {row["state"] for name, row in rows.items() if name != "Driver"} == {"not tried"}
+    reason = rows["IpamDriver 1"]["reason"]
+    assert reason.startswith(f"error in the hook make_driver: {error}")
+    assert reason.endswith(f"acme_ipam/conformance.py, line {line})")
+
+
+def test_promise_broken_by_an_error_of_the_driver_names_its_file_and_line(site: Site) -> None:
+    site.install("RaisingIpam", CONFORMANCE.format(driver="RaisingIpam"))
+    row = site.rows(status=1)["IpamDriver 3"]
+    assert row["state"] == "broken"
+    assert "KeyError: 'lease' (in " in row["reason"]
+    assert row["reason"].endswith("acme_ipam/driver.py, line 17)")
 
 
 @pytest.mark.spec("DRV-31")

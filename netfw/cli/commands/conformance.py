@@ -32,7 +32,7 @@ exit status:
      declare the capability that it needs
   1  a promise is broken, or a driver cannot be loaded
   2  wrong usage: PACKAGE is not installed or registers no driver
-  3  nothing is broken, but a driver has no suite or a suite has no environment
+  3  nothing is broken, but a driver has no suite, a suite no environment, or a hook an error
 """
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from netfw.testing.conformance.common.promises import Promise, proofs_in
 from netfw.testing.conformance.watch.suite import WatchedSuite
+from netfw.testing.promise_report.error_origin import find_origin
 
 OPTION: Final = "--promises"
 LONGEST_REASON: Final = 300
@@ -48,7 +49,7 @@ class PromiseRecorder:
     ) -> Iterator[None]:
         report: Any = yield
         if report.when == "call" or report.outcome != "passed":
-            self._write(_described(item) | _result(report))
+            self._write(_described(item) | _result(item, call, report))
         return report  # type: ignore[no-any-return]  # as pytest's wrappers do
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -77,11 +78,19 @@ def _untried(suite: object) -> dict[str, str]:
     return dict(suite.untried_contracts()) if isinstance(suite, WatchedSuite) else {}
 
 
-def _result(report: pytest.TestReport) -> dict[str, str]:
-    outcome = str(report.outcome)
-    if outcome == "failed" and report.when == "setup":
-        outcome = "error"
-    return {"outcome": outcome, "reason": _shorten(_reason(report))}
+def _result(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
+) -> dict[str, str]:
+    outcome, reason = str(report.outcome), _shorten(_reason(report))
+    if outcome == "failed" and call.excinfo is not None:
+        test = getattr(item, "originalname", item.name)
+        origin = find_origin(call.excinfo.value, getattr(item, "instance", None), test)
+        reason += origin.location
+        if report.when == "setup":
+            outcome, reason = "error", f"no environment: {reason}"
+        elif origin.hook:
+            outcome, reason = "error", f"error in the hook {origin.hook}: {reason}"
+    return {"outcome": outcome, "reason": reason}
 
 
 def _reason(report: pytest.TestReport) -> str:
