@@ -147,6 +147,29 @@ def test_driver_without_a_suite_is_not_tried_and_the_missing_hook_is_named(site:
     assert site.rows("--tests", tests, status=0)["IpamDriver 1"]["state"] == "kept"
 
 
+def test_suite_that_lacks_a_hook_is_not_tried_and_the_row_has_the_line_of_the_class(
+    site: Site,
+) -> None:
+    suite = CONFORMANCE.format(driver="AcmeIpam").partition("    def make_driver")[0]
+    site.install("AcmeIpam", f"{suite}    pass\n")
+    row = site.rows(status=3)["Driver"]
+    assert row["state"] == "not tried"
+    assert row["reason"].startswith("TestAcmeIpam lacks hooks: override make_driver;")
+    assert row["reason"].endswith("acme_ipam/conformance.py, line 5)")
+
+
+@pytest.mark.parametrize("module", ["acme_ipam.suites", "acme.conformance"])
+def test_registered_module_that_does_not_exist_is_named(site: Site, module: str) -> None:
+    site.install("AcmeIpam", registers=False)
+    points = site.path / "acme_ipam-1.0.dist-info" / "entry_points.txt"
+    points.write_text(f"{points.read_text()}\n[netfw.conformance]\nacme = {module}\n")
+    done = site.run("acme-ipam")
+    assert done.returncode == 1
+    assert f"there is no module {module}" in done.stderr
+    assert "netfw.conformance" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_suite_without_its_environment_is_incomplete(site: Site) -> None:
     site.install("AcmeIpam", NO_ENVIRONMENT)
     row = site.rows(status=3)["IpamDriver 1"]

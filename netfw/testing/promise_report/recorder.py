@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import pytest
 
+from netfw.drivers.registry.error_location import frames_of, package_of
+from netfw.testing.conformance.common.host_driver import MissingHooks
 from netfw.testing.conformance.common.promises import Promise, proofs_in
 from netfw.testing.conformance.watch.suite import WatchedSuite
 from netfw.testing.promise_report.error_origin import find_origin
@@ -52,9 +54,17 @@ class PromiseRecorder:
             self._write(_described(item) | _result(item, call, report))
         return report  # type: ignore[no-any-return]  # as pytest's wrappers do
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
+        report: Any = yield
         if report.outcome == "failed":
-            self._write({"error": _shorten(_last_line(str(report.longrepr)))})
+            excinfo = report.call.excinfo
+            error = None if excinfo is None else excinfo.value
+            if isinstance(error, MissingHooks):
+                self._write({"missing": f"{error}{_class_location(error)}"})
+            else:
+                self._write({"error": _shorten(_last_line(str(report.longrepr)))})
+        return report  # type: ignore[no-any-return]  # as pytest's wrappers do
 
     def _write(self, record: dict[str, Any]) -> None:
         with self._path.open("a") as file:
@@ -98,6 +108,13 @@ def _reason(report: pytest.TestReport) -> str:
         return str(report.longrepr[2]).removeprefix("Skipped: ")
     crash = getattr(report.longrepr, "reprcrash", None)
     return str(report.longrepr or "") if crash is None else str(crash.message)
+
+
+def _class_location(error: MissingHooks) -> str:
+    """Return the line of the class that was refused: the last frame outside netfw."""
+    found = [(frame, line) for frame, line in frames_of(error) if package_of(frame) != "netfw"]
+    frame, line = found[-1]
+    return f" (in {frame.f_code.co_filename}, line {line})"
 
 
 def _last_line(text: str) -> str:
