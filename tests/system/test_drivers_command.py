@@ -269,6 +269,27 @@ def test_every_driver_is_listed_beside_those_that_raise_exit_crash_or_hang(tmp_p
     assert rows["null"]["health"] == rows["vxlan"]["health"] == "ok"
 
 
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"make": "raise KeyError('stat')"}, 1),
+        ({"make": "return None"}, 1),
+        ({"describe": "return 'acme'"}, 1),
+        ({"describe": "raise KeyboardInterrupt"}, 1),
+        ({"make": "from netfw.errors import ConfigError; raise ConfigError('no switch')"}, 0),
+        ({"problems": "return ('no switch answers',)"}, 0),
+    ],
+)
+def test_show_fails_for_a_driver_that_cannot_be_made(
+    tmp_path: Path, change: dict[str, str], status: int
+) -> None:
+    (tmp_path / "acme.py").write_text(VENDOR.format(**GOOD | change))
+    install(tmp_path, "acme = acme:Acme\n")
+    done = run_beside(tmp_path, "drivers", "show", "acme")
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "InterfaceDriver acme" in done.stdout
+
+
 def install(directory: Path, points: str, group: str = "netfw.interface_drivers") -> None:
     info = directory / "acme_net-1.2.dist-info"
     info.mkdir()

@@ -70,6 +70,7 @@ class DriverTrial:
     def __init__(self, kind: type[Driver], name: str, output: OutputReader) -> None:
         self._kind, self._name, self._output = kind, name, output
         self._health: list[str] = []
+        self._is_usable = False
         self._warnings: list[str] = []
         self._capabilities: list[str] = []
 
@@ -88,6 +89,7 @@ class DriverTrial:
         self._warnings += [f"after close: it {each} and leaves them" for each in left]
         return DriverReport(
             health="; ".join(self._health) or "ok",
+            is_usable=self._is_usable,
             capabilities=self._capabilities,
             warnings=self._warnings,
             about=(driver.__doc__ or "").strip().partition("\n")[0],
@@ -105,7 +107,9 @@ class DriverTrial:
             return
         except NetfwError as exc:
             self._health.append(f"needs configuration: {exc}")
+            self._is_usable = True
             return
+        self._is_usable = True
         stack.callback(self._close, driver)
         with self._defects("describe"):
             self._capabilities += sorted(str(each) for each in driver.describe().capabilities)
