@@ -235,12 +235,14 @@ def test_suite_with_a_syntax_error_is_reported_with_file_and_line(site: Site) ->
     ("package", "text"),
     [
         ("no-such-package", "no distribution 'no-such-package' is installed here"),
-        ("acme-idle", "registers no driver"),
+        ("acme-idle", "registers no driver: none of its entry points is in a group of netfw"),
+        ("acme-typo", "registers no driver: netfw has no group 'netfw.ipam_driver', did you mean"),
         ("", "no distribution '' is installed here"),
     ],
 )
 def test_package_without_drivers_is_wrong_usage(site: Site, package: str, text: str) -> None:
     site.describe("acme-idle", "[console_scripts]\nidle = acme_idle:main\n")
+    site.describe("acme-typo", "[netfw.ipam_driver]\nacme = acme_ipam.driver:AcmeIpam\n")
     done = site.run(package)
     assert (done.returncode, done.stdout) == (2, "")
     assert text in done.stderr

@@ -225,6 +225,12 @@ def test_driver_in_a_misspelt_group_is_listed_with_the_nearest(tmp_path: Path) -
         "cannot be found: netfw has no group 'netfw.interface_driver', did you mean "
         "'netfw.interface_drivers'?"
     )
+    done = run_beside(tmp_path, "drivers", "show", "acme")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "netfw: driver 'acme' of acme-net 1.2: cannot be found: netfw has no group "
+        "'netfw.interface_driver', did you mean 'netfw.interface_drivers'?\n"
+    )
 
 
 @pytest.mark.spec("DRV-13", "DRV-11")

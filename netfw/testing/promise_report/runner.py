@@ -15,7 +15,7 @@ from typing import Final
 from attrs import frozen
 
 from netfw.drivers.base import Driver
-from netfw.drivers.registry.entry_names import SUITES_GROUP
+from netfw.drivers.registry.entry_names import SUITES_GROUP, group_problem
 from netfw.drivers.registry.loader import all_contracts, load
 from netfw.errors import ConfigError, DriverError, NetfwError
 from netfw.testing import conformance
@@ -59,9 +59,7 @@ def examine(
     found = _distribution(package)
     drivers = registered_drivers(found)
     if not drivers:
-        raise ConfigError(
-            f"{package} registers no driver: none of its entry points is in a group of netfw"
-        )
+        raise ConfigError(f"{package} registers no driver: {_why_none(found)}")
     modules = [point.module for point in found.entry_points if point.group == SUITES_GROUP]
     if missing := [str(path) for path in tests if not path.exists()]:
         raise ConfigError(f"there is no {', '.join(missing)}")
@@ -107,6 +105,14 @@ def registered_drivers(found: Distribution) -> list[RegisteredDriver]:
         for point in sorted(found.entry_points)
         if point.group in contracts
     ]
+
+
+def _why_none(found: Distribution) -> str:
+    """Return why *found* registers no driver; names groups that are misspelt."""
+    groups = [contract.GROUP for contract in all_contracts()]
+    problems = [group_problem(point.group, groups) for point in found.entry_points]
+    named = "; ".join(dict.fromkeys(problem for problem in problems if problem))
+    return named or "none of its entry points is in a group of netfw"
 
 
 def run_suites(
