@@ -134,6 +134,8 @@ def test_broken_promise_has_the_assertion_and_fails_the_command(site: Site) -> N
     assert done.returncode == 1
     (line,) = [line for line in done.stdout.splitlines() if "IpamDriver 3 " in line]
     assert "broken" in line
+    assert line.endswith(f"  {rows['IpamDriver 3']['reason']}")
+    assert "--verbose" in done.stdout.splitlines()[-2]
     assert done.stdout.splitlines()[-1].endswith("0 not tried")
 
 
