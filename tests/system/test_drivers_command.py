@@ -129,7 +129,10 @@ threading.Thread(target=threading.Event().wait, name="stays").start()
 """
 
 DEFECTS = {
-    "close_raises": ({"close": "raise RuntimeError('boom')"}, "close raises RuntimeError: boom"),
+    "close_raises": (
+        {"close": "raise RuntimeError('boom')"},
+        "close raises RuntimeError: boom (in ",
+    ),
     "exits_at_close": ({"close": "raise SystemExit(3)"}, "close raises SystemExit: 3"),
     "makes_nothing": ({"make": "return None"}, "from_conf returned None, not a Acme"),
     "makes_another": ({"make": "return InterfaceDriver"}, "from_conf returned <class"),
@@ -140,8 +143,9 @@ DEFECTS = {
     "hangs": ({"make": "import threading; threading.Event().wait()"}, "did not return within 20 s"),
     "describes_nothing": ({"describe": "return None"}, "cannot describe itself"),
     "exits_in_problems": ({"problems": "raise SystemExit(7)"}, "problems raises SystemExit: 7"),
-    "has_no_problems": ({"problems": "return None"}, "problems raises TypeError"),
-    "has_a_text": ({"problems": "return 'no switch'"}, "TypeError: 'no switch' is no tuple of t"),
+    "has_no_problems": ({"problems": "return None"}, "problems returned None, which is no"),
+    "has_a_text": ({"problems": "return 'no switch'"}, "problems returned 'no switch', which"),
+    "describes_a_text": ({"describe": "return 'acme'"}, "describe returned 'acme', which is no "),
     "prints": ({"before": "print('{')"}, "ok"),
     "closes_output": ({"before": "import os; os.close(1); os.close(2)"}, "ok"),
     "interrupts": ({"describe": "raise KeyboardInterrupt"}, "KeyboardInterrupt"),
