@@ -23,6 +23,12 @@ class ForgetfulIpam(AcmeIpam):
 
     def release(self, fixed_ip, store):
         pass
+
+class RaisingIpam(AcmeIpam):
+    VERSION = 2
+
+    def release(self, fixed_ip, store):
+        raise KeyError("lease")
 """
 CONFORMANCE = """
 from acme_ipam.driver import {driver}
@@ -42,6 +48,14 @@ class TestAcmeIpam(IpamDriverConformance):
     def setup_method(self):
         raise OSError("no device answers")
 """
+BROKEN_HOOKS = {
+    "raises": (
+        "(self):\n        raise RuntimeError('hook broken')",
+        7,
+        "RuntimeError: hook broken",
+    ),
+    "cannot_be_called": ("(self, host):\n        pass", 6, "TypeError: TestAcmeIpam.make_driver()"),
+}
 UNTRIED = (
     CONFORMANCE.format(driver="AcmeIpam")
     + """
@@ -120,6 +134,8 @@ def test_broken_promise_has_the_assertion_and_fails_the_command(site: Site) -> N
     assert done.returncode == 1
     (line,) = [line for line in done.stdout.splitlines() if "IpamDriver 3 " in line]
     assert "broken" in line
+    assert line.endswith(f"  {rows['IpamDriver 3']['reason']}")
+    assert "--verbose" in done.stdout.splitlines()[-2]
     assert done.stdout.splitlines()[-1].endswith("0 not tried")
 
 
@@ -133,11 +149,56 @@ def test_driver_without_a_suite_is_not_tried_and_the_missing_hook_is_named(site:
     assert site.rows("--tests", tests, status=0)["IpamDriver 1"]["state"] == "kept"
 
 
+def test_suite_that_lacks_a_hook_is_not_tried_and_the_row_has_the_line_of_the_class(
+    site: Site,
+) -> None:
+    suite = CONFORMANCE.format(driver="AcmeIpam").partition("    def make_driver")[0]
+    site.install("AcmeIpam", f"{suite}    pass\n")
+    row = site.rows(status=3)["Driver"]
+    assert row["state"] == "not tried"
+    assert row["reason"].startswith("TestAcmeIpam lacks hooks: override make_driver;")
+    assert row["reason"].endswith("acme_ipam/conformance.py, line 5)")
+
+
+@pytest.mark.parametrize("module", ["acme_ipam.suites", "acme.conformance"])
+def test_registered_module_that_does_not_exist_is_named(site: Site, module: str) -> None:
+    site.install("AcmeIpam", registers=False)
+    points = site.path / "acme_ipam-1.0.dist-info" / "entry_points.txt"
+    points.write_text(f"{points.read_text()}\n[netfw.conformance]\nacme = {module}\n")
+    done = site.run("acme-ipam")
+    assert done.returncode == 1
+    assert f"there is no module {module}" in done.stderr
+    assert "netfw.conformance" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_suite_without_its_environment_is_incomplete(site: Site) -> None:
     site.install("AcmeIpam", NO_ENVIRONMENT)
     row = site.rows(status=3)["IpamDriver 1"]
     assert row["state"] == "not tried"
     assert "no device answers" in row["reason"]
+
+
+@pytest.mark.parametrize("hook", BROKEN_HOOKS)
+def test_hook_that_is_wrong_is_reported_with_its_line_and_breaks_no_promise(
+    site: Site, hook: str
+) -> None:
+    code, line, error = BROKEN_HOOKS[hook]
+    whole = CONFORMANCE.format(driver="AcmeIpam")
+    site.install("AcmeIpam", whole.partition("(self):")[0] + code)
+    rows = site.rows(status=3)
+    assert {row["state"] for name, row in rows.items() if name != "Driver"} == {"not tried"}
+    reason = rows["IpamDriver 1"]["reason"]
+    assert reason.startswith(f"error in the hook make_driver: {error}")
+    assert reason.endswith(f"acme_ipam/conformance.py, line {line})")
+
+
+def test_promise_broken_by_an_error_of_the_driver_names_its_file_and_line(site: Site) -> None:
+    site.install("RaisingIpam", CONFORMANCE.format(driver="RaisingIpam"))
+    row = site.rows(status=1)["IpamDriver 3"]
+    assert row["state"] == "broken"
+    assert "KeyError: 'lease' (in " in row["reason"]
+    assert row["reason"].endswith("acme_ipam/driver.py, line 17)")
 
 
 @pytest.mark.spec("DRV-31")
@@ -176,12 +237,14 @@ def test_suite_with_a_syntax_error_is_reported_with_file_and_line(site: Site) ->
     ("package", "text"),
     [
         ("no-such-package", "no distribution 'no-such-package' is installed here"),
-        ("acme-idle", "registers no driver"),
+        ("acme-idle", "registers no driver: none of its entry points is in a group of netfw"),
+        ("acme-typo", "registers no driver: netfw has no group 'netfw.ipam_driver', did you mean"),
         ("", "no distribution '' is installed here"),
     ],
 )
 def test_package_without_drivers_is_wrong_usage(site: Site, package: str, text: str) -> None:
     site.describe("acme-idle", "[console_scripts]\nidle = acme_idle:main\n")
+    site.describe("acme-typo", "[netfw.ipam_driver]\nacme = acme_ipam.driver:AcmeIpam\n")
     done = site.run(package)
     assert (done.returncode, done.stdout) == (2, "")
     assert text in done.stderr

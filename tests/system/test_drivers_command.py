@@ -129,7 +129,10 @@ threading.Thread(target=threading.Event().wait, name="stays").start()
 """
 
 DEFECTS = {
-    "close_raises": ({"close": "raise RuntimeError('boom')"}, "close raises RuntimeError: boom"),
+    "close_raises": (
+        {"close": "raise RuntimeError('boom')"},
+        "close raises RuntimeError: boom (in ",
+    ),
     "exits_at_close": ({"close": "raise SystemExit(3)"}, "close raises SystemExit: 3"),
     "makes_nothing": ({"make": "return None"}, "from_conf returned None, not a Acme"),
     "makes_another": ({"make": "return InterfaceDriver"}, "from_conf returned <class"),
@@ -140,8 +143,9 @@ DEFECTS = {
     "hangs": ({"make": "import threading; threading.Event().wait()"}, "did not return within 20 s"),
     "describes_nothing": ({"describe": "return None"}, "cannot describe itself"),
     "exits_in_problems": ({"problems": "raise SystemExit(7)"}, "problems raises SystemExit: 7"),
-    "has_no_problems": ({"problems": "return None"}, "problems raises TypeError"),
-    "has_a_text": ({"problems": "return 'no switch'"}, "TypeError: 'no switch' is no tuple of t"),
+    "has_no_problems": ({"problems": "return None"}, "problems returned None, which is no"),
+    "has_a_text": ({"problems": "return 'no switch'"}, "problems returned 'no switch', which"),
+    "describes_a_text": ({"describe": "return 'acme'"}, "describe returned 'acme', which is no "),
     "prints": ({"before": "print('{')"}, "ok"),
     "closes_output": ({"before": "import os; os.close(1); os.close(2)"}, "ok"),
     "interrupts": ({"describe": "raise KeyboardInterrupt"}, "KeyboardInterrupt"),
@@ -225,6 +229,12 @@ def test_driver_in_a_misspelt_group_is_listed_with_the_nearest(tmp_path: Path) -
         "cannot be found: netfw has no group 'netfw.interface_driver', did you mean "
         "'netfw.interface_drivers'?"
     )
+    done = run_beside(tmp_path, "drivers", "show", "acme")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "netfw: driver 'acme' of acme-net 1.2: cannot be found: netfw has no group "
+        "'netfw.interface_driver', did you mean 'netfw.interface_drivers'?\n"
+    )
 
 
 @pytest.mark.spec("DRV-13", "DRV-11")
@@ -267,6 +277,27 @@ def test_every_driver_is_listed_beside_those_that_raise_exit_crash_or_hang(tmp_p
     health = {name: rows[name]["health"] for name in DEFECTS}
     assert {name: text for name, text in health.items() if DEFECTS[name][1] not in text} == {}
     assert rows["null"]["health"] == rows["vxlan"]["health"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"make": "raise KeyError('stat')"}, 1),
+        ({"make": "return None"}, 1),
+        ({"describe": "return 'acme'"}, 1),
+        ({"describe": "raise KeyboardInterrupt"}, 1),
+        ({"make": "from netfw.errors import ConfigError; raise ConfigError('no switch')"}, 0),
+        ({"problems": "return ('no switch answers',)"}, 0),
+    ],
+)
+def test_show_fails_for_a_driver_that_cannot_be_made(
+    tmp_path: Path, change: dict[str, str], status: int
+) -> None:
+    (tmp_path / "acme.py").write_text(VENDOR.format(**GOOD | change))
+    install(tmp_path, "acme = acme:Acme\n")
+    done = run_beside(tmp_path, "drivers", "show", "acme")
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "InterfaceDriver acme" in done.stdout
 
 
 def install(directory: Path, points: str, group: str = "netfw.interface_drivers") -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from netfw.testing.promise_report.evaluation import Row
 
 KEPT, BROKEN, INCOMPLETE = 0, 1, 3
-_WIDTHS: Final = {"sentence": 72, "reason": 120}
+_LONGEST_SENTENCE: Final = 72
+HINT: Final = "--verbose shows the tests that failed, --json whole sentences"
 DESCRIPTION: Final = "Run every conformance suite that fits the drivers of an installed package."
 EPILOG: Final = """\
 Each driver is examined by the subclasses of its contract's suite in the modules that the package
@@ -32,7 +33,7 @@ exit status:
      declare the capability that it needs
   1  a promise is broken, or a driver cannot be loaded
   2  wrong usage: PACKAGE is not installed or registers no driver
-  3  nothing is broken, but a driver has no suite or a suite has no environment
+  3  nothing is broken, but a driver has no suite, a suite no environment, or a hook an error
 """
 
 
@@ -91,6 +92,8 @@ def report(arguments: argparse.Namespace) -> int:
     else:
         headers = ("DRIVER", "PROMISE", "STATE", "SENTENCE", "WHY")
         print_table(headers, [_cells(row) for row in rows])
+        if exit_status(rows) != KEPT:
+            print(HINT)
         counted = Counter(row.state for row in rows)
         print(", ".join(f"{counted[state]} {state}" for state in State))
     return exit_status(rows)
@@ -106,8 +109,8 @@ def exit_status(rows: Sequence[Row]) -> int:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    sentence = _shorten(row.sentence, _WIDTHS["sentence"])
-    return row.driver, row.promise, row.state, sentence, _shorten(row.reason, _WIDTHS["reason"])
+    sentence = _shorten(row.sentence, _LONGEST_SENTENCE)
+    return row.driver, row.promise, row.state, sentence, row.reason
 
 
 def _shorten(text: str, width: int) -> str:

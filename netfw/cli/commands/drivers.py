@@ -75,6 +75,9 @@ def show_driver(arguments: argparse.Namespace) -> int:
     ]
     if not chosen:
         names = sorted({each.name for each in everything})
+        if misplaced := [row for row in _misplaced() if row.name == arguments.name]:
+            texts = (f"{row.distribution} {row.version}: {row.health}" for row in misplaced)
+            raise NotFound(f"driver {arguments.name!r} of {'; '.join(texts)}")
         raise NotFound(
             f"no driver is called {arguments.name!r}{nearest(arguments.name, names)}; "
             f"installed: {', '.join(names)}"

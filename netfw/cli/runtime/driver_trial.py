@@ -17,6 +17,7 @@ from netfw.drivers.registry.class_warnings import (
     class_warnings,
     description_warnings,
 )
+from netfw.drivers.registry.error_location import location_in, top_package
 from netfw.drivers.registry.loader import all_contracts, create, load
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.registry.process_state import GlobalState, ProcessResources
@@ -69,7 +70,9 @@ class DriverTrial:
 
     def __init__(self, kind: type[Driver], name: str, output: OutputReader) -> None:
         self._kind, self._name, self._output = kind, name, output
+        self._package = ""
         self._health: list[str] = []
+        self._is_usable = False
         self._warnings: list[str] = []
         self._capabilities: list[str] = []
 
@@ -80,6 +83,7 @@ class DriverTrial:
                 driver = load(self._kind, self._name)
         except DriverError as exc:
             return DriverReport(health=str(exc), is_usable=False, warnings=self._warnings)
+        self._package = top_package(driver.__module__)
         self._warnings += class_warnings(self._kind, self._name, driver)
         before = ProcessResources.read()
         with self._defects(""), ExitStack() as stack:
@@ -88,6 +92,7 @@ class DriverTrial:
         self._warnings += [f"after close: it {each} and leaves them" for each in left]
         return DriverReport(
             health="; ".join(self._health) or "ok",
+            is_usable=self._is_usable,
             capabilities=self._capabilities,
             warnings=self._warnings,
             about=(driver.__doc__ or "").strip().partition("\n")[0],
@@ -105,7 +110,9 @@ class DriverTrial:
             return
         except NetfwError as exc:
             self._health.append(f"needs configuration: {exc}")
+            self._is_usable = True
             return
+        self._is_usable = True
         stack.callback(self._close, driver)
         with self._defects("describe"):
             self._capabilities += sorted(str(each) for each in driver.describe().capabilities)
@@ -113,9 +120,11 @@ class DriverTrial:
             self._warnings += capability_warnings(driver)
         with self._defects("problems"), self._output_of("problems"):
             problems: object = driver.problems()
-            if not isinstance(problems, tuple):
-                raise TypeError(f"{problems!r} is no tuple of texts")
-            self._health += [str(problem) for problem in problems]
+            if isinstance(problems, tuple):
+                self._health += [str(problem) for problem in problems]
+            else:
+                wrong = f"problems returned {problems!r}, which is no tuple of texts"
+                self._health.append(f"a defect of the driver: {wrong}")
 
     def _close(self, driver: Driver) -> None:
         with self._defects("close"), self._output_of("close"):
@@ -129,6 +138,7 @@ class DriverTrial:
         except BaseException as exc:  # noqa: BLE001 - one bad driver does not hide the others
             raised = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
             where = f"{method} raises " if method else ""
+            raised += location_in(self._package, exc)
             self._health.append(f"a defect of the driver: {where}{raised}")
 
     @contextmanager

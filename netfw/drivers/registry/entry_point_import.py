@@ -9,6 +9,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint
 from typing import Any, NoReturn
 
+from netfw.drivers.registry.error_location import location_in, top_package
 from netfw.drivers.registry.process_state import GlobalState
 from netfw.errors import DriverInvalid
 
@@ -43,7 +44,7 @@ def import_object(point: EntryPoint, origin: str) -> object:
     except BaseException as exc:
         raise DriverInvalid(
             f"{point.group}: {point.name!r} from {origin} cannot be imported: "
-            f"{type(exc).__name__}: {exc}"
+            f"{type(exc).__name__}: {exc}{location_in(top_package(point.module), exc)}"
         ) from exc
     if effects:
         raise DriverInvalid(

@@ -24,6 +24,7 @@ from netfw.drivers.registry.declarations import convert, declaration_problems, o
 from netfw.drivers.registry.entry_names import name_problem, object_problem
 from netfw.drivers.registry.entry_point_import import import_object
 from netfw.drivers.registry.entry_point_index import all_points, read_points
+from netfw.drivers.registry.error_location import location_in, top_package
 from netfw.drivers.registry.method_kinds import kind_mismatches
 from netfw.drivers.registry.signatures import mismatches
 from netfw.errors import (
@@ -127,6 +128,7 @@ def create(contract: Contract[D], name: str, options: Mapping[str, Any], host: H
     except (Exception, SystemExit) as exc:
         raise DriverInvalid(
             f"{_group(contract)}: {name!r} cannot be made: {type(exc).__name__}: {exc}"
+            f"{location_in(top_package(driver.__module__), exc)}"
         ) from exc
     if not isinstance(made, driver):
         raise DriverInvalid(
@@ -212,13 +214,22 @@ def check(contract: Contract[D], name: str, found: object, origin: str = "this p
     if version != kind.VERSION:
         refuse(
             f"it was written for version {version} of {kind.__name__}, "
-            f"and this netfw has version {kind.VERSION}"
+            f"and this netfw has version {kind.VERSION}; {_version_remedy(kind.VERSION, version)}"
         )
     if wrong := kind_mismatches(kind, driver) or mismatches(kind, driver):
         refuse("; ".join(wrong))
     if wrong := tuple(declaration_problems(kind, driver)):
         refuse("; ".join(wrong))
     return driver
+
+
+def _version_remedy(present: int, stated: int) -> str:
+    if stated > present:
+        return "install a newer netfw, or an older release of the driver"
+    return (
+        f"install a newer release of the driver; its author reads netfw's CHANGELOG.md, adapts "
+        f"the class and writes VERSION = {present}"
+    )
 
 
 def check_capabilities(contract: Contract[D], name: str, driver: D) -> None:
@@ -232,10 +243,12 @@ def check_capabilities(contract: Contract[D], name: str, driver: D) -> None:
     except (Exception, SystemExit) as exc:
         raise DriverInvalid(
             f"{kind.GROUP}: {name!r} cannot describe itself: {type(exc).__name__}: {exc}"
+            f"{location_in(top_package(type(driver).__module__), exc)}"
         ) from exc
     if not (isinstance(info, DriverInfo) and type(info.name) is str and info.name):
         raise DriverInvalid(
-            f"{kind.GROUP}: {name!r} cannot describe itself: {info!r} is no DriverInfo with a name"
+            f"{kind.GROUP}: {name!r} cannot describe itself: describe returned {info!r}, which "
+            "is no DriverInfo with a name"
         )
     if foreign := sorted(_foreign(kind, info.capabilities)):
         known = [str(capability) for types in kind.CAPABILITY_TYPES for capability in types]

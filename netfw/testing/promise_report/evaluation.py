@@ -31,7 +31,7 @@ class TestResult:
     test: str
     proves: frozenset[tuple[str, str]]
     outcome: str
-    """``passed``, ``failed``, ``skipped`` or ``error``: its environment could not be made."""
+    """``passed``, ``failed``, ``skipped`` or ``error``: its environment or a hook is wrong."""
     reason: str
     untried: Mapping[str, str] = field(factory=dict)
     """Contracts whose promises the test does not prove if it passes, each with the reason."""
@@ -80,20 +80,25 @@ def evaluate(
     rows = [row for stated in watched for row in _watched_rows(driver, stated, results)]
     rows += [_row(driver, stated, results) for stated in promises]
     known = {(stated.promise.where, stated.promise.what) for stated in promises}
-    rows += [
-        Row(
-            driver=driver,
-            promise="-",
-            sentence=each.test.removeprefix("test_").replace("_", " "),
-            state=State.BROKEN,
-            reason=each.reason,
-        )
-        for each in results
-        if each.outcome == "failed"
-        and not each.proves & known
-        and not any(_is_named(stated, each) for stated in watched)
-    ]
+    for each in results:
+        is_named = any(_is_named(stated, each) for stated in watched)
+        is_new = each.outcome == "error" and each.reason not in {row.reason for row in rows}
+        if (is_new or each.outcome == "failed") and not each.proves & known and not is_named:
+            rows.append(_test_row(driver, each))
     return rows
+
+
+def _test_row(driver: str, result: TestResult) -> Row:
+    """Return the row of a test that proves no promise, and failed or could not be run."""
+    is_error = result.outcome == "error"
+    return Row(
+        driver=driver,
+        promise="-",
+        sentence=result.test.removeprefix("test_").replace("_", " "),
+        state=State.NOT_TRIED if is_error else State.BROKEN,
+        reason=result.reason,
+        is_incomplete=is_error,
+    )
 
 
 def _watched_rows(
@@ -125,7 +130,7 @@ def _row(driver: str, stated: StatedPromise, results: Iterable[TestResult]) -> R
     if failed := by_outcome.get("failed"):
         state, reason = State.BROKEN, f"{failed.test}: {failed.reason}"
     elif error := by_outcome.get("error"):
-        reason, incomplete = f"no environment: {error.reason}", True
+        reason, incomplete = error.reason, True
     elif "passed" in by_outcome:
         state, reason = State.KEPT, ""
     elif skipped := by_outcome.get("skipped"):

@@ -14,8 +14,11 @@ from typing import Any, Final
 
 import pytest
 
+from netfw.drivers.registry.error_location import frames_of, package_of
+from netfw.testing.conformance.common.host_driver import MissingHooks
 from netfw.testing.conformance.common.promises import Promise, proofs_in
 from netfw.testing.conformance.watch.suite import WatchedSuite
+from netfw.testing.promise_report.error_origin import find_origin
 
 OPTION: Final = "--promises"
 LONGEST_REASON: Final = 300
@@ -48,12 +51,20 @@ class PromiseRecorder:
     ) -> Iterator[None]:
         report: Any = yield
         if report.when == "call" or report.outcome != "passed":
-            self._write(_described(item) | _result(report))
+            self._write(_described(item) | _result(item, call, report))
         return report  # type: ignore[no-any-return]  # as pytest's wrappers do
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
+        report: Any = yield
         if report.outcome == "failed":
-            self._write({"error": _shorten(_last_line(str(report.longrepr)))})
+            excinfo = report.call.excinfo
+            error = None if excinfo is None else excinfo.value
+            if isinstance(error, MissingHooks):
+                self._write({"missing": f"{error}{_class_location(error)}"})
+            else:
+                self._write({"error": _shorten(_last_line(str(report.longrepr)))})
+        return report  # type: ignore[no-any-return]  # as pytest's wrappers do
 
     def _write(self, record: dict[str, Any]) -> None:
         with self._path.open("a") as file:
@@ -77,11 +88,19 @@ def _untried(suite: object) -> dict[str, str]:
     return dict(suite.untried_contracts()) if isinstance(suite, WatchedSuite) else {}
 
 
-def _result(report: pytest.TestReport) -> dict[str, str]:
-    outcome = str(report.outcome)
-    if outcome == "failed" and report.when == "setup":
-        outcome = "error"
-    return {"outcome": outcome, "reason": _shorten(_reason(report))}
+def _result(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
+) -> dict[str, str]:
+    outcome, reason = str(report.outcome), _shorten(_reason(report))
+    if outcome == "failed" and call.excinfo is not None:
+        test = getattr(item, "originalname", item.name)
+        origin = find_origin(call.excinfo.value, getattr(item, "instance", None), test)
+        reason += origin.location
+        if report.when == "setup":
+            outcome, reason = "error", f"no environment: {reason}"
+        elif origin.hook:
+            outcome, reason = "error", f"error in the hook {origin.hook}: {reason}"
+    return {"outcome": outcome, "reason": reason}
 
 
 def _reason(report: pytest.TestReport) -> str:
@@ -89,6 +108,13 @@ def _reason(report: pytest.TestReport) -> str:
         return str(report.longrepr[2]).removeprefix("Skipped: ")
     crash = getattr(report.longrepr, "reprcrash", None)
     return str(report.longrepr or "") if crash is None else str(crash.message)
+
+
+def _class_location(error: MissingHooks) -> str:
+    """Return the line of the class that was refused: the last frame outside netfw."""
+    found = [(frame, line) for frame, line in frames_of(error) if package_of(frame) != "netfw"]
+    frame, line = found[-1]
+    return f" (in {frame.f_code.co_filename}, line {line})"
 
 
 def _last_line(text: str) -> str:

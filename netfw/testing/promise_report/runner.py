@@ -8,17 +8,18 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 
 from netfw.drivers.base import Driver
-from netfw.drivers.registry.entry_names import SUITES_GROUP
+from netfw.drivers.registry.entry_names import SUITES_GROUP, group_problem
 from netfw.drivers.registry.loader import all_contracts, load
 from netfw.errors import ConfigError, DriverError, NetfwError
 from netfw.testing import conformance
-from netfw.testing.conformance.common.host_driver import missing_hooks
+from netfw.testing.conformance.common.host_driver import MissingHooks, missing_hooks
 from netfw.testing.promise_report import recorder
 from netfw.testing.promise_report.evaluation import Row, State, TestResult, evaluate
 from netfw.testing.promise_report.sentences import stated_promises, watched_promises
@@ -58,19 +59,42 @@ def examine(
     found = _distribution(package)
     drivers = registered_drivers(found)
     if not drivers:
-        raise ConfigError(
-            f"{package} registers no driver: none of its entry points is in a group of netfw"
-        )
+        raise ConfigError(f"{package} registers no driver: {_why_none(found)}")
     modules = [point.module for point in found.entry_points if point.group == SUITES_GROUP]
     if missing := [str(path) for path in tests if not path.exists()]:
         raise ConfigError(f"there is no {', '.join(missing)}")
-    chosen = [str(path) for path in tests] or modules
-    results = (
-        run_suites(chosen, is_sandboxed=is_sandboxed, quiet=quiet, on_count=on_count)
-        if chosen
-        else []
-    )
-    return [row for driver in drivers for row in _rows(driver, results)]
+    chosen = [str(path) for path in tests] or _existing(modules)
+    results: list[TestResult] = []
+    refusal = ""
+    if chosen:
+        try:
+            results = run_suites(chosen, is_sandboxed=is_sandboxed, quiet=quiet, on_count=on_count)
+        except MissingHooks as exc:
+            refusal = str(exc)
+    return [row for driver in drivers for row in _rows(driver, results, refusal)]
+
+
+def _existing(modules: Sequence[str]) -> Sequence[str]:
+    """Return *modules*; pytest reports those that cannot be imported.
+
+    :raises NetfwError: there is no such module.
+    """
+    for module in modules:
+        if _is_missing(module):
+            raise NetfwError(
+                f"the suites cannot be collected: there is no module {module}, which the package "
+                f"registers in the entry-point group {SUITES_GROUP}"
+            )
+    return modules
+
+
+def _is_missing(module: str) -> bool:
+    try:
+        return find_spec(module) is None
+    except ModuleNotFoundError as exc:  # its package is missing, or something that this imports
+        return f"{module}.".startswith(f"{exc.name}.")
+    except (Exception, SystemExit):  # noqa: BLE001 - pytest reports it
+        return False
 
 
 def registered_drivers(found: Distribution) -> list[RegisteredDriver]:
@@ -83,11 +107,20 @@ def registered_drivers(found: Distribution) -> list[RegisteredDriver]:
     ]
 
 
+def _why_none(found: Distribution) -> str:
+    """Return why *found* registers no driver; names groups that are misspelt."""
+    groups = [contract.GROUP for contract in all_contracts()]
+    problems = [group_problem(point.group, groups) for point in found.entry_points]
+    named = "; ".join(dict.fromkeys(problem for problem in problems if problem))
+    return named or "none of its entry points is in a group of netfw"
+
+
 def run_suites(
     chosen: Sequence[str], *, is_sandboxed: bool, quiet: bool, on_count: OnCount | None = None
 ) -> list[TestResult]:
     """Run *chosen* modules or paths by pytest and return the results of all tests.
 
+    :raises MissingHooks: a suite does not override all hooks, and no test was run.
     :raises NetfwError: a module cannot be imported, or pytest failed.
     """
     with tempfile.TemporaryDirectory(prefix="netfw-conformance-") as directory:
@@ -109,6 +142,8 @@ def run_suites(
     records = [json.loads(line) for line in lines]
     if errors := [each["error"] for each in records if "error" in each]:
         raise NetfwError(f"the suites cannot be collected: {'; '.join(errors)}")
+    if missing := [each["missing"] for each in records if "missing" in each]:
+        raise MissingHooks("; ".join(missing))
     if process.returncode not in _RAN:
         tail = "\n".join(output.splitlines()[-10:])
         raise NetfwError(f"pytest ended with status {process.returncode}:\n{tail}")
@@ -138,7 +173,8 @@ def _distribution(package: str) -> Distribution:
         ) from exc
 
 
-def _rows(driver: RegisteredDriver, results: Sequence[TestResult]) -> list[Row]:
+def _rows(driver: RegisteredDriver, results: Sequence[TestResult], refusal: str) -> list[Row]:
+    """Return the rows of *driver*; *refusal* is why there are no results."""
     try:
         loaded = load(driver.contract, driver.point.name)
     except DriverError as exc:
@@ -148,7 +184,8 @@ def _rows(driver: RegisteredDriver, results: Sequence[TestResult]) -> list[Row]:
     promises = stated_promises(loaded, driver.contract)
     rows = evaluate(str(driver), promises, own, watched_promises())
     if not own:
-        return [_loader_row(driver, State.NOT_TRIED, _missing_suite(driver.contract))]
+        reason = refusal or _missing_suite(driver.contract)
+        return [_loader_row(driver, State.NOT_TRIED, reason)]
     return [_loader_row(driver, State.KEPT, ""), *rows]
 
 

@@ -22,6 +22,10 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
+class MissingHooks(TypeError):
+    """The refusal of a suite that does not override all hooks."""
+
+
 def missing_hooks(suite: type) -> list[str]:
     """Return the hooks that neither *suite* nor a base class of it overrides."""
 
@@ -67,7 +71,7 @@ class HostDriverConformance(WatchedSuite, Generic[K, V]):
         super().__init_subclass__(**options)
         missing = missing_hooks(cls)
         if missing and cls.__name__.startswith("Test"):
-            raise TypeError(
+            raise MissingHooks(
                 f"{cls.__name__} lacks hooks: "
                 f"override {', '.join(missing)}; what each is for is in {__name__} and beside it"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from netfw.testing.conformance.common.host_driver import missing_hooks
+from netfw.testing.conformance.common.host_driver import MissingHooks, missing_hooks
 from netfw.testing.conformance.watch.suite import WatchedSuite
 
 
@@ -18,7 +18,7 @@ class RequiresHooks(WatchedSuite):
         missing = missing_hooks(cls)
         if missing and cls.__name__.startswith("Test"):
             module = next(base.__module__ for base in cls.__mro__ if "HOOKS" in vars(base))
-            raise TypeError(
+            raise MissingHooks(
                 f"{cls.__name__} lacks hooks: override {', '.join(missing)}; "
                 f"what each is for is in {module}"
             )

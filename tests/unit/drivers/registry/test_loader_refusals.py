@@ -191,7 +191,7 @@ def test_name_that_cannot_be_a_group_of_options_is_refused(
 @pytest.mark.parametrize(
     ("returned", "reason"),
     [
-        ("None", "None is no DriverInfo with a name"),
+        ("None", "describe returned None, which is no DriverInfo with a name"),
         ("DriverInfo('')", "is no DriverInfo with a name"),
         ("DriverInfo(None)", "is no DriverInfo with a name"),
         ("DriverInfo('a', {'mtu-change'})", "it declares 'mtu-change', which is no Capability"),
