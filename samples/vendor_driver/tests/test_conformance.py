@@ -67,12 +67,11 @@ class TestAcmeInterfaceDriver(InterfaceDriverConformance):
 
     def admit(self, port_id: PortId, attachment: Attachment) -> None:
         ports = self.stored()
-        ports[attachment.device]["admitted"] = True
+        ports.get(attachment.device, {})["admitted"] = True
         self.store(ports)
 
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
-        admitted: bool = self.stored()[attachment.device]["admitted"]
-        return admitted
+        return self.stored().get(attachment.device, {}).get("admitted") is True
 
 
 class TestPlannedAcmeInterfaceDriver(TestAcmeInterfaceDriver):
