@@ -10,13 +10,13 @@ from typing import Any, Self
 
 from netfw.drivers.base import HostResources
 from netfw.testing.conformance import InterfaceDriverConformance
+from netfw.testing.fakes.interface import FakeInterface
 from netfw.testing.promise_report.error_origin import ErrorOrigin, find_origin
-from netfw_drivers.null.interface import NullInterfaceDriver
 
 LINES = Path(__file__).read_text().splitlines()
 
 
-class UnmadeDriver(NullInterfaceDriver):
+class UnmadeDriver(FakeInterface):
     """A driver whose options lack one."""
 
     @classmethod
