@@ -113,7 +113,7 @@ def broken_files(path):
     token_file(path, "one short\n")
     yield "line 1"
     path.unlink()
-    yield "No such file"
+    yield "no such file"
     path.mkdir()
     yield "Is a directory"
     path.rmdir()

@@ -84,10 +84,12 @@ def test_handler_that_stops_its_server_is_answered_without_a_thread_for_the_stop
     tmp_path: Path, address: TcpAddress
 ) -> None:
     server = SocketTransport(settings(tmp_path, address, listen=(address,)))
-    client = SocketTransport(settings(tmp_path, address, connect=(address,)))
+    first, client = (
+        SocketTransport(settings(tmp_path, address, connect=(address,))) for _ in range(2)
+    )
     try:
         stop = server.serve("server", lambda message, caller: message)
-        assert client.call(QUESTION, 10) == QUESTION
+        assert first.call(QUESTION, 10) == QUESTION
         stop()
 
         def handle(message: Message, caller: Caller) -> Message:
@@ -99,6 +101,7 @@ def test_handler_that_stops_its_server_is_answered_without_a_thread_for_the_stop
         assert client.call(QUESTION, 10) == QUESTION
         wait_until(lambda: server._server is None, "it stops to listen")
     finally:
+        first.close()
         client.close()
         server.close()
 
