@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from attrs import fields, frozen
@@ -108,12 +107,12 @@ def is_output_shared() -> bool:
     What was written since is then not attributable to this process or a child that has ended.
     """
     own = {(status.st_dev, status.st_ino) for status in map(os.fstat, (1, 2))}
-    for path in Path("/proc").glob("[0-9]*/fd/[12]"):
-        if path.parts[2] != str(os.getpid()):
-            with suppress(OSError):
-                status = path.stat()
-                if (status.st_dev, status.st_ino) in own:
-                    return True
+    others = (name for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid())
+    for path in (f"/proc/{name}/fd/{number}" for name in others for number in (1, 2)):
+        with suppress(OSError):  # the process has ended
+            status = os.stat(path)
+            if (status.st_dev, status.st_ino) in own:
+                return True
     return False
 
 
