@@ -22,13 +22,13 @@ from typing import Any
 from attrs import frozen
 from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
-from cheroot.workers.threadpool import WorkerThread
 
 from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendUnavailable, ConfigError
 from netfw.http.connection import BodyMemory, Connection, SlowClientReaper, WsgiGateway
 from netfw.http.http_error import ErrorRenderer, busy, render_response, render_text_error
 from netfw.http.response_writer import ResponseWriter
+from netfw.http.worker_pool import WorkerPool
 
 LOG = logging.getLogger(__name__)
 
@@ -131,20 +131,13 @@ class HttpServer:
 
     def stop(self, seconds: float = 10.0) -> bool:
         """Accept no more requests, and finish those under way; return whether all did in time."""
-        try:
-            stopping = start_daemon_thread(f"netfw-{self._name}-stop", "", self._stop, seconds)
-        except BackendUnavailable:
-            self._stop(seconds)
-            return True
-        stopping.join(seconds + 0.5)
-        return not stopping.is_alive()
-
-    def _stop(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         self._server.shutdown_timeout = seconds
         self._server.stop()
+        ended = self._server.requests.join(deadline + 0.5)
         self._server.writer.stop(max(0.0, deadline - time.monotonic()))
         self._server.watch.stop()
+        return ended
 
     def _serve(self) -> None:
         try:
@@ -154,13 +147,14 @@ class HttpServer:
             if self._server.turned_at is not None:
                 LOG.exception("%s stopped serving", self._name)
             else:
-                self._stop(0.0)
+                self.stop(0.0)
 
 
 class _Server(wsgi.Server):
     """Cheroot on a socket that listens already."""
 
     ConnectionClass = Connection
+    requests: WorkerPool
     _connections: Any
 
     def __init__(
@@ -176,15 +170,12 @@ class _Server(wsgi.Server):
         super().__init__(
             name or "unnamed" if unix else name[:2],
             app,
-            numthreads=settings.threads,
-            max=settings.threads,
             server_name="netfw",
             request_queue_size=settings.backlog,
-            accepted_queue_size=settings.queue,
-            accepted_queue_timeout=0,
             peercreds_enabled=unix,
         )
         self.gateway = WsgiGateway
+        self.requests = WorkerPool(self, settings.threads, settings.threads, settings.queue, 0)
         self.timeout = settings.idle
         self.expiration_interval = 0.2
         self.settings, self.listening, self.render_error = settings, listening, render_error
@@ -200,13 +191,7 @@ class _Server(wsgi.Server):
     def prepare(self) -> None:
         self.watch.start()
         self.writer.start()
-        try:
-            super().prepare()
-        except RuntimeError:  # no thread is left, and cheroot forgets those that it has started
-            started = (each for each in threading.enumerate() if isinstance(each, WorkerThread))
-            self.requests._threads.extend(each for each in started if each.server is self)
-            self.requests.stop(0)
-            raise
+        super().prepare()
         self._note_turns()
 
     def _note_turns(self) -> None:

@@ -20,6 +20,7 @@ from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer
 from netfw.testing.lab.wait import wait_until
 from tests.server.http.http_environment import Unix, app, ask
+from tests.thread_limit import no_threads
 
 
 def test_a_server_at_rest_does_not_wake_the_thread_for_slow_clients(serve: Any) -> None:
@@ -145,6 +146,24 @@ def test_a_stop_does_not_wait_for_ever(serve: Any) -> None:
     assert server.stop(0.2) is False
     assert time.monotonic() - began < 30
     release.set()
+
+
+def test_stop_without_a_thread_does_not_wait_for_a_handler_that_hangs(serve: Any) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def hang(environ: dict[str, Any]) -> bytes:
+        begun.set()
+        release.wait(60)
+        return b""
+
+    server, path = serve(hang)
+    client = Unix(path)
+    client.request("GET", "/")
+    assert begun.wait(60)
+    with no_threads():
+        assert server.stop(0.2) is False
+    release.set()
+    assert server.stop(60) is True
 
 
 def test_several_servers_share_one_socket(tmp_path: Path) -> None:
