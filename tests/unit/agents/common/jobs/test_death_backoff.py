@@ -14,9 +14,31 @@ def test_key_is_converged_at_once_and_then_after_growing_delays():
     assert backoff.record("another", now) == 0
 
 
-def test_key_that_was_steady_is_converged_at_once_and_others_are_not_kept():
+def test_key_that_was_steady_is_converged_at_once():
     backoff = DeathBackoff()
-    backoff.record("gone", 100.0)
     for now in (100.0, 100.0 + STEADY):
         assert backoff.record("one", now) == 0
-    assert backoff._deaths.keys() == {"one"}
+    assert backoff.record("one", 100.1 + STEADY) > 0
+
+
+def test_keys_that_are_steady_again_are_dropped():
+    backoff = DeathBackoff()
+    for number in range(5000):
+        backoff.record(number, 100.0 + number)
+    assert len(backoff._deaths) < 200
+
+
+class CountedKey:
+    hashed = 0
+
+    def __hash__(self):
+        CountedKey.hashed += 1
+        return id(self)
+
+
+def test_each_of_many_deaths_at_once_costs_the_same():
+    backoff = DeathBackoff()
+    keys = [CountedKey() for _ in range(5000)]
+    for key in keys:
+        backoff.record(key, 100.0)
+    assert CountedKey.hashed < 5 * len(keys)
