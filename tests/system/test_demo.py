@@ -86,7 +86,7 @@ def test_a_demo_that_is_ended_leaves_no_process_behind(
         _, errors = demo.communicate(timeout=30)
     assert b"Traceback" not in errors
     if number is signal.SIGINT:
-        assert errors.endswith(b"netfw demo: interrupted; nothing of it is left on this machine\n")
+        assert errors.endswith(b"netfw demo: interrupted; its hosts and processes end with it\n")
     deadline = time.monotonic() + 60
     while marked(mark) and time.monotonic() < deadline:
         time.sleep(0.05)

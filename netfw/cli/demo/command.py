@@ -37,7 +37,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
     try:
         return _run_sections()
     except KeyboardInterrupt:
-        text = "netfw demo: interrupted; nothing of it is left on this machine"
+        text = "netfw demo: interrupted; its hosts and processes end with it"
         print(text, file=sys.stderr)
         raise
 
