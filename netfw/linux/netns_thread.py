@@ -67,7 +67,7 @@ class NetnsThread:
         name: str = "netfw-worker",
         failure: str = _FAILURE,
     ) -> None:
-        """*failure* begins the error of a thread that cannot be started."""
+        """Start the thread; *failure* begins the error if there is none left."""
         self._calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
