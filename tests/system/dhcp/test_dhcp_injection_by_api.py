@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,9 @@ def _text(net: DhcpNet) -> str:
     """Return all files that its servers read, and the command lines of their hosts."""
     found = []
     for serving in net.serving_hosts():
-        found += [path.read_text() for path in net.files(serving).rglob("*") if path.is_file()]
+        for folder, _, names in os.walk(net.files(serving)):
+            for name in names:
+                with suppress(FileNotFoundError):  # a temporary file, which got its name meanwhile
+                    found.append(Path(folder, name).read_text())
         found.append(serving.host.run(["ps", "-eww", "-o", "args"]))
     return "".join(found)

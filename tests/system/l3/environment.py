@@ -53,7 +53,7 @@ def prefer_switch(host: Host) -> None:
     """Run a switch in real time: its sockets overflow if it waits for a core."""
     pid = int((host.ovs.directory / "ovs-vswitchd.pid").read_text())
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(PermissionError):  # of a user without privileges
+        with suppress(PermissionError, ProcessLookupError):  # no privileges, or it has ended
             os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(1))
 
 
