@@ -54,3 +54,11 @@ def test_the_command_line_imports_the_parts_of_its_command_alone() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     unwanted = {"netfw.agents", "netfw.testing.conformance"} | YAML | HTTP | SWITCH | FLOWS
     assert not set(done.stdout.split()) & (unwanted | SERVER_SIDE | OTHERS)
+
+
+def test_the_server_imports_no_client_of_other_services() -> None:
+    code = (
+        "import sys, netfw.cli.server.components, netfw.cli.server.listeners; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not set(done.stdout.split()) & (OTHERS | SWITCH | FLOWS | {"alembic", "psycopg"})
