@@ -2,10 +2,11 @@
 
 A step takes one share of the machine, or as many as follow its name (`unit:2`, or 0 for one that
 mostly waits); there are two shares per core, since a step waits about as often as it computes.
-Steps start in the given order, so the longest come first. Steps that measure
-(`system-l2-faults:last`) start when all others have ended, and beside them, at the lowest priority,
-steps that only compute (`unit:low`). When a step has ended, its output is printed: all of it if it
-failed, else the last lines. The summary names the failed tests again, since CI shows the end only.
+Steps start in the given order, so the longest come first. Steps that only compute (`unit:low`) run
+beside them, one per core, at a low priority: they use the time in which the others wait. Steps that
+measure (`system-l2-faults:last`) start when all others but these have ended. When a step has ended,
+its output is printed: all of it if it failed, else the last lines. The summary names the failed
+tests again, since CI shows the end only.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-SHARES = 2 * (os.cpu_count() or 1)
+CORES = os.cpu_count() or 1
+SHARES = 2 * CORES
+LOW_PRIORITY = "10"
 PASSED_LINES = 3
 """Lines of output that a step that passed prints."""
 SUMMARY_LINES = 50
@@ -45,19 +48,20 @@ class Step:
     def named(cls, word: str) -> Step:
         name, _, suffix = word.partition(":")
         if suffix in ("last", "low"):
-            return cls(name, 1, last=True, low=suffix == "low")
+            return cls(name, 1, last=suffix == "last", low=suffix == "low")
         return cls(name, min(int(suffix or 1), SHARES))
 
     def can_start(self, running: Collection[Step]) -> bool:
         """Return whether the machine has room for it beside the *running* steps."""
-        free = SHARES - sum(step.shares for step in running)
-        return self.shares <= free and all(step.last == self.last for step in running)
+        alike = [step for step in running if step.low == self.low]
+        free = (CORES if self.low else SHARES) - sum(step.shares for step in alike)
+        return self.shares <= free and all(step.last == self.last for step in alike)
 
     def start(self, place: Path) -> int:
         """Start the target with its output in a file in *place*; return its pid."""
         self.begun = time.monotonic()
         output = os.open(place / self.name, os.O_WRONLY | os.O_CREAT)
-        priority = ["nice", "-n", "19"] if self.low else []
+        priority = ["nice", "-n", LOW_PRIORITY] if self.low else []
         argv = [*priority, "make", "--no-print-directory", self.name]
         pid = os.posix_spawnp(
             argv[0],
@@ -124,7 +128,7 @@ def main(words: list[str]) -> int:
         say(f"  {step.line()}")
         if not step.passed:
             write(step.failed_tests(), b"         ")
-    say(f"  {'':7}{'total':20}{seconds:7.1f} s{work:8.1f} s of CPU on {os.cpu_count()} cores")
+    say(f"  {'':7}{'total':20}{seconds:7.1f} s{work:8.1f} s of CPU on {CORES} cores")
     return 0 if all(step.passed for step in steps) else 1
 
 

@@ -114,8 +114,13 @@ def test_step_that_needs_the_machine_runs_alone(steps) -> None:
 
 def test_steps_that_only_compute_have_a_low_priority(steps) -> None:
     own = os.getpriority(os.PRIO_PROCESS, 0)
-    assert "niceness 19" in steps("niceness:low").stdout
+    assert f"niceness {own + 10}" in steps("niceness:low").stdout
     assert f"niceness {own}" in steps("niceness:last").stdout
+
+
+@pytest.mark.parametrize("other", ["meets-a:99", "meets-a:last"])
+def test_steps_that_only_compute_run_beside_all_others(steps, other: str) -> None:
+    assert steps(other, "meets-b:low").returncode == 0
 
 
 def test_the_last_steps_start_when_all_others_have_ended(steps) -> None:
