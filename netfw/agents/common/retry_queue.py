@@ -86,9 +86,10 @@ class RetryQueue(Generic[K]):
         self._pending[key] = evolve(former, due=min(former.due, due))
 
     def add_later(self, due: Mapping[K, float], now: float) -> None:
-        """Queue keys for later, unless they are queued already."""
+        """Queue keys for later; those that are queued already are tried then at the latest."""
         for key, when in due.items():
             self._pending.setdefault(key, RetryEntry(since=now, due=when))
+            self.advance(key, when)
 
     def due(self, now: float) -> frozenset[K]:
         """Return the keys to converge now."""

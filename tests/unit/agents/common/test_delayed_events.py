@@ -3,10 +3,13 @@
 import pytest
 
 from netfw.agents.common.agent import Counts
+from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
 from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.keys import PortKey
 from netfw.drivers.values.switch_values import SwitchDevice
+from netfw.errors import BackendError
 from netfw.model.values.common_fields import Status
+from netfw.plan import Outcome
 from tests.unit.agents.common.loop_samples import ONE, reported
 from tests.unit.agents.l2.environment import NET, port
 
@@ -63,3 +66,13 @@ def test_a_delayed_event_does_not_delay_what_another_event_or_a_retry_is_due_for
     env.machine.refused.clear()
     env.machine.notify(KeysChanged("it will change", {key}, delay=50))
     assert env.turn(1).ready
+
+
+def test_delayed_event_ends_a_longer_pause_between_retries():
+    retries = RetryQueue(RetryBackoff(first=1, longest=60))
+    for _ in range(7):
+        retries.record(Outcome(failed={KEY: BackendError("no room")}), now=100)
+    retries.add_later({KEY: 105}, now=101)
+    assert retries.when(KEY) == 105
+    retries.add_later({KEY: 300}, now=101)
+    assert retries.when(KEY) == 105
