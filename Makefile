@@ -19,7 +19,7 @@ STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: demo-packages $(READY) ## see netfw at work: hosts, agents, a server, leases, metadata, routers; touches nothing of this machine
+demo: demo-packages $(READY) ## see netfw at work: hosts, agents, a server, leases, metadata, routers; does not touch the network of this machine
 	@$(BIN)/netfw demo
 
 test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
