@@ -91,7 +91,7 @@ def test_a_second_driver_touches_nothing_until_the_first_has_ended(env):
     assert second.present() == {env.key}
     assert env.pids() == {pid}
     first.close()
-    assert isinstance(events.get(timeout=10), FeedLost)
+    assert isinstance(events.get(timeout=60), FeedLost)
     assert put(env, second) != pid
 
 
@@ -134,7 +134,7 @@ def test_death_is_fatal_where_the_operator_wants_so(env):
     driver = env.driver(check_child_process_action="exit")
     driver.watch(events.put)
     os.kill(put(env, driver), signal.SIGKILL)
-    event = events.get(timeout=10)
+    event = events.get(timeout=60)
     assert isinstance(event, ProcessDied)
     assert (event.keys, event.fatal) == ({env.key}, True)
     assert "was ended by signal 9" in event.reason
@@ -149,7 +149,7 @@ def test_failed_respawn_is_reported(env):
     (config,) = env.directory.rglob("*.conf")
     config.write_text("global\n    nonsense\n")
     os.kill(pid, signal.SIGKILL)
-    died, failed = events.get(timeout=10), events.get(timeout=10)
+    died, failed = events.get(timeout=60), events.get(timeout=60)
     assert isinstance(died, ProcessDied)
     assert not died.fatal
     assert isinstance(failed, KeysChanged)

@@ -273,7 +273,7 @@ def test_waiting_for_a_topic_ends_on_close(over):
     assert eventually(callers)
     client.close()
     for thread in asking:
-        thread.join(10)
+        thread.join(60)
     assert errors == ["this transport was closed"] * 4
     assert eventually(lambda: not callers())
     assert not [each for key, each in connections().items() if key not in before]

@@ -48,7 +48,7 @@ def test_second_driver_is_refused_with_the_holder_s_pid_and_receives_an_event_wh
         second.lock.acquire()
     assert (first.acquired, second.acquired) == (1, 0)
     first.lock.release()
-    assert isinstance(second.events.get(timeout=10), FeedLost)
+    assert isinstance(second.events.get(timeout=60), FeedLost)
     with pytest.raises(BackendLocked):
         first.lock.acquire()  # the second holds it since the event
     second.lock.acquire()
@@ -69,7 +69,7 @@ def test_killed_holder_frees_the_directory(tmp_path: Path) -> None:
         with pytest.raises(BackendLocked, match=f"process {holder.pid} "):
             waiting.lock.acquire()
         holder.kill()
-    assert isinstance(waiting.events.get(timeout=10), FeedLost)
+    assert isinstance(waiting.events.get(timeout=60), FeedLost)
     waiting.lock.acquire()
     waiting.lock.release()
 
@@ -94,7 +94,7 @@ def test_driver_that_got_no_thread_to_wait_with_waits_at_its_next_attempt(tmp_pa
     with pytest.raises(BackendLocked):
         second.lock.acquire()
     first.lock.release()
-    assert isinstance(second.events.get(timeout=10), FeedLost)
+    assert isinstance(second.events.get(timeout=60), FeedLost)
     second.lock.release()
 
 

@@ -166,7 +166,7 @@ def test_recreated_namespace_with_the_inode_of_the_old_one_is_reported(reports: 
         monitor.watch(name)
     old = netns.identity("blue")
     change("green", AddLink("br0", "bridge"))
-    assert begun.wait(10)
+    assert begun.wait(60)
 
     for _ in range(10):  # where nobody else makes namespaces, the first has the number again
         netns.delete("blue")
@@ -215,7 +215,7 @@ def test_where_announcements_were_lost_all_are_named(reports: Reports):
         netns.create(name)
         monitor.watch(name)
     change("blue", AddLink("br0", "bridge"), SetUp("br0"))
-    assert begun.wait(10)
+    assert begun.wait(60)
     some = addresses("br0", [f"10.0.0.{number}/24" for number in range(1, 250)])
     change("blue", *map(AddAddress, some))
     flooded.set()

@@ -42,8 +42,8 @@ def test_a_daemon_is_known_by_its_own_pid_file(supervisor, program):
 def test_a_daemon_that_dies_is_started_again(supervisor, program, events):
     process = supervisor.start(KEY, program)
     os.kill(process.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=10), ProcessDied)
-    assert isinstance(again := events.get(timeout=10), ProcessRespawned)
+    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(again := events.get(timeout=60), ProcessRespawned)
     assert running(*program.argv) == [again.pid]
 
 

@@ -42,8 +42,8 @@ def test_processes_outlive_the_supervisor_and_are_adopted(make_supervisor, event
     assert second.present() == {KEY}
     assert second.start(KEY, SLEEP) == type(process)(process.pid, adopted=True)
     os.kill(process.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=10), ProcessDied)
-    assert isinstance(events.get(timeout=10), ProcessRespawned)
+    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessRespawned)
 
 
 def test_started_process_is_found_at_once_by_another_supervisor(make_supervisor):

@@ -104,8 +104,8 @@ def test_death_is_reported_when_running_is_read_first(supervisor, events):
     process = supervisor.start(KEY, Program(argv=("sleep", "1000")))
     os.kill(process.pid, signal.SIGKILL)
     wait_until(lambda: (supervisor.running(KEY), not events.empty())[1])
-    assert isinstance(events.get(timeout=10), ProcessDied)
-    assert isinstance(events.get(timeout=10), ProcessRespawned)
+    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessRespawned)
 
 
 def test_what_another_supervisor_ended_is_not_started_again(make_supervisor, events):
@@ -113,10 +113,10 @@ def test_what_another_supervisor_ended_is_not_started_again(make_supervisor, eve
     first, second = make_supervisor(), make_supervisor(sink=lambda _: None)
     first.start(KEY, sleep)
     second.stop(KEY)
-    assert isinstance(events.get(timeout=10), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessDied)
     first.start(KEY, sleep)
     pid = second.start(KEY, other).pid
-    assert isinstance(events.get(timeout=10), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessDied)
     with pytest.raises(queue.Empty):
         events.get(timeout=0.5)  # twenty times the delay of a respawn
     assert second.pid(KEY) == pid

@@ -52,7 +52,7 @@ class Peer:
         self._closing = True
         with socket.socket(self._listener.family) as last:
             last.connect(self._listener.getsockname())
-        self._thread.join(5)
+        self._thread.join(60)
         self._listener.close()
 
 
@@ -107,7 +107,7 @@ class Relay:
                     switch.sendall(_message(kind, xid, body))
             finally:
                 switch.shutdown(socket.SHUT_RDWR)
-                back.join(10)
+                back.join(60)
 
     def _back(self, switch: socket.socket, sock: socket.socket) -> None:
         with suppress(OSError):

@@ -125,9 +125,9 @@ def test_bundles_do_not_mix_however_many_threads_commit(connected_to) -> None:
     client.wait_connected()
     first = threading.Thread(target=client.commit, args=[changes(1)])
     first.start()
-    switch.closing.wait(10)
+    switch.closing.wait(60)
     client.commit(changes(2))
-    first.join(10)
+    first.join(60)
     assert switch.intruders == 0
     assert switch.steps == [(bundle, step) for bundle in (1, 2) for step in (OPEN, CLOSE, COMMIT)]
 

@@ -315,7 +315,7 @@ def test_nothing_is_read_from_a_database_that_has_ended_before_the_replica_knows
     writer = threading.Thread(target=write)
     writer.start()  # the replica's thread renders, and reads nothing meanwhile
     try:
-        assert entered.wait(10)
+        assert entered.wait(60)
         ovs.stop_switch()
         ovs.stop_database()
         ovsdb.timeout = 0.1

@@ -29,7 +29,7 @@ class Events:
 
     def until(self, wanted: Callable[[SwitchEvent], bool]) -> SwitchEvent:
         while True:
-            event = self._queue.get(timeout=10)
+            event = self._queue.get(timeout=60)
             self.seen.append(event)
             if wanted(event):
                 return event
@@ -160,10 +160,10 @@ def test_a_sink_may_read_and_may_not_write(ovsdb):
     ovsdb.snapshot()
     ovsdb.watch(sink)
     ovsdb.run([internal("tap1")])
-    port = answers.get(timeout=5)
+    port = answers.get(timeout=60)
     assert isinstance(port, Port)
     assert port.name == "tap1"
-    assert "a sink only enqueues" in answers.get(timeout=5)
+    assert "a sink only enqueues" in answers.get(timeout=60)
 
 
 @pytest.mark.spec("DRV-20")

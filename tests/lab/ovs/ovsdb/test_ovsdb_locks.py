@@ -42,7 +42,7 @@ class SwitchEventRecorder:
         ovsdb.watch(self._events.put)
 
     def until(self, wanted: SwitchEvent) -> None:
-        while self._events.get(timeout=10) != wanted:
+        while self._events.get(timeout=60) != wanted:
             pass
 
 
@@ -196,6 +196,6 @@ def test_a_lock_that_was_stolen_is_had_again_when_the_thief_has_ended(connect, o
     recorder.until(LockChanged("netfw_a"))
     assert not ovsdb.hold("netfw_a", ovsdb)
     thief.kill()
-    thief.wait(10)
+    thief.wait(60)
     recorder.until(LockChanged("netfw_a"))
     assert ovsdb.hold("netfw_a", ovsdb)

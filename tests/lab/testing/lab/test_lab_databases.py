@@ -49,7 +49,7 @@ def test_killed_database_answers_no_client(postgres: PrivatePostgres) -> None:
     postgres.kill()
     with pytest.raises(psycopg.OperationalError):
         watching.execute("SELECT 1")
-    client.join(10)
+    client.join(60)
     assert not client.is_alive(), "its process goes on"
     postgres.start()
     with psycopg.connect(url) as again:

@@ -170,13 +170,13 @@ def test_while_the_source_is_away_one_waits_for_it_and_the_others_do_not() -> No
 
     def hang(_: FindPorts) -> tuple[Port, ...]:
         begun.set()
-        assert release.wait(10)
+        assert release.wait(60)
         return (port(),)
 
     source.answer = hang
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(status, directory, request(1))
-        assert begun.wait(10)
+        assert begun.wait(60)
         assert [status(directory, request(number)) for number in (2, 3, 4)] == [503] * 3
         release.set()
         assert first.result() == 200

@@ -42,7 +42,7 @@ def test_socket_that_cannot_be_served_is_bound_by_the_next_attempt(listener, lef
         listener.open()
     assert not listener.is_bound
     for thread in set(threading.enumerate()) - before:
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
     listener.open()
     assert b"204" in ask(listener.path)
@@ -55,5 +55,5 @@ def test_listener_is_closed_without_a_thread_for_it(listener):
     with no_threads():
         listener.close(1.0)
     for thread in set(threading.enumerate()) - before:
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()

@@ -68,7 +68,7 @@ def test_acquire_with_a_timeout_waits_for_the_holder(tmp_path: Path) -> None:
     assert time.monotonic() - began >= 0.2
     releasing = threading.Timer(0.2, first.release)
     releasing.start()
-    second.acquire(timeout=10)
+    second.acquire(timeout=60)
     releasing.join()
     assert (first.is_held, second.is_held) == (False, True)
     second.release()

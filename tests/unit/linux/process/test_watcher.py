@@ -22,7 +22,7 @@ def test_close_during_a_new_timer_leaves_no_write_to_a_closed_file(monkeypatch):
 
     monkeypatch.setattr(os, "eventfd_write", write)
     watcher.call_later(60.0, lambda: None)
-    closing.join(5)
+    closing.join(60)
     assert not closing.is_alive()
     watcher.forget(0)
 

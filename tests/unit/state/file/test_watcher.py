@@ -256,7 +256,7 @@ def test_watch_is_notified_of_a_change(path: Path) -> None:
     hinted = threading.Event()
     stop = source.watch(HERE, hinted.set)
     replace(path, TWO)
-    assert hinted.wait(5)
+    assert hinted.wait(60)
     (put,) = (
         each for each in source.changes(HERE, page.cursor).put if not isinstance(each, Network)
     )

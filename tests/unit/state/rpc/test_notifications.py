@@ -59,7 +59,7 @@ def _settled(wire: FakeNetwork) -> None:
     """Wait until everything published so far arrived."""
     arrived = threading.Event()
     stop = wire.subscribe("end", lambda _: arrived.set())
-    assert arrived.wait(5)
+    assert arrived.wait(60)
     stop()
 
 

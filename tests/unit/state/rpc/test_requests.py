@@ -168,7 +168,7 @@ def test_a_slow_server_is_not_waited_for_longer_than_said(wire: FakeNetwork) -> 
     release = threading.Event()
 
     def slow(message: Message, caller: Caller) -> Message:
-        release.wait(5)
+        release.wait(60)
         return message
 
     wire.serve("server", slow)

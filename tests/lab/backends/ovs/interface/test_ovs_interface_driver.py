@@ -191,7 +191,7 @@ def test_watchers_receive_the_ports_that_others_changed(ovs, ovsdb):
 
 def until(events: "queue.Queue[Event]", kind: type[E]) -> E:
     while True:
-        event = events.get(timeout=10)
+        event = events.get(timeout=60)
         if isinstance(event, kind):
             return event
 

@@ -60,7 +60,7 @@ def test_a_second_driver_touches_nothing_and_takes_over_when_the_first_is_closed
             second.apply(plan, lambda _: None)
         assert one.flows("br-int") == before
         first.close()
-        while not isinstance(heard.get(timeout=10), FeedLost):
+        while not isinstance(heard.get(timeout=60), FeedLost):
             pass
         assert second.converge(Update(complete=True)).ok
         assert second.present() == frozenset()
@@ -109,7 +109,7 @@ def test_a_driver_whose_lock_was_stolen_writes_nothing_until_it_has_it_back(one,
         driver.watch(heard.put)
         thief = one.host.spawn(["ovsdb-client", "steal", one.ovs.remote, lock_name("br-int")])
         try:
-            assert isinstance(heard.get(timeout=10), FeedLost)
+            assert isinstance(heard.get(timeout=60), FeedLost)
             for write in (
                 lambda: driver.converge(Update(complete=True)),
                 lambda: driver.apply(plan, lambda _: None),
@@ -119,7 +119,7 @@ def test_a_driver_whose_lock_was_stolen_writes_nothing_until_it_has_it_back(one,
             assert one.flows("br-int") == before
         finally:
             thief.kill()
-            thief.wait(10)
-        assert isinstance(heard.get(timeout=10), FeedLost)
+            thief.wait(60)
+        assert isinstance(heard.get(timeout=60), FeedLost)
         assert driver.converge(Update(complete=True)).ok
         assert driver.present() == frozenset()

@@ -27,7 +27,7 @@ class BlockingPool:
             self.begun.append(order)
             self.now += 1
             self.most = max(self.most, self.now)
-        assert self.go.acquire(timeout=10)
+        assert self.go.acquire(timeout=60)
         with self.lock:
             self.now -= 1
         return "".join(order)
@@ -123,7 +123,7 @@ def test_pool_notifies_of_results_and_wait_ends_after_its_timeout(make_pool):
     pool.pool.wait("a", 0.01)
     assert pool.pool.take_results() == []
     pool.let_go(1)
-    assert pool.news.wait(10)
+    assert pool.news.wait(60)
     assert pool.collected("a") == ["a"]
 
 
@@ -147,7 +147,7 @@ def test_closed_it_begins_nothing_more(make_pool):
     closing.start()
     pool.pool.wait("b", 60)  # ends when the pool is closed, as no thread starts the job
     pool.let_go(1)
-    closing.join(10)
+    closing.join(60)
     assert not closing.is_alive()
     assert pool.begun == [("a",)]
 

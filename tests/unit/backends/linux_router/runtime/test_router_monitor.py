@@ -202,5 +202,5 @@ def test_a_thread_that_was_late_reports_no_former_role() -> None:
     monitor._routers[ROUTER] = ConvergedRouter(id=ROUTER, is_ha=True)
     other = threading.Thread(target=monitor._record_role, args=(ROUTER, HaRole.STANDBY))
     monitor._read_role(ROUTER)
-    other.join(10)
+    other.join(60)
     assert followed[-1] is cast(Any, reported[-1]).role is HaRole.STANDBY
