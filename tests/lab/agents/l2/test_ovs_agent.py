@@ -240,7 +240,7 @@ def test_a_new_interval_takes_effect_at_once(cloud, host):
         f"tunnel_types = vxlan\nlocal_ip = {host.host.address.ip}", "audit_interval = 0.5"
     )
     host.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: "comparing everything" in host.log.read_text(), seconds=10)
+    wait_until(lambda: "comparing everything" in host.log.read_text())
 
 
 @pytest.mark.spec("L2-41", "L2-44")

@@ -47,7 +47,7 @@ class Running:
 
     def end(self) -> tuple[int, str]:
         self.process.send_signal(signal.SIGTERM)
-        output, _ = self.process.communicate(timeout=10)
+        output, _ = self.process.communicate(timeout=60)
         return self.process.returncode, output
 
 

@@ -65,7 +65,7 @@ def test_monitor_connects_again_after_a_callback_failed(
     try:
         assert monitor.wait(60)
         lost.set()
-        wait_until(lambda: monitor.epoch > 1 and monitor.connected, "it connects again", seconds=5)
+        wait_until(lambda: monitor.epoch > 1 and monitor.connected, "it connects again")
         assert not failures
     finally:
         monitor.close()

@@ -32,7 +32,7 @@ def test_probes_go_on_after_one_failed(error: Exception, monkeypatch: pytest.Mon
     checker = HealthChecker(0.02, lambda: [(cast(Any, 1), cast(Any, Network()))])
     checker.start(supervisor)
     try:
-        wait_until(lambda: len(probes) > 1, "it probes again", seconds=5)
+        wait_until(lambda: len(probes) > 1, "it probes again")
     finally:
         checker.stop()
 
@@ -68,5 +68,5 @@ def test_check_starts_later_if_its_thread_was_refused() -> None:
     with no_threads(), pytest.raises(BackendUnavailable):
         checker.start(cast(Any, None))
     checker.start(cast(Any, None))
-    wait_until(lambda: rounds, "it probes", seconds=5)
+    wait_until(lambda: rounds, "it probes")
     checker.stop()

@@ -30,6 +30,6 @@ def test_leases_are_read_later_if_the_thread_was_refused(
         monitor.watch(ROUTER, client, tmp_path, is_shared=False)
     monitor.watch(ROUTER, client, tmp_path, is_shared=False)
     try:
-        wait_until(lambda: ROUTER in reports, "its leases are read", seconds=5)
+        wait_until(lambda: ROUTER in reports, "its leases are read")
     finally:
         monitor.close()
