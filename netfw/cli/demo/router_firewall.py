@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netfw.cli.demo.agents import becomes_true
+from netfw.cli.demo.agents import TIMEOUT, becomes_true
 from netfw.cli.demo.report import DemoReport
 from netfw.cli.demo.routed_site import WEB, RoutedSite
 from netfw.cli.demo.tcp import arrives, carries, connected
@@ -37,7 +37,7 @@ def demo_firewall(report: DemoReport, site: RoutedSite) -> None:
         silent = becomes_true(lambda: not _pings(site, address))
         report.check("amber1 does not ping violet1 any more", silent)
         report.check(f"it connects to port {WEB}", arrives(site.amber, address, listener))
-        report.check("and a connection from before goes on", carries(*connection))
+        report.check("and a connection from before goes on", carries(*connection, TIMEOUT))
     network.update_firewall_group(group, ports=[])
     network.delete_firewall_group(group)
     network.delete_firewall_policy(policy)
