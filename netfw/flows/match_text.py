@@ -84,8 +84,12 @@ def _term(where: MatchField, value: int, mask: int, ports: Names) -> str:
     return f"{where.text}={render_value(where, value, ports)}/{_mask(where, mask)}"
 
 
+_FRAGMENTS = {pair: kind for kind, pair in FRAGMENTS.items()} | {(0, 1): "no", (2, 2): "later"}
+"""Kinds by value and mask; flows of other programs have the last two."""
+
+
 def _fragment(value: int, mask: int) -> str:
-    return next(kind for kind, pair in FRAGMENTS.items() if pair == (value, mask))
+    return _FRAGMENTS.get((value, mask), "<error>")
 
 
 def _label(value: int, mask: int) -> str:

@@ -120,14 +120,14 @@ class MetadataAgentComponents(ConfiguredComponents):
     def reload(self) -> None:
         """Apply changed options and TLS files; on an error, keep the former ones."""
         try:
-            policy = _policy(self._conf)
+            settings, policy = _settings(self._conf), _policy(self._conf)
         except ConfigError as exc:
             LOG.error("the metadata service stays as it was: %s", exc)
             return
         former, self._relay.policy = self._relay.policy, policy
         former.upstream.close()
         self._relay.directory.policy = _cache_policy(self._conf)
-        self.agent.settings = _settings(self._conf)
+        self.agent.settings = settings
         LOG.info("the metadata service is %s", _service(self._conf))
 
     def _forget_service(self) -> None:

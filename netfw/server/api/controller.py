@@ -228,7 +228,7 @@ class Controller:
             requester, endpoint.resource.name, request.route.own_id, action.name, body
         )
         visible = self._visible_bodies(endpoint, request, (result,))[0] if action.shows else result
-        key = action.envelope or action.response_key
+        key = action.shown_key
         return ApiResponse(status=200, body=visible if key is None else {key: visible})
 
     # Steps that several verbs share.

@@ -11,8 +11,8 @@ from netfw.drivers.server.api_extension import Action, ApiExtension, ResourceDec
 from netfw.drivers.server.attribute import Attribute, AttributeType, Value, plain
 from netfw.errors import ConfigError
 from netfw.model.wire.codec import ABSENT, Absent, Codec, Json, Listed, Nullable
-from netfw.model.wire.scalars import ADDRESS, DOCUMENT, ID, MAC, PREFIX, integer
-from netfw.server.api.resources.common import STANDARD
+from netfw.model.wire.scalars import ADDRESS, DOCUMENT, ID, MAC, PREFIX, TEXT, integer
+from netfw.server.api.resources.common import STANDARD, read_only
 from netfw.server.api.schema.request_codecs import FLAG, checked, long_text
 from netfw.server.api.schema.resource_schema import (
     ADMIN,
@@ -87,6 +87,8 @@ def _resource(declared: ResourceDeclaration, alias: str, rules: Mapping[str, str
             "which every resource has"
         )
     parent_attribute = "" if declared.parent is None else f"{declared.parent}_id"
+    if parent_attribute and parent_attribute not in {each.name for each in own}:
+        own.append(read_only(parent_attribute, TEXT))
     return ApiResource(
         name=declared.name,
         collection=declared.collection,

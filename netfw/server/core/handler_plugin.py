@@ -52,7 +52,10 @@ class HandlerPlugin(ResourcePlugin):
     def member_action(
         self, requester: RequestContext, name: str, id: str, action: str, body: Body
     ) -> Body:
-        return self.context.run(requester, self._handler(name).act, id, action, body)
+        handler = self._handler(name)
+        if action in handler.reading_actions:
+            return self.context.read(handler.read_action, requester, id, action)
+        return self.context.run(requester, handler.act, id, action, body)
 
     def _handler(self, name: str) -> ResourceHandler:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from netfw.drivers.server.query import Body, Query, RequestContext
@@ -28,13 +28,10 @@ class QuotaHandler(ResourceHandler):
     """
 
     name: ClassVar[str] = "quota"
+    reading_actions: ClassVar[frozenset[str]] = frozenset({"default", "details"})
 
     def __init__(self, defaults: Mapping[str, int]) -> None:
         self._defaults = defaults
-        self._actions: dict[str, Callable[[UnitOfWork, str], Body]] = {
-            "default": lambda unit, project: {"project_id": project, **self._defaults},
-            "details": self._details,
-        }
 
     def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         """Return the projects that have limits of their own."""
@@ -69,14 +66,14 @@ class QuotaHandler(ResourceHandler):
         for name in limited:
             unit.tx.quotas.set_limit(id, name, None)
 
-    def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
-        if action not in self._actions:
-            return super().act(unit, id, action, body)
-        _check(unit.requester, id)
-        return self._actions[action](unit, id)
+    def read_action(self, reader: Reader, requester: RequestContext, id: str, action: str) -> Body:
+        _check(requester, id)
+        if action == "default":
+            return {"project_id": id, **self._defaults}
+        return self._details(reader, id)
 
-    def _details(self, unit: UnitOfWork, project: str) -> Body:
-        usages = unit.tx.quotas.of_project(project)
+    def _details(self, reader: Reader, project: str) -> Body:
+        usages = reader.quotas.of_project(project)
         details: dict[str, Any] = {
             name: {
                 "limit": self._limit(name, usages),

@@ -37,6 +37,8 @@ class ResourceHandler(ABC):
 
     name: ClassVar[str]
     """Name of the resource in the API: ``network``."""
+    reading_actions: ClassVar[frozenset[str]] = frozenset()
+    """Member actions that change nothing: :meth:`read_action` executes them, on a snapshot."""
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         """Create resources, as `~netfw.drivers.server.resource_plugin.ResourcePlugin` promises."""
@@ -65,6 +67,13 @@ class ResourceHandler(ABC):
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         """Execute a member action."""
+        raise NotSupported(f"a {self.name} has no action {action!r}")
+
+    def read_action(self, reader: Reader, requester: RequestContext, id: str, action: str) -> Body:
+        """Execute one of :attr:`reading_actions`.
+
+        :raises NotFound: the resource does not exist, or is invisible to the requester.
+        """
         raise NotSupported(f"a {self.name} has no action {action!r}")
 
 

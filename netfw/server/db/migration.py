@@ -70,12 +70,7 @@ def upgrade(database: Database, to: str = NEWEST, on_step: OnStep = _ignore) -> 
         newer than this release.
     """
     if to != NEWEST or current(database) != newest():
-        _migrate(
-            database,
-            to,
-            lambda scripts, revision, to: scripts._upgrade_revs(to, revision),
-            on_step,
-        )
+        _migrate(database, to, _upgrade_steps, on_step)
 
 
 def downgrade(database: Database, to: str, on_step: OnStep = _ignore) -> None:
@@ -142,6 +137,22 @@ def _migrate(database: Database, to: str, steps: Steps, on_step: OnStep) -> None
         if found:
             _start_epoch(connection)
         connection.commit()
+
+
+def _upgrade_steps(scripts: ScriptDirectory, present: Any, to: str) -> Any:
+    """Return the steps to *to*.
+
+    :raises InvalidInput: the *present* version is newer, from which alembic has no steps either.
+    """
+    steps = scripts._upgrade_revs(to, present)
+    wanted = {each.revision for each in scripts.get_revisions(to)}
+    if present and not steps and wanted.isdisjoint(present):
+        text = (
+            f"the database has version {', '.join(present)}, which is newer than {to}; run "
+            f"`netfw-db downgrade {to}` to bring it back"
+        )
+        raise InvalidInput({"version": text})
+    return steps
 
 
 def _has_transactional_ddl(connection: Connection) -> bool:

@@ -10,11 +10,12 @@ from attrs import evolve
 
 from netfw.errors import NotFound
 from netfw.errors.firewalls import FirewallGroupPortInUse
-from netfw.model.resource import Kind
+from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.model.router_firewall import FirewallGroup, FirewallRule
 from netfw.model.values.ids import FirewallGroupId, PortId
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.firewalls.documents import (
     DIRECTIONS,
     GROUP,
@@ -60,14 +61,32 @@ def _store(unit: UnitOfWork, id: UUID, group: FirewallGroupId, made: FirewallGro
     try:
         router = cast(Router, unit.tx.resources.get(Kind.ROUTER, id, lock=True).resource())
     except NotFound:
-        return  # deleted in the same transaction
+        if made is None:
+            return  # deleted in the same transaction
+        raise RetryTransaction(f"router {id} was deleted meanwhile") from None
     others = tuple(each for each in router.firewall_groups if each.id != group)
     taken = {port for each in others for port in each.ports}
     if made is not None and (used := sorted(taken & {*made.ports})):
         raise FirewallGroupPortInUse(f"port {used[0]} is in another firewall group")
+    if made is not None:
+        _require_interfaces(unit, router, made)
     groups = others if made is None else (*others, made)
     order = tuple(sorted(groups, key=lambda each: each.id))
     unit.update(router, evolve(router, firewall_groups=order))
+
+
+def _require_interfaces(unit: UnitOfWork, router: Router, group: FirewallGroup) -> None:
+    """Check the ports that *group* gains: one may have left *router* before this locked it.
+
+    :raises RetryTransaction: it has; the request is validated again.
+    """
+    present = {port for each in router.firewall_groups for port in each.ports}
+    if not (gained := {*group.ports} - present):
+        return
+    rows = unit.tx.resources.present(Ref(Kind.PORT, id) for id in sorted(gained))
+    connected = {row.ref.id for row in rows if row.body["device_id"] == str(router.id)}
+    if left := sorted(gained - connected):
+        raise RetryTransaction(f"port {left[0]} left router {router.id} meanwhile")
 
 
 def _rules(unit: UnitOfWork, group: Document) -> Iterable[tuple[FirewallRule, ...]]:

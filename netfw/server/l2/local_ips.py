@@ -57,7 +57,7 @@ class LocalIpHandler(DocumentHandler):
     """Local IPs; a port has the address of each."""
 
     def __init__(self) -> None:
-        super().__init__(NAME, parent=LOCAL_PORT, counted=True)
+        super().__init__(NAME, parent=LOCAL_PORT, counted=True, tagged=False)
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         if len(bodies) > 1:  # before ports are made
@@ -69,6 +69,14 @@ class LocalIpHandler(DocumentHandler):
             if port.device_owner == DeviceOwner.LOCAL_IP and not port.device_id:
                 unit.update(port, evolve(port, device_id=str(body["id"])))
         return made
+
+    def _get(
+        self, reader: Reader, requester: RequestContext, id: str, *, lock: bool = False
+    ) -> dict[str, Any]:
+        return _without_tags(super()._get(reader, requester, id, lock=lock))
+
+    def _derived(self, reader: Reader, bodies: Sequence[Body]) -> Sequence[Body]:
+        return [_without_tags(each) for each in bodies]
 
     def _located(self, unit: UnitOfWork, body: Body) -> tuple[Body, Port]:
         """Return *body* with its port, network and address, and the port."""
@@ -100,6 +108,11 @@ class LocalIpHandler(DocumentHandler):
             port = cast(Port, row.resource())
             if port.device_owner == DeviceOwner.LOCAL_IP and not _local_ips_of(unit, port):
                 _ports(unit).discard(unit, port)
+
+
+def _without_tags(body: Body) -> dict[str, Any]:
+    """Return *body* without tags, which earlier releases stored and no request could set."""
+    return {name: value for name, value in body.items() if name != "tags"}
 
 
 class LocalIpAssociationHandler(ResourceHandler):

@@ -52,6 +52,7 @@ class TrunkHandler(StoredResourceHandler[Trunk]):
     name: ClassVar[str] = "trunk"
     kind: ClassVar[Kind] = Kind.TRUNK
     quota: ClassVar[str | None] = "trunk"
+    reading_actions: ClassVar[frozenset[str]] = frozenset({"get_subports"})
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Trunk, ...]:
         ids = {str(body["port_id"]) for body in bodies}
@@ -93,8 +94,12 @@ class TrunkHandler(StoredResourceHandler[Trunk]):
         return {
             "add_subports": self._add_sub_ports,
             "remove_subports": self._remove_sub_ports,
-            "get_subports": _show_sub_ports,
         }
+
+    def read_action(self, reader: Reader, requester: RequestContext, id: str, action: str) -> Body:
+        row = reader.resources.get(self.kind, self.identity(id), project=requester.sees)
+        trunk = cast(Trunk, row.resource())
+        return {SUB_PORTS: [SUB_PORT.render(sub) for sub in trunk.sub_ports]}
 
     def _add_sub_ports(self, unit: UnitOfWork, before: Trunk, body: Body) -> Body:
         check_manageable(before)
@@ -244,7 +249,3 @@ def _memberships(trunk: Trunk) -> dict[PortId, TrunkMembership]:
 
 def _ports(unit: UnitOfWork) -> PortHandler:
     return cast(PortHandler, unit.context.handler("port"))
-
-
-def _show_sub_ports(unit: UnitOfWork, trunk: Trunk, body: Body) -> Body:
-    return {SUB_PORTS: [SUB_PORT.render(sub) for sub in trunk.sub_ports]}

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 from uuid import uuid4
 
 from attrs import frozen
@@ -24,6 +25,9 @@ from netfw.server.outbox.recorder import MECHANISM
 from netfw.server.outbox.targets import Step, Target
 
 LOG = logging.getLogger(__name__)
+
+MOST_DOUBLINGS: Final = 32
+"""Doublings of the first back-off: a target that is away for days has more attempts than that."""
 
 Delivered = Callable[[UnitOfWork, Collection[PortId]], object]
 """Callback that runs, in a transaction, for delivered ports: they may be ACTIVE now."""
@@ -249,5 +253,5 @@ class OutboxWorkerPool:
 
     def _pause(self, attempt: int) -> float:
         """Return a back-off that grows, with jitter."""
-        longest = min(self._pace.longest_pause, self._pace.first_pause * 2.0 ** (attempt - 1))
-        return random.uniform(0.75, 1.0) * longest
+        doubled = self._pace.first_pause * 2.0 ** min(attempt - 1, MOST_DOUBLINGS)
+        return random.uniform(0.75, 1.0) * min(self._pace.longest_pause, doubled)

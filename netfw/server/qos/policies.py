@@ -12,11 +12,13 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import Conflict
 from netfw.errors.qos import QoSPolicyDefaultAlreadyExists, QosPolicyInUse
 from netfw.model.qos import QosPolicy, QosRuleType
+from netfw.model.rbac_policy import EVERY_PROJECT
 from netfw.model.resource import Kind
 from netfw.model.wire import parse, render
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
+from netfw.server.core.sharing import find_use, policies_of
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import Duplicate, RetryTransaction
 from netfw.server.db.resources.qos_policies import QosPolicyRows
@@ -47,14 +49,14 @@ class QosPolicyHandler(StoredResourceHandler[QosPolicy]):
         if after.is_default and not before.is_default:
             _check_defaults(unit, [after])
         if before.shared and not after.shared:
-            _refuse_used(unit, before, "cannot stop being shared")
+            _refuse_used_by_others(unit, before)
         try:
             return unit.update(before, after)
         except Duplicate as exc:
             raise _other_default(exc) from exc
 
     def do_delete(self, unit: UnitOfWork, before: QosPolicy) -> None:
-        _refuse_used(unit, before, "cannot be deleted")
+        _refuse_used(unit, before)
         try:
             unit.delete(before)
         except Conflict as exc:  # it was given to something meanwhile
@@ -109,10 +111,22 @@ def _other_default(exc: Duplicate) -> RetryTransaction:
     return RetryTransaction(f"the project got a default QoS policy meanwhile: {exc}")
 
 
-def _refuse_used(unit: UnitOfWork, policy: QosPolicy, what: str) -> None:
+def _refuse_used(unit: UnitOfWork, policy: QosPolicy) -> None:
     users = QosPolicyRows(unit.tx.connection).users(policy.id, 1)
     if users:
         raise QosPolicyInUse(
-            f"QoS policy {policy.id} {what} while it is in use: "
+            f"QoS policy {policy.id} cannot be deleted while it is in use: "
             f"{', '.join(map(str, users))}; take it away from all that have it first"
         )
+
+
+def _refuse_used_by_others(unit: UnitOfWork, policy: QosPolicy) -> None:
+    """Refuse to end the access of projects that use *policy* and have no access of their own."""
+    for each in policies_of(unit, policy.id):
+        if each.target_project != EVERY_PROJECT:
+            continue
+        if (user := find_use(unit, each, policy)) is not None:
+            raise QosPolicyInUse(
+                f"QoS policy {policy.id} cannot stop being shared: {user} of another project has "
+                "it; take it away there, or share the policy with that project first"
+            )

@@ -19,6 +19,7 @@ from netfw.drivers.server.attribute import Attribute, AttributeType
 from netfw.server.core.documents import DocumentsPlugin
 from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.environment import Client, api
+from tests.server.api.response_schemas import schema_problems
 from tests.server.core.core_client import statements
 
 VIP = ResourceDeclaration(
@@ -195,3 +196,11 @@ def test_sub_resources_are_deleted_and_not_counted_any_more_with_their_parent(
     assert used() == 1
     left = vips.get(f"{parents}/{other['id']}/{children}").json[children]
     assert [each["id"] for each in left] == [kept["id"]]
+
+
+@pytest.mark.spec("API-12", "API-20")
+def test_the_document_has_the_parent_that_a_sub_resource_shows(vips: Client) -> None:
+    vip = vips.make("vips")["id"]
+    made = vips.post(f"vips/{vip}/parts", {"part": {}})
+    assert made.json["part"]["vip_id"] == vip
+    assert schema_problems(vips, "POST /vips/{vip_id}/parts", made) == []

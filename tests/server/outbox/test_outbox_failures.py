@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from sqlalchemy import update
 
 from netfw.drivers.server.change import Change
 from netfw.errors import BackendUnavailable
 from netfw.server.core.context import ServerContext
+from netfw.server.db.schema.tables import OUTBOX_LANES
+from netfw.server.outbox.worker import DeliveryConfig
 from netfw.testing.lab.wait import wait_until
 from tests.server.outbox.samples import QUICK, OutboxEnvironment, Recorder
 from tests.server.outbox.test_outbox import join_lanes
@@ -63,3 +66,35 @@ def test_the_outbox_survives_what_it_does_not_expect(
     finally:
         env.delivery.close()
     assert driver.lines() == ["network None>1"]
+
+
+def test_the_back_off_of_a_target_that_is_away_for_days_stays_the_longest(
+    context: ServerContext,
+) -> None:
+    failed = threading.Event()
+
+    def refuse(change: Change) -> None:
+        failed.set()
+        raise BackendUnavailable("the switch is off")
+
+    pace = DeliveryConfig(poll=0.05, first_pause=1.0, longest_pause=1500.0)
+    env = OutboxEnvironment(context, Recorder(does=refuse), pace=pace)
+    env.network()
+    env.delivery.drain()
+    env.end_pauses()
+    set_attempts(context, 1100)
+    failed.clear()
+    env.delivery.start()
+    try:
+        assert failed.wait(30)
+    finally:
+        env.delivery.close()
+    join_lanes()
+    (left,) = env.end_pauses()
+    assert 1000 < left <= 1500
+
+
+def set_attempts(context: ServerContext, count: int) -> None:
+    """Have *count* attempts behind all lanes."""
+    values = update(OUTBOX_LANES).values(attempts=count)
+    context.database.transaction(lambda tx: tx.connection.execute(values) and None)

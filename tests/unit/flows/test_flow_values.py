@@ -188,6 +188,20 @@ def test_flows_need_neither_the_switch_nor_its_libraries() -> None:
     assert done.stdout == b"False\n"
 
 
+@pytest.mark.parametrize(
+    ("value", "mask", "text"),
+    [
+        (0, 3, "no"), (1, 3, "first"), (3, 3, "later"), (2, 3, "<error>"),
+        (0, 1, "no"), (1, 1, "yes"), (0, 2, "not_later"), (2, 2, "later"),
+    ],
+)  # fmt: skip
+def test_fragments_of_any_mask_read_as_the_switch_prints_them(
+    value: int, mask: int, text: str
+) -> None:
+    match = of.ipv4() & of.matching(of.FIELD["ip_frag"], value, mask)
+    assert str(match) == f"ip,nw_frag={text}"
+
+
 def test_a_match_reads_as_the_switch_prints_it() -> None:
     match = of.tcp() & of.in_port(5) & of.tcp_dst(80)
     assert str(match) == "tcp,in_port=5,tp_dst=80"

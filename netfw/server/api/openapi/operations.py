@@ -84,8 +84,8 @@ class ResourceOperations:
     def action(self, action: ApiAction) -> Operation:
         """Return the operation of a member action."""
         result: Schema = ref(self.schema) if action.shows else {"type": "object"}
-        if action.envelope is not None:
-            result = envelope({action.envelope: result})
+        if action.shown_key is not None:
+            result = envelope({action.shown_key: result})
         body = None if action.method == "GET" else action_schema(action)
         operation = self._described(
             f"Do {action.name}.", action.rule_name, {"200": result}, body=body

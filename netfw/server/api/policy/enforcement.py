@@ -69,7 +69,10 @@ class RulesPolicy:
         if path is not None:
             missing = declared if optional else None
             read = partial(_read, path, self.declared)
-            self._file = ReloadingFile(path, read, private=False, missing=missing)
+            try:
+                self._file = ReloadingFile(path, read, private=False, missing=missing)
+            except ConfigError as exc:
+                raise ConfigError(f"[policy] file: {exc}") from exc
 
     def is_admin(self, requester: RequestContext) -> bool:
         """Return whether the roles of *requester* make it an administrator."""

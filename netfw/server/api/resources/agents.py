@@ -21,6 +21,14 @@ _TYPE = Scalar(
 )
 """Clients ask for a ``DHCP Agent``, and databases that others use find it."""
 _FOR_ADMINS = dict.fromkeys(Verb, ADMIN)
+_HEARTBEAT_TIME = Nullable(
+    Scalar(
+        TIME.parse,
+        TIME.render,
+        {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}$"},
+    )
+)
+"""A time in UTC as clients of agents parse it: with a blank, and without a zone."""
 
 AGENT = ApiResource(
     name="agent",
@@ -40,8 +48,8 @@ AGENT = ApiResource(
         read_only("configurations", DOCUMENT),
         read_only("resources_synced", Nullable(FLAG)),
         read_only("created_at", TIME, filterable=True, sortable=True),
-        read_only("started_at", TIME),
-        read_only("heartbeat_timestamp", TIME),
+        read_only("started_at", _HEARTBEAT_TIME),
+        read_only("heartbeat_timestamp", _HEARTBEAT_TIME),
         REVISION_NUMBER,
     ),
 )

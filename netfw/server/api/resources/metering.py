@@ -69,6 +69,7 @@ METERING_LABEL_RULE = ApiResource(
     attributes=(
         *_STANDARD,
         read_only("description", TEXT),
+        read_only("shared", FLAG, note="As its label."),
         ApiAttribute(name="metering_label_id", codec=ID, required=True, sortable=True),
         ApiAttribute(name="direction", codec=DIRECTION, required=True, sortable=True),
         ApiAttribute(

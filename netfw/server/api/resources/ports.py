@@ -159,6 +159,7 @@ BINDING = ApiResource(
         read_only("vif_details", VIF_DETAILS),
         read_only("status", TOKEN, filterable=True),
         read_only("project_id", TOKEN),
+        read_only("port_id", ID),
     ),
     actions=(
         ApiAction(

@@ -106,6 +106,11 @@ class ApiAction:
     """Its response is the resource, filtered by policy."""
 
     @property
+    def shown_key(self) -> str | None:
+        """The key of its response; ``None``: it has none."""
+        return self.envelope or self.response_key
+
+    @property
     def rule_name(self) -> str:
         return self.rule or self.name
 

@@ -146,6 +146,12 @@ def test_the_command_makes_checks_and_removes_the_tables(
     versions = f"; the versions of this release are 0001 to {migration.newest()}, and base for none"
     for command in ("upgrade", "downgrade"):
         assert run(command, "9999", status=1).rstrip().endswith(f"'9999'{versions}")
+    assert run("upgrade", migration.newest()) == f"version {migration.newest()}\n"
+    for older in ("0003", "base"):
+        assert run("upgrade", older, status=1) == (
+            f"netfw-db: version: the database has version {migration.newest()}, which is newer "
+            f"than {older}; run `netfw-db downgrade {older}` to bring it back\n"
+        )
     run("restored")
     run("downgrade", "base")
     conf.write_text("[database]\nconnection = postgresql://netfw:secret@/netfw?host=/nowhere\n")

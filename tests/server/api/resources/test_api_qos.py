@@ -234,18 +234,18 @@ def test_members_read_and_managers_write_in_their_project(admin: Client) -> None
     assert policy(manager, name="mine")["project_id"] == "alice"
 
 
-def test_a_shared_policy_is_for_all_and_stays_shared_while_it_is_in_use(admin: Client) -> None:
+def test_a_shared_policy_is_for_all_and_stays_shared_while_others_use_it(admin: Client) -> None:
     id = policy(admin, shared=True)["id"]
     member = admin.as_("alice/member")
     assert show(member, f"qos/policies/{id}")["shared"] is True
     unshared = {"policy": {"shared": False}}
-    for user in (member, admin):
-        network = user.network(qos_policy_id=id)["id"]
-        refused = admin.put(f"qos/policies/{id}", unshared)
-        assert (refused.status, refused.error["type"]) == (409, "QosPolicyInUse")
-        assert network in refused.error["message"]
-        assert user.delete(f"networks/{network}").status == 204
-    assert admin.put(f"qos/policies/{id}", unshared).status == 200
+    own, network = (user.network(qos_policy_id=id)["id"] for user in (admin, member))
+    refused = admin.put(f"qos/policies/{id}", unshared)
+    assert (refused.status, refused.error["type"]) == (409, "QosPolicyInUse")
+    assert network in refused.error["message"]
+    assert member.delete(f"networks/{network}").status == 204
+    assert admin.put(f"qos/policies/{id}", unshared).status == 200, "its owner needs no sharing"
+    assert show(admin, f"networks/{own}")["qos_policy_id"] == id
     assert member.get(f"qos/policies/{id}").status == 404
 
 

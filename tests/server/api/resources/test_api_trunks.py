@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from tests.server.api.environment import Client, Reply, api
 from tests.server.core.core_client import statements
 
 pytestmark = pytest.mark.spec("API-07", "L2-81")
+READING_ACTIONS = ("trunks/{}/get_subports", "quotas/alice/details")
 
 
 class Site:
@@ -264,3 +268,13 @@ def test_trunks_have_a_quota(client: Client, site: Site) -> None:
 def test_the_aliases_are_served(client: Client) -> None:
     aliases = {each["alias"] for each in client.list("extensions")}
     assert {"trunk", "trunk-details"} <= aliases
+
+
+@pytest.mark.parametrize("path", READING_ACTIONS)
+def test_actions_that_only_read_are_served_while_another_process_writes(
+    site: Site, tmp_path: Path, path: str
+) -> None:
+    trunk = site.trunk(site.sub(100))
+    with closing(sqlite3.connect(tmp_path / "netfw.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert site.alice.get(path.format(trunk["id"])).status == 200

@@ -199,3 +199,28 @@ def test_a_page_without_a_stream_polls(browser: Browser, tmp_path: Path) -> None
         site.report(Kind.PORT, id, Service.L2, Status.DOWN, host="node2", reason=REASON)
         browser.wait_for(port("db2", "down"))
         browser.wait_for("#panel .problems", REASON)
+
+
+LOSE_ONE_ANSWER = """
+const [send, limit] = [window.fetch, AbortSignal.timeout.bind(AbortSignal)];
+AbortSignal.timeout = (milliseconds) => limit(milliseconds / 20);
+window.fetch = (path, options) => {
+  if (window.isLost || !String(path).startsWith("topology")) return send(path, options);
+  window.isLost = true;
+  return new Promise((_, reject) => {
+    options.signal?.addEventListener("abort", () => reject(options.signal.reason));
+  });
+};
+"""
+"""Has one request of the page get no answer, as by a connection whose other end is gone."""
+
+
+def test_a_page_goes_on_after_a_request_without_an_answer(browser: Browser, site: LiveSite) -> None:
+    open_page(browser, site)
+    browser.wait_for("#connection", "live")
+    browser.wait_for(port("web1", "ok"))
+    browser.run(LOSE_ONE_ANSWER)
+    browser.wait(lambda: browser.run("return window.isLost"))
+    id = site.ports["web1"]
+    site.report(Kind.PORT, id, Service.L2, Status.DOWN, host="node1", reason=REASON)
+    browser.wait_for(port("web1", "down"))

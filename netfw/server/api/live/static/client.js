@@ -2,6 +2,7 @@
 
 const TOKEN = "netfw-token";
 const SILENCE = 45_000; // milliseconds without a comment after which a stream is dead
+const TIMEOUT = 45_000; // milliseconds for an answer: the page reads nothing else while it waits
 
 export class Unauthorized extends Error {}
 
@@ -33,6 +34,7 @@ export async function read(path, query = {}) {
   const response = await fetch(`${path}?${new URLSearchParams(query)}`, {
     headers: headers(),
     cache: "no-store",
+    signal: AbortSignal.timeout(TIMEOUT),
   });
   if (!response.ok) throw await refusal(response);
   return response.json();
@@ -47,7 +49,8 @@ export class TopologyReader {
   async read(network) {
     const path = `topology?${new URLSearchParams(network ? { network_id: network } : {})}`;
     const known = this.#path === path && this.#tag ? { "If-None-Match": this.#tag } : {};
-    const response = await fetch(path, { headers: headers(known), cache: "no-store" });
+    const signal = AbortSignal.timeout(TIMEOUT);
+    const response = await fetch(path, { headers: headers(known), cache: "no-store", signal });
     if (response.status === 304) return null;
     if (!response.ok) throw await refusal(response);
     const topology = await response.json();

@@ -7,9 +7,11 @@ import time
 import pytest
 from attrs import evolve
 
+from netfw.conf.identity import POLICY, POLICY_GROUP
+from netfw.conf.loader import load_config
 from netfw.drivers.server.query import RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
-from netfw.server.api.policy.enforcement import RulesPolicy
+from netfw.server.api.policy.enforcement import RulesPolicy, make_policy
 from netfw.server.api.policy.rules import render_sample
 from netfw.server.api.resources import RESOURCES
 from netfw.server.api.schema.resource_schema import ApiResource, Verb
@@ -275,6 +277,19 @@ def test_a_file_need_not_exist_only_where_it_is_optional(tmp_path):
     RulesPolicy(RESOURCES, Looked(), path=path, optional=True)
     with pytest.raises(ConfigError, match="there is no such file"):
         RulesPolicy(RESOURCES, Looked(), path=path)
+
+
+@pytest.mark.parametrize("text", [None, "create_network: [", "create_netwrok: '!'\n"])
+def test_a_file_that_cannot_be_used_is_named_with_its_option(tmp_path, text):
+    path = tmp_path / "policy.yaml"
+    if text is not None:
+        path.write_text(text)
+        path.chmod(0o644)
+    conf = load_config("netfw-server", (), {POLICY_GROUP: POLICY}).conf
+    conf.set_override("file", str(path), group=POLICY_GROUP)
+    with pytest.raises(ConfigError) as refusal:
+        make_policy(conf, RESOURCES, Looked())
+    assert str(refusal.value).startswith(f"[policy] file: {path}: ")
 
 
 def test_the_sample_has_every_rule_and_says_what_is_the_case(tmp_path, policy):
