@@ -124,14 +124,8 @@ class PrefixReporter:
             return Outcome()
         outcome: Outcome[Hashable] = Outcome()
         for key in wanted:
-            with self._lock:
-                event = self._unsent.get(key)
-            if event is None or not self._is_delegated(event.router, event.subnet):
+            if key not in self._running and not self._start(key):
                 outcome |= Outcome(done=frozenset({key}))
-                self._settle(key, event)
-            elif key not in self._running:
-                self._workers.submit(key, event)
-                self._running.add(key)
         error = self._workers.start_threads()
         if error is not None:
             return outcome | Outcome(failed=dict.fromkeys(wanted, error))
@@ -150,12 +144,27 @@ class PrefixReporter:
         for executed in self._workers.take_results():
             key = PrefixKey(executed.job.subnet)
             self._running.discard(key)
-            if executed.result is None:
-                outcome |= Outcome(done=frozenset({key}))
-                self._settle(key, executed.job)
-            else:
+            if executed.result is not None:
                 outcome |= Outcome(failed={key: executed.result})
+                continue
+            self._settle(key, executed.job)
+            if not self._start(key):  # a newer prefix may have come meanwhile
+                outcome |= Outcome(done=frozenset({key}))
         return outcome
+
+    def _start(self, key: PrefixKey) -> bool:
+        """Start the request for the last prefix of a subnet; return whether there is one to send.
+
+        No request of the key is under way.
+        """
+        with self._lock:
+            event = self._unsent.get(key)
+        if event is None or not self._is_delegated(event.router, event.subnet):
+            self._settle(key, event)
+            return False
+        self._workers.submit(key, event)
+        self._running.add(key)
+        return True
 
     def _settle(self, key: PrefixKey, event: PrefixDelegated | None) -> None:
         """Forget an event, unless a newer one has come."""

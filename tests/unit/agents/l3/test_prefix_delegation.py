@@ -159,6 +159,31 @@ def test_a_slow_source_delays_nothing_else():
         found.until(lambda status: len(interface(found).addresses) == 2)
 
 
+@pytest.mark.spec("L3-32")
+def test_a_prefix_that_comes_during_a_request_is_sent_after_it():
+    gate = threading.Event()
+    with environments() as make:
+        found = make(DELEGATED, PORT, wait_timeout=0.01)
+        found.ready()
+        delegate(found, FIRST)
+        found.until(lambda status: len(interface(found).addresses) == 2)
+        found.ready()
+        answer = found.source.request
+
+        def slow(request):
+            gate.wait(60)
+            return answer(request)
+
+        found.source.request = slow
+        delegate(found, FIRST)  # the source has it already, and delivers nothing
+        found.turn()
+        delegate(found, SECOND)
+        found.turn()
+        gate.set()
+        found.ready()
+        assert asked(found) == [FIRST, FIRST, SECOND]
+
+
 @pytest.mark.spec("L3-33")
 def test_a_prefix_that_the_source_lost_is_sent_once_more(found):
     delegate(found, FIRST)
