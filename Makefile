@@ -172,12 +172,12 @@ samples: packages $(READY) ## the samples, installed and run as their readers wo
 	$(call STEP,samples)
 	@$(PYTEST) -q --sandbox samples
 
-tutorials: packages $(READY) ## the tutorials of docs/tutorials, executed as their readers would
+tutorials: packages $(READY) ## the tutorials of docs/tutorials and the first examples, executed as their readers would
 	$(call STEP,tutorials)
 	@$(PYTEST) -q --sandbox tests/system/tutorials
 
 tutorials-short: packages $(READY)
-	$(call STEP,tutorials of vendors and embedders)
+	$(call STEP,first examples and tutorials of vendors and embedders)
 	@$(PYTEST) -q --sandbox tests/system/tutorials -k "not operator"
 
 spec: $(READY) ## coverage of docs/spec: each item with the tests that prove it; runs those that never ran

@@ -61,7 +61,7 @@ class WebhookNotifier(Notifier):
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         if not options["urls"]:
-            raise ConfigError("the webhook has nobody to tell: set urls in [webhook]")
+            raise ConfigError("no address to notify: set urls in [webhook]")
         for url in options["urls"]:
             if not url.startswith(("http://", "https://")):
                 raise ConfigError(

@@ -250,6 +250,13 @@ def test_package_without_drivers_is_wrong_usage(site: Site, package: str, text: 
     assert text in done.stderr
 
 
+def test_name_of_a_driver_is_refused_with_the_package_that_has_it(site: Site) -> None:
+    site.install("AcmeIpam")
+    done = site.run("acme")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "netfw: 'acme' is a driver of the package acme-ipam: name the package\n"
+
+
 def test_tests_that_do_not_exist_are_wrong_usage(site: Site) -> None:
     site.install("AcmeIpam")
     done = site.run("acme-ipam", "--tests", "nowhere")

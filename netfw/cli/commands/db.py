@@ -29,6 +29,8 @@ EPILOG = (
     "Exit status: 0 done, 1 refused, or a difference or a failed delivery was found, 2 wrong usage "
     "or configuration."
 )
+_AFTER = "after_"
+"""Prefix of the attributes of files that are named after the command."""
 Work = Callable[["Database", argparse.Namespace], int]
 
 
@@ -37,14 +39,16 @@ def parser() -> argparse.ArgumentParser:
     made = make_parser(PROGRAM, "The tables of netfw's database.", epilog=EPILOG)
     add_file_arguments(made)
     commands = made.add_subparsers(required=True, metavar="COMMAND")
-    command = _add_command(commands, "upgrade", _upgrade, "make the tables, or bring them forward")
-    command.add_argument("version", nargs="?", default="head", help="the newest, unless said")
-    about = "bring them back; what they held is lost"
+    about = "create the tables, or migrate them to a newer version"
+    command = _add_command(commands, "upgrade", _upgrade, about)
+    command.add_argument("version", nargs="?", default="head", help="default: the newest")
+    about = "migrate the tables to an older version; what it cannot store is deleted"
     command = _add_command(commands, "downgrade", _downgrade, about)
     command.add_argument("version", help="to which version; 'base': no tables at all")
-    _add_command(commands, "current", _current, "say which version they have")
-    _add_command(commands, "check", _check, "say in what they differ from what is needed")
-    about = "after a backup was restored: have all agents read everything anew"
+    _add_command(commands, "current", _current, "print the version of the tables")
+    about = "compare the tables with the schema of this release"
+    _add_command(commands, "check", _check, about)
+    about = "after a backup was restored: make all agents read a new snapshot"
     _add_command(commands, "restored", _restored, about)
     about = "print deliveries that devices and outside parties have not received"
     command = _add_command(commands, "outbox", _outbox, about)
@@ -59,6 +63,7 @@ def _add_command(
 ) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=about, description=about)
     add_json_argument(command)
+    add_file_arguments(command, prefix=_AFTER)
     command.set_defaults(work=work)
     return command
 
@@ -67,7 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0 done, 1 refused or check failed, 2 wrong usage or options."""
     arguments = parser().parse_args(argv)
     try:
-        conf = load_config(PROGRAM, file_arguments(arguments), dict(options.list_opts())).conf
+        files = file_arguments(arguments, "", _AFTER)
+        conf = load_config(PROGRAM, files, dict(options.list_opts())).conf
         try:
             from netfw.server.db.factory import make_database
         except ModuleNotFoundError as exc:

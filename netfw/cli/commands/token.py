@@ -33,7 +33,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--project", default="", help="project of the user; administrators need none"
     )
     command.add_argument(
-        "--role", action="append", help="admin, member, reader or service; several: give it again"
+        "--role",
+        action="append",
+        help="admin, member (the default), reader or service; several: give it again",
     )
     command.add_argument(
         "--until", type=_time, help="when it expires, such as 2027-01-31 or 2027-01-31T12:00Z"

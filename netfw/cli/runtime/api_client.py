@@ -86,10 +86,9 @@ class ApiClient:
             return found
         named = self.list(collection, **{attribute: name})
         if len(named) != 1:
-            what = "several" if named else "none"
-            raise NotFound(
-                f"{what} of {collection} at {self.address} is called {name!r}: give an id"
-            )
+            several, are = ("several", "are") if named else ("none", "is")
+            where = f"{several} of the {collection} at {self.address}"
+            raise NotFound(f"{where} {are} called {name!r}: give an id")
         return named[0]
 
     def _get(self, path: str) -> Body | None:

@@ -55,21 +55,37 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
 
 
-def add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--config-file`` and ``--config-dir``; each may be given several times."""
+def add_file_arguments(parser: argparse.ArgumentParser, prefix: str = "") -> None:
+    """Add ``--config-file`` and ``--config-dir``; each may be given several times.
+
+    A *prefix* of the attributes distinguishes those of a sub-command from those before it.
+    """
     several: dict[str, Any] = {"action": "append", "default": []}
     parser.add_argument(
-        "--config-file", metavar="FILE", help="read this file; several: later ones win", **several
+        "--config-file",
+        dest=f"{prefix}config_file",
+        metavar="FILE",
+        help="read this file; several: later ones win",
+        **several,
     )
     parser.add_argument(
         "--config-dir",
+        dest=f"{prefix}config_dir",
         metavar="DIRECTORY",
         help="read all *.conf in it, after the files",
         **several,
     )
 
 
-def file_arguments(arguments: argparse.Namespace) -> list[str]:
-    """Return the files and directories as the configuration loader takes them."""
-    files = [word for name in arguments.config_file for word in ("--config-file", name)]
-    return files + [word for name in arguments.config_dir for word in ("--config-dir", name)]
+def file_arguments(arguments: argparse.Namespace, *prefixes: str) -> list[str]:
+    """Return the files and directories as the configuration loader takes them.
+
+    With *prefixes*, those that were added with them, in this order.
+    """
+    return [
+        word
+        for option in ("config-file", "config-dir")
+        for prefix in prefixes or ("",)
+        for name in getattr(arguments, prefix + option.replace("-", "_"))
+        for word in (f"--{option}", name)
+    ]

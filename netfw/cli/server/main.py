@@ -110,8 +110,8 @@ def _serve(conf: ConfigOpts, control: DaemonControl, inheritance: InheritedSocke
             control.manager.set_ready()
             with Watchdog(inheritance or control.manager, listeners.clients.stuck_reason):
                 control.stop.wait()
-        LOG.info("%s ends, and finishes what it is at", PROGRAM)
-    LOG.info("%s has ended", PROGRAM)
+        LOG.info("%s stops, and finishes requests under way", PROGRAM)
+    LOG.info("%s has stopped", PROGRAM)
 
 
 def _prepared(parts: ServerComponents, control: DaemonControl, listeners: Listeners) -> bool:
@@ -174,7 +174,7 @@ def _supervise(conf: ConfigOpts, control: DaemonControl, files: Sequence[str], c
         control.manager.set_ready()
         with Watchdog(control.manager, workers.stuck_reason):
             workers.run(control.stop, grace=conf.server.graceful_stop + 5)
-    LOG.info("%s has ended", PROGRAM)
+    LOG.info("%s has stopped", PROGRAM)
 
 
 def _check(conf: ConfigOpts, sockets: Sockets) -> None:

@@ -7,7 +7,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distribution
+from importlib.metadata import (
+    Distribution,
+    EntryPoint,
+    PackageNotFoundError,
+    distribution,
+    entry_points,
+)
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -168,9 +174,19 @@ def _distribution(package: str) -> Distribution:
     try:
         return distribution(package)
     except (PackageNotFoundError, ValueError) as exc:
+        if names := _packages_with_driver(package):
+            text = f"{package!r} is a driver of the package {' and of '.join(names)}"
+            raise ConfigError(f"{text}: name the package") from exc
         raise ConfigError(
             f"no distribution {package!r} is installed here; pip install it first"
         ) from exc
+
+
+def _packages_with_driver(name: str) -> list[str]:
+    """Return the names of the distributions that register a driver called *name*."""
+    groups = {contract.GROUP for contract in all_contracts()}
+    found = {p.dist.name for p in entry_points(name=name) if p.group in groups and p.dist}
+    return sorted(found)
 
 
 def _rows(driver: RegisteredDriver, results: Sequence[TestResult], refusal: str) -> list[Row]:

@@ -53,7 +53,7 @@ def _promises_in(contract: type) -> list[StatedPromise]:
         for error, text in _RAISES.findall(doc):
             promise = Promise(f"{name}.{method}", error)
             if promise not in {stated.promise for stated in found}:
-                found.append(StatedPromise(promise, _one_line(text)))
+                found.append(StatedPromise(promise, f"{method} raises {error}: {_one_line(text)}"))
     return found
 
 

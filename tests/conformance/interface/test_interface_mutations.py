@@ -54,6 +54,14 @@ class TestInterfaceMutations(MutationChecks):
         return run_tests(suite, tests, suite.drivers, ANY_FAULT)
 
 
+def test_driver_that_accepts_the_name_of_another_port_is_told_what_was_expected() -> None:
+    test = "test_a_name_that_another_port_has_is_a_conflict"
+    suite = FakeInterfaceConformance()
+    suite.DRIVER = interface_mutations.share_device_name.apply(FakeInterfaceDriver)
+    refusal = run_tests(suite, {test}, suite.drivers, ANY_FAULT)
+    assert "a name of another port is a Conflict, not done: " in refusal.reasons[test]
+
+
 @pytest.mark.parametrize(("contract", "numbers"), [*zip(CONTRACTS, (7, 9, 7, 7), strict=True)])
 def test_numbered_promises_are_parsed(contract: type, numbers: int):
     parsed = {p.what for p in promises_of(contract) if p.where == contract.__name__}

@@ -64,19 +64,19 @@ class TutorialShell:
         return Path(os.readlink(f"/proc/{self._bash.pid}/cwd"))
 
     def _check(self, page: Path, command: Command) -> None:
+        name = f"{page.name}:{command.line}: $ {command.text}"
         deadline = time.monotonic() + TIMEOUT
         while True:
-            output, status = self._run(command.text)
+            output, status = self._run(command.text, name)
             right = command.matches(output) and (status == 0 or command.may_fail)
             if right or not command.repeated or time.monotonic() > deadline:
                 break
             time.sleep(0.2)  # what the reader does, too: look again
         assert right, (
-            f"{page.name}:{command.line}: $ {command.text}\n"
-            f"printed on the page:\n{command.output}\nseen (status {status}):\n{output}"
+            f"{name}\nprinted on the page:\n{command.output}\nseen (status {status}):\n{output}"
         )
 
-    def _run(self, text: str) -> tuple[str, int]:
+    def _run(self, text: str, name: str) -> tuple[str, int]:
         """Return the output and the status of a command; the next one finds its status in $?."""
         assert self._bash.stdin is not None
         self._script.write_text(f"{text}\n")
@@ -89,7 +89,7 @@ class TutorialShell:
             output, found, status = seen.decode(errors="replace").rpartition(f"\n{_MARK} ")
             if found and status.endswith("\n"):
                 return output, int(status)
-        raise AssertionError(f"$ {text}\nthe shell ended, after:\n{seen.decode(errors='replace')}")
+        raise AssertionError(f"{name}\nthe shell ended, after:\n{seen.decode(errors='replace')}")
 
     def _received(self) -> Iterator[bytes]:
         assert self._bash.stdout is not None

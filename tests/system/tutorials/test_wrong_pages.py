@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from netfw.testing.lab import sandbox
+from tests.system.tutorials.examples import SHELL, Example, find_example
 from tests.system.tutorials.page import Command, FileContent, parse_page
 from tests.system.tutorials.shell import TutorialShell
 
@@ -64,8 +65,8 @@ def test_repeated_command_is_executed_until_its_output_is_as_printed(tmp_path: P
     follow(tmp_path, f"<!-- repeat -->\n```console\n$ {command}\n3\n```\n")
 
 
-def test_shell_that_ends_fails(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="the shell ended"):
+def test_shell_that_ends_fails_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"page.md:6: \$ exit 0\nthe shell ended"):
         follow(tmp_path, "```console\n$ exit 0\n```\n")
 
 
@@ -91,3 +92,20 @@ def test_steps_have_their_lines(tmp_path: Path) -> None:
         FileContent(line=7, name="a", text="[x]\n"),
         Command(line=11, text="a"),
     ]
+
+
+def test_examples_are_found_by_heading_and_language_and_end_with_the_first_error(
+    tmp_path: Path,
+) -> None:
+    text = "## One\n\n```\na\n```\n\n## Two\n\n```python\nb\n```\n\n```\nfalse\necho c\n```\n"
+    page = write_page(tmp_path, text)
+    found = find_example(page, "Two", SHELL)
+    assert found == Example(line=18, text="false\necho c\n")
+    with pytest.raises(AssertionError, match=r"page.md: 1 blocks of '' in 'Two'"):
+        find_example(page, "Two", SHELL, 1)
+    sandbox.require()
+    with (
+        pytest.raises(AssertionError, match=r"page.md:18: .*(?s:.*)the shell ended, after:\n$"),
+        TutorialShell(tmp_path, os.environ) as shell,
+    ):
+        shell.execute(page, [found.as_command("...")])

@@ -95,7 +95,9 @@ def _tokens(conf: ConfigOpts) -> Tokens:
         return Tokens(path)
     except ConfigError as exc:
         is_missing = isinstance(exc.__cause__, FileNotFoundError)
-        advice = f"; `netfw token USER --file {path}` creates it" if is_missing else ""
+        advice = (
+            f"; `netfw token USER --project PROJECT --file {path}` creates it" if is_missing else ""
+        )
         raise ConfigError(f"[identity] token_file: {exc}{advice}") from exc
 
 

@@ -209,7 +209,7 @@ def test_unreachable_endpoint_is_retryable_and_its_error_hides_secrets() -> None
 @pytest.mark.parametrize(
     ("kind", "given", "fault"),
     [
-        (WebhookNotifier, {}, "set urls"),
+        (WebhookNotifier, {}, r"no address to notify: set urls in \[webhook\]"),
         (WebhookNotifier, {"urls": ["ftp://x"]}, "neither http"),
         (WebhookNotifier, {"urls": ["http://x"], "kinds": ["prot"]}, "there is no prot"),
         (ComputeNotifier, {}, "endpoint, auth_url, username, password"),

@@ -52,9 +52,9 @@ def test_lists_and_missing_resources(api: ApiClient) -> None:
 
 
 def test_name_must_be_unique_and_exist(api: ApiClient) -> None:
-    with pytest.raises(NotFound, match="several of ports"):
+    with pytest.raises(NotFound, match=r"^several of the ports at \S+ are called 'web': "):
         api.find("ports", "web")
-    with pytest.raises(NotFound, match="none of empty"):
+    with pytest.raises(NotFound, match=r"^none of the empty at \S+ is called 'web': "):
         api.find("empty", "web")
 
 

@@ -21,6 +21,12 @@ def test_every_promise_of_a_contract_has_a_sentence(contract: type[Driver]) -> N
     assert all(stated.values()), stated
 
 
+def test_sentence_of_an_error_says_which_method_raises_it() -> None:
+    stated = {str(each.promise): each for each in stated_promises(HostDriver, HostDriver)}
+    sentence = stated["HostDriver.present BackendUnavailable"].sentence
+    assert sentence == "present raises BackendUnavailable: the backend does not answer."
+
+
 def test_promises_of_a_reconciler_are_those_of_its_contract_and_its_own() -> None:
     class Planned(Reconciler, InterfaceDriver):  # type: ignore[type-arg, misc]
         pass

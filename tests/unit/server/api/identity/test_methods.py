@@ -312,7 +312,7 @@ def test_a_token_file_that_cannot_be_used_is_named_with_its_option(token_file):
         make_methods(conf(**values), is_admin)
     assert str(refusal.value) == (
         f"[identity] token_file: {token_file}: there is no such file; "
-        f"`netfw token USER --file {token_file}` creates it"
+        f"`netfw token USER --project PROJECT --file {token_file}` creates it"
     )
 
 
