@@ -38,12 +38,18 @@ def read_traffic(device: str) -> DeviceTraffic | None:
 def apply_traffic(change: TrafficChange) -> None:
     """Execute *change*, all of it or nothing.
 
+    The first line is executed alone: if it is refused, nothing is undone, since what is there then
+    is of another owner.
+
     :raises OperationRefused: the kernel refused.
     """
-    done = _run(change.lines)
+    done = _run(change.lines[:1])
+    if done.ok and len(change.lines) > 1:
+        done = _run(change.lines[1:])
+        if not done.ok:
+            for line in change.undo:
+                _run([line])
     if not done.ok:
-        for line in change.undo:
-            _run([line])
         raise OperationRefused({change: done.message})
 
 

@@ -73,7 +73,7 @@ class TrafficChange:
     text: str
     lines: tuple[str, ...]
     undo: tuple[str, ...] = ()
-    """Lines that remove what is there after a refusal; they may fail."""
+    """Lines that remove what is there when a line after the first is refused; they may fail."""
 
 
 def shown_kbps(kbps: int) -> int:

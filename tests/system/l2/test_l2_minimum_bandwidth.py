@@ -76,6 +76,14 @@ class GuaranteeSite:
         found = json.loads(self.tc("-s", "-j", "qdisc", "show", "dev", PHYSNET))
         return sum(int(each["bytes"]) for each in found if each["handle"] == "6e66:")
 
+    def await_audit(self) -> None:
+        """Wait until the agent has read the device once more: the next audit but one begins."""
+        before = self._audits()
+        wait_until(lambda: self._audits() > before + 1)
+
+    def _audits(self) -> int:
+        return self.host.log.read_text().count("audit: comparing everything")
+
     def why(self, port: Port) -> str:
         return json.dumps(self.host.reported(port))
 
@@ -221,6 +229,7 @@ def test_what_another_program_changes_returns(made: GuaranteeSite, words: tuple[
 def test_the_queueing_discipline_of_another_owner_stays_and_the_port_is_refused(
     made: GuaranteeSite,
 ) -> None:
+    made.await_audit()  # so that the agent has seen the device without it
     made.tc("qdisc", "add", "dev", PHYSNET, "root", "handle", "1:", "tbf", "rate", "50mbit",
             "burst", "50k", "latency", "50ms")  # fmt: skip
     try:
