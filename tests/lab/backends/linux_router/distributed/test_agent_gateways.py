@@ -272,6 +272,9 @@ def test_a_host_has_agent_gateways_to_two_networks(
     [
         "ip netns exec fip-{network} ip route delete {floating}",
         "ip netns exec fip-{network} ip route delete default",
+        "ip netns exec fip-{network} ip route flush table main",
+        "ip netns exec fip-{network} ip route delete 169.254.64.0/31",
+        "ip netns exec qrouter-{router} ip route flush table main",
         "ip netns exec qrouter-{router} ip rule delete priority 32768",
         "ip netns exec qrouter-{router} ip route flush table 16",
         "ip netns exec qrouter-{router} ip link delete rfp-{short}",
