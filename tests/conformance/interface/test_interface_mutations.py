@@ -54,7 +54,7 @@ class TestInterfaceMutations(MutationChecks):
         return run_tests(suite, tests, suite.drivers, ANY_FAULT)
 
 
-def test_driver_that_accepts_the_name_of_another_port_is_told_what_was_expected() -> None:
+def test_reason_of_an_accepted_name_of_another_port_names_the_conflict() -> None:
     test = "test_a_name_that_another_port_has_is_a_conflict"
     suite = FakeInterfaceConformance()
     suite.DRIVER = interface_mutations.share_device_name.apply(FakeInterfaceDriver)
