@@ -1,11 +1,17 @@
 """What one sender can write to a log."""
 
 import logging
+import math
 import time
 
 import pytest
 
 from netfw.drivers.support.log_limit import ALL_AT_ONCE, AT_ONCE, MAX_SENDERS, SenderLimit
+
+
+def whole_seconds():
+    """Return a time, not before now, to which seconds are added without rounding."""
+    return float(math.ceil(time.monotonic()))
 
 
 @pytest.fixture
@@ -35,7 +41,7 @@ def test_a_sender_has_some_lines_at_once_and_takes_none_from_others(lines):
 
 
 def test_suppressed_lines_are_counted(lines, monkeypatch):
-    now = time.monotonic()
+    now = whole_seconds()
     monkeypatch.setattr("netfw.drivers.support.log_limit.time.monotonic", lambda: now)
     lines(AT_ONCE + 5, sender="a")
     now += 1.0
@@ -43,7 +49,7 @@ def test_suppressed_lines_are_counted(lines, monkeypatch):
 
 
 def test_invented_senders_share_a_limit_and_their_lines_are_counted(lines, monkeypatch):
-    now = time.monotonic()
+    now = whole_seconds()
     monkeypatch.setattr("netfw.drivers.support.log_limit.time.monotonic", lambda: now)
     written = sum(len(lines(1, sender=number)) for number in range(ALL_AT_ONCE + 50))
     assert written == ALL_AT_ONCE
@@ -53,7 +59,7 @@ def test_invented_senders_share_a_limit_and_their_lines_are_counted(lines, monke
 
 
 def test_flood_of_one_sender_leaves_lines_to_the_others(lines, monkeypatch):
-    now = time.monotonic()
+    now = whole_seconds()
     monkeypatch.setattr("netfw.drivers.support.log_limit.time.monotonic", lambda: now)
     assert len(lines(ALL_AT_ONCE * 2, sender="a")) == AT_ONCE
     assert len(lines(1, sender="b")) == 1
