@@ -23,8 +23,8 @@ demo: demo-packages $(READY) ## see netfw at work: hosts, agents, a server, leas
 	@$(BIN)/netfw demo
 
 test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
-	@WORKERS=0 $(BIN)/python tools/steps.py lint imports conformance-values:0 conformance-real lab lab-services conformance-services \
-	    lab-server system system-dhcp system-l2 samples tutorials-short system-server system-l3 \
+	@WORKERS=0 $(BIN)/python tools/steps.py lint imports conformance-values:0 lab conformance-services lab-server lab-services \
+	    conformance-real system-server samples system-l2 system system-l3 system-dhcp tutorials-short \
 	    system-l2-faults:last system-l3-faults:last $$($(BIN)/python tools/previous_release.py --step) types:low unit:low unit-slow:low server:low lowest:low docs:low
 
 unit: $(READY) ## tests of values: no root, under 30 seconds

@@ -70,7 +70,7 @@ class ResourceExplanation:
         if not self.status and not self.is_blocked:
             yield "  Whether it works cannot be said from here."
         elif not self.is_blocked:
-            yield "  Nothing that can be seen from here holds it up."
+            yield "  Nothing that can be seen from here blocks it."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain data."""

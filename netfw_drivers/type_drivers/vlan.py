@@ -93,6 +93,11 @@ class VlanTypeDriver(TypeDriver):
         return self._mtus.of(physical_network)
 
     def _any(self, store: AllocationStore, names: Sequence[str]) -> Provider:
+        if not names:
+            raise NoNetworkAvailable(
+                "[vlan] network_vlan_ranges is empty: name the physical networks that carry VLANs "
+                "there, such as physnet1:1000:2999"
+            )
         found = self._free(store, names)
         if found is None:
             where = f"physical network {names[0]}" if len(names) == 1 else "any physical network"

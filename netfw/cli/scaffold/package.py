@@ -71,7 +71,9 @@ def write_package(rendered: Files, target: Path) -> None:
     :raises ConfigError: *target* exists, or its parent cannot be written.
     """
     if os.path.lexists(target):
-        raise ConfigError(f"{target} exists: nothing is overwritten; choose another name or place")
+        raise ConfigError(
+            f"{target} exists: nothing is overwritten; choose another name, or --directory"
+        )
     try:
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     except OSError as exc:

@@ -150,14 +150,26 @@ class NetlinkClient:
         :param device: the device of one of their next hops.
         :raises NotFound: there is no such device.
         """
+        return self._read_routes(device, _is_static)
 
+    def static_and_connected_routes(self, device: str | None = None) -> tuple[Route, ...]:
+        """Return the static routes of all tables, and the kernel's own of the main table.
+
+        Parameter and errors as of `static_routes`.
+        """
+        return self._read_routes(
+            device, lambda each: _is_static(each) or netlink_decode.is_connected_route(each)
+        )
+
+    def _read_routes(
+        self, device: str | None, is_kept: Callable[[memoryview], bool]
+    ) -> tuple[Route, ...]:
         def read(netlink: Netlink) -> list[Route]:
             index = netlink.index(device) if device is not None else 0
             messages = _dump_families(
                 netlink, lambda family: netlink_encode.read_all_routes(family, index)
             )
-            static = (each for each in messages if netlink_decode.route_protocol(each) in _STATIC)
-            return _kept(static, netlink_decode.route, netlink)
+            return _kept(filter(is_kept, messages), netlink_decode.route, netlink)
 
         return tuple(self._read("ip route show table all", read))
 
@@ -198,6 +210,10 @@ class NetlinkClient:
             return self._worker.run(read, self._netlink)
         except NetlinkError as error:
             raise error_from_errno(error.number, f"{what} {self._where}", error.message) from error
+
+
+def _is_static(message: memoryview) -> bool:
+    return netlink_decode.route_protocol(message) in _STATIC
 
 
 def _dump_families(netlink: Netlink, request: Callable[[int], Request]) -> list[memoryview]:

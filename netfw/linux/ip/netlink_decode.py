@@ -21,6 +21,8 @@ from typing import overload
 
 from netfw.linux.ip import rtnetlink as rt
 from netfw.linux.ip.values import (
+    MAIN_TABLE,
+    PROTOCOL_KERNEL,
     Address,
     FoundAddress,
     Link,
@@ -35,8 +37,8 @@ from netfw.linux.ip.values import (
 from netfw.linux.netlink.messages import parse_attributes, render_attribute
 from netfw.model.values.address import IpAddress, IpInterface, IpNetwork, Mac
 
-_ROUTE_PROTOCOL = 5
-"""Offset of the byte in the header."""
+_ROUTE_TABLE, _ROUTE_PROTOCOL = 4, 5
+"""Offsets of the bytes in the header."""
 _CACHE_INFO = struct.Struct("=IIiI")
 _MADE_BY_KERNEL_FOR_LINK = 3
 _ALL_BITS = 0xFFFFFFFF
@@ -153,6 +155,11 @@ def _scope(number: int) -> Scope | None:
 def route_protocol(body: Body) -> int:
     """Decode the origin of a route alone."""
     return body[_ROUTE_PROTOCOL]
+
+
+def is_connected_route(body: Body) -> bool:
+    """Return whether the kernel added a route to the main table, as it does with an address."""
+    return (body[_ROUTE_TABLE], body[_ROUTE_PROTOCOL]) == (MAIN_TABLE, PROTOCOL_KERNEL)
 
 
 def route(body: Body, names: Names) -> Route | None:

@@ -65,8 +65,10 @@ def plan_addresses(wanted: Iterable[Address], found: Iterable[FoundAddress]) -> 
 def _is_stale(entry: FoundAddress, wanted: Address | None) -> bool:
     if wanted is None:
         return entry.permanent and not entry.automatic
-    # An address that failed duplicate detection stays unusable until it is added anew.
-    return entry.duplicate or not _can_be_changed(entry.address, wanted)
+    # An address that failed duplicate detection, or lost its route, stays unusable until it is
+    # added anew.
+    is_unusable = entry.duplicate or entry.unrouted
+    return is_unusable or not _can_be_changed(entry.address, wanted)
 
 
 def _can_be_changed(found: Address, wanted: Address) -> bool:

@@ -140,6 +140,8 @@ class FoundAddress:
     tentative: bool = False
     duplicate: bool = False
     """Whether duplicate detection found another host with it."""
+    unrouted: bool = False
+    """Whether the route to its network is gone, which the kernel adds together with it."""
 
 
 @frozen(kw_only=True)

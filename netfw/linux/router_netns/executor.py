@@ -7,13 +7,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from netfw.drivers.interface import InterfaceDriver
 from netfw.errors import NotFound
 from netfw.linux import netns
 from netfw.linux.ip import sysctl
+from netfw.linux.ip.connected_routes import mark_unrouted
 from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.values import PROTOCOL_KERNEL
 from netfw.linux.iptables import Iptables, IptablesBinaries
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.spelling import SpellingCache
@@ -91,21 +93,8 @@ class RouterNetnsExecutor(NetnsExecutor):
                 with self._lock_filters(namespace) as filters:
                     filters.observe(network.run(read_generation), mirrored=mirrored)
                     rules, spelling = filters.tables.mirror(update)
-                observed = network.run(
-                    lambda: ObservedNetns(
-                        netns=namespace,
-                        exists=True,
-                        links=network.links(),
-                        addresses=network.addresses(),
-                        routes=network.static_routes(),
-                        policy_rules=network.rules(),
-                        proxies=network.proxies(),
-                        sysctls=sysctl.read_many(_parameters(wanted)),
-                        rules=rules,
-                        spelling=spelling,
-                        no_ipv6=network.why_no_ipv6(),
-                    )
-                )
+                observed = network.run(lambda: _read(namespace, network, wanted))
+            observed = evolve(observed, rules=rules, spelling=spelling)
         except NotFound:
             self._forget_namespace(namespace)
             observed = ObservedNetns(netns=namespace)
@@ -178,6 +167,23 @@ def _birth(namespace: str) -> tuple[int, int]:
         return status.st_ino, status.st_ctime_ns
     finally:
         os.close(descriptor)
+
+
+def _read(namespace: str, network: NetlinkClient, wanted: RouterNetns | None) -> ObservedNetns:
+    """Read everything but the filters, in the thread that is in the namespace."""
+    links, addresses = network.links(), network.addresses()
+    routes = network.static_and_connected_routes()
+    return ObservedNetns(
+        netns=namespace,
+        exists=True,
+        links=links,
+        addresses=mark_unrouted(addresses, links, routes),
+        routes=tuple(route for route in routes if route.protocol != PROTOCOL_KERNEL),
+        policy_rules=network.rules(),
+        proxies=network.proxies(),
+        sysctls=sysctl.read_many(_parameters(wanted)),
+        no_ipv6=network.why_no_ipv6(),
+    )
 
 
 def _parameters(wanted: RouterNetns | None) -> list[str]:

@@ -237,7 +237,7 @@ def _devices(
         if not link.up:
             yield SetUp(port.device)
         if lacks_link_local(port, settings, found):
-            yield from renew_link_local(port.device)
+            yield from renew_link_local(port.device, found)
 
 
 def _proxies(

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from netfw.linux.ip.operations import DelAddress, NetworkOperation, SetSysctl
 from netfw.linux.ip.sysctl_names import device_parameter
-from netfw.linux.ip.values import Link
+from netfw.linux.ip.values import FoundAddress, Link
 from netfw.linux.service_netns.steps import ChangeNetwork, Clear, DeleteNamespace, Step, Unplug
 from netfw.linux.service_netns.values import (
     PAIR,
@@ -45,7 +45,8 @@ def in_netns(netns: str, operations: Iterable[NetworkOperation]) -> Iterator[Ste
 
 
 def lacks_link_local(port: SizedDevice, settings: Mapping[str, str], found: ObservedNetns) -> bool:
-    """Return whether it was removed: the kernel makes one only when a device comes up.
+    """Return whether it was removed, or its route: the kernel makes one only when a device comes
+    up.
 
     :param settings: the desired kernel parameters; setting one of them makes the address, too.
     """
@@ -55,15 +56,21 @@ def lacks_link_local(port: SizedDevice, settings: Mapping[str, str], found: Obse
         name = device_parameter("ipv6", port.device, setting)
         if not found.sysctls.get(name) == settings.get(name) == "0":
             return False
-    return not any(
-        entry.automatic for entry in found.addresses if entry.address.device == port.device
-    )
+    return all(entry.unrouted for entry in _link_local(port.device, found))
 
 
-def renew_link_local(device: str) -> tuple[SetSysctl, SetSysctl]:
-    """Make the kernel assign a link-local address again."""
+def renew_link_local(device: str, found: ObservedNetns) -> Iterator[NetworkOperation]:
+    """Make the kernel assign a link-local address again; one without its route goes first."""
+    yield from (DelAddress(entry.address) for entry in _link_local(device, found))
     name = device_parameter("ipv6", device, MAKES_LINK_LOCAL)
-    return SetSysctl(name, "1"), SetSysctl(name, "0")
+    yield from (SetSysctl(name, "1"), SetSysctl(name, "0"))
+
+
+def _link_local(device: str, found: ObservedNetns) -> Iterator[FoundAddress]:
+    """Yield the link-local address that the kernel assigned to a device, if it has one."""
+    for entry in found.addresses:
+        if entry.automatic and entry.address.device == device:
+            yield entry
 
 
 def _is_ready(link: Link | None) -> bool:

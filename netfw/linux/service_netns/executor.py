@@ -7,6 +7,7 @@ from typing import cast
 
 from netfw.errors import BackendBroken, NotFound
 from netfw.linux.ip import sysctl
+from netfw.linux.ip.connected_routes import mark_unrouted
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.iptables import Family
 from netfw.linux.iptables.mirror import Mirror, parse_save
@@ -78,13 +79,13 @@ class ServiceNetnsExecutor(NetnsExecutor):
 
     def _read(self, namespace: str, network: NetlinkClient, *, devices_only: bool) -> ObservedNetns:
         """Read in the thread that is in the namespace: entering it is a good part of the cost."""
-        links = network.links()
+        links, addresses, routes = network.links(), network.addresses(), network.routes()
         return ObservedNetns(
             netns=namespace,
             exists=True,
             links=links,
-            addresses=network.addresses(),
-            routes=network.routes(),
+            addresses=mark_unrouted(addresses, links, routes),
+            routes=routes,
             sysctls={} if devices_only else sysctl.read_many(_parameters(links)),
             rules=None if devices_only else self._read_rules(),
             devices_only=devices_only,

@@ -137,7 +137,7 @@ def _settings(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[NetworkOpe
         settings = {name: value for name, value in both.items() if can_be_set(name, found)}
     yield from plan_sysctl(settings, found.sysctls)
     if lacks_link_local(wanted, device_settings(wanted.device), found):
-        yield from renew_link_local(wanted.device)
+        yield from renew_link_local(wanted.device, found)
     loopback = found.links.get(LOOPBACK)
     if loopback is not None and not loopback.up:
         yield SetUp(LOOPBACK)

@@ -19,6 +19,7 @@ from netfw.errors import Exhausted
 from netfw.linux.ip.operations import (
     AddAddress,
     AddRoute,
+    DelAddress,
     DelRoute,
     NetworkOperation,
     SetMtu,
@@ -196,9 +197,13 @@ class GatewayLink:
             return
         wanted = [*self._routes(served, prepared)]
         owners = {ip_network(each.floating): FloatingIpKey(id) for id, each in served.items()}
-        present = self.routes if self.is_complete else ()
+        device = [*self._plan_device()]
+        # With its own address, which is added again, the device loses its routes.
+        renewed = (each.address.interface for each in device if isinstance(each, DelAddress))
+        is_bare = not self.is_complete or self.pair.gateway_end in renewed
+        present = () if is_bare else self.routes
         planned = [each for each in plan_routes(wanted, present) if not isinstance(each, DelRoute)]
-        yield from self._stages([*self._plan_device(), *planned], owners)
+        yield from self._stages([*device, *planned], owners)
 
     def _plan_device(self) -> Iterator[NetworkOperation]:
         address = Address(device=self.device, interface=self.pair.gateway_end)

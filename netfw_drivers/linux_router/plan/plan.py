@@ -319,13 +319,19 @@ class _RouterPlanner:
         }
 
     def _prepared(self, found: FoundRouter) -> frozenset[FloatingIpId]:
-        """Return the floating IPs that are only prepared; those that are not named stay so."""
+        """Return the floating IPs that are only prepared; those that are not named stay so.
+
+        One whose route was refused stays without it.
+        """
         named = {
             key.floating_ip: value.prepared
             for key, value in self.update.put.items()
             if isinstance(key, FloatingIpKey) and isinstance(value, FloatingIpNat)
         }
-        return (found.prepared - named.keys()) | {id for id, prepared in named.items() if prepared}
+        lacking = () if found.link is None else found.link.without_route(found.translations)
+        refused = {id for id in lacking if FloatingIpKey(id) in self.update.keep}
+        prepared = {id for id, prepared in named.items() if prepared}
+        return (found.prepared - named.keys()) | prepared | refused
 
     def _of_other_networks(self, state: RouterState) -> frozenset[FloatingIpId]:
         """Return the floating IPs whose external network is not that of a local part."""

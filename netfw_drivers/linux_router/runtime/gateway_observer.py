@@ -13,8 +13,9 @@ from netfw.drivers.values.router_values import AgentGateway
 from netfw.errors import NotFound
 from netfw.linux import netns
 from netfw.linux.ip import sysctl
+from netfw.linux.ip.connected_routes import mark_unrouted
 from netfw.linux.ip.netlink_client import NetlinkClient
-from netfw.linux.ip.values import FoundAddress
+from netfw.linux.ip.values import PROTOCOL_KERNEL, FoundAddress
 from netfw.linux.router_netns import RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.values.ids import NetworkId, RouterId
@@ -193,10 +194,12 @@ class GatewayObserver:
         if device not in links:
             return empty
         try:
+            addresses = client.addresses(device)
+            routes = client.static_and_connected_routes(device)
             return evolve(
                 empty,
-                addresses=client.addresses(device),
-                routes=client.static_routes(device),
+                addresses=mark_unrouted(addresses, links, routes),
+                routes=tuple(each for each in routes if each.protocol != PROTOCOL_KERNEL),
                 sysctls=sysctl.read_many(GatewayLink.parameters(router)),
             )
         except NotFound:  # it was removed meanwhile

@@ -47,7 +47,7 @@ FROM_GRE, FROM_VXLAN, FROM_GENEVE = (
     of.Table(
         number=number,
         name=f"from-{kind}",
-        asks=f"Which network has this {kind} number?",
+        asks=f"Which network has this {kind} tunnel id?",
         leads_to=("dvr-no-learn", "shared-source", "learn"),
     )
     for number, kind in (

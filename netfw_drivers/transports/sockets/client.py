@@ -227,6 +227,9 @@ class SocketClient:
             return self._log_failure(address, why, is_refusal=True)
         except (HandshakeRefused, ConfigError) as exc:
             return self._log_failure(address, str(exc), is_refusal=True)
+        except (FileNotFoundError, ConnectionRefusedError) as exc:
+            why = f"{exc}; is the server running, and is this its address ([socket] connect)?"
+            return self._log_failure(address, why)
         except Exception as exc:  # noqa: BLE001 - such as of a name, or of a thread for it
             return self._log_failure(address, str(exc) or type(exc).__name__)
         LOG.info("connected to %s", address)

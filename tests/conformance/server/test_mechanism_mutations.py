@@ -17,6 +17,9 @@ from tests.conformance.server.mechanism_mutations import MUTATIONS, WATCHED, Fak
 
 pytestmark = pytest.mark.fakes
 
+VALUES = ("BindingRequest(", "Change(", "Network(", "Port(", "Subnet(")
+"""Beginnings of values, which no reason consists of."""
+
 
 class TestFakeFabric(FakeMechanismConformance):
     """The driver of the fake fabric passes."""
@@ -54,3 +57,12 @@ class TestMechanismMutations(MutationChecks):
         suite = FakeMechanismConformance()
         suite.DRIVER = driver
         return run_tests(suite, tests, refusing=ANY_FAULT)
+
+    def test_reasons_begin_with_what_is_wrong_and_not_with_a_value(self) -> None:
+        tests, broken = self.suite_tests(), 0
+        for mutation in MUTATIONS:
+            reasons = self.run_suite(mutation.apply(self.FAKE), tests).reasons
+            values = [each for each in reasons.values() if each.startswith(VALUES)]
+            assert not values, f"{mutation.name}: {values[0][:100]}"
+            broken += bool(reasons)
+        assert broken == len(MUTATIONS)

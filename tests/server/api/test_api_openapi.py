@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from netfw.model.qos import DSCP_MARKS
+from netfw.model.wire.codec import Schema
 from netfw.server.api.openapi import openapi_document
 from netfw.server.api.resource_registry import build
 from netfw.server.api.resources import RESOURCES
@@ -23,8 +27,31 @@ def test_the_document_is_valid() -> None:
 @pytest.mark.parametrize("resource", REGISTRY.resources, ids=lambda each: each.name)
 def test_every_attribute_says_what_its_values_are(resource: ApiResource) -> None:
     actions = [each for action in resource.actions for each in action.attributes]
-    vague = [each.name for each in (*resource.attributes, *actions) if not each.codec.schema]
+    vague = [
+        path
+        for each in (*resource.attributes, *actions)
+        for path in find_vague(each.codec.schema, each.name)
+    ]
     assert vague == []
+
+
+def find_vague(schema: Schema, path: str) -> Iterator[str]:
+    """Yield the paths of values that may be anything."""
+    if not schema:
+        yield path
+    for name, inner in schema.get("properties", {}).items():
+        yield from find_vague(inner, f"{path}.{name}")
+    if "items" in schema:
+        yield from find_vague(schema["items"], f"{path}[]")
+    for inner in schema.get("anyOf", ()):
+        yield from find_vague(inner, path)
+
+
+@pytest.mark.spec("API-20")
+def test_the_document_has_the_marks_that_a_rule_may_have() -> None:
+    schemas = openapi_document(REGISTRY)["components"]["schemas"]
+    mark = schemas["DscpMarkingRuleCreate"]["properties"]["dscp_mark"]
+    assert mark.get("enum") == sorted(DSCP_MARKS)
 
 
 @pytest.mark.spec("API-20")

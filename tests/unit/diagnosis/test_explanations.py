@@ -66,11 +66,11 @@ def test_port_that_is_down_says_why(more: dict[str, Any], text: str) -> None:
     assert text in blocking(port(**more))
 
 
-def test_active_port_is_not_held_up_by_a_dead_dhcp_agent_beside_a_live_one() -> None:
+def test_active_port_is_not_blocked_by_a_dead_dhcp_agent_beside_a_live_one() -> None:
     agents = [DHCP, {**DHCP, "host": "h9", "alive": False}]
     found = port(port={"status": "ACTIVE"}, dhcp_agents=agents)
     assert not found.is_blocked
-    assert list(found.lines())[-1] == "  Nothing that can be seen from here holds it up."
+    assert list(found.lines())[-1] == "  Nothing that can be seen from here blocks it."
 
 
 def test_client_without_rights_gets_what_it_may_see() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netfw.model.qos import DSCP_MARKS, RATES, AnyDirection, QosRuleType
-from netfw.model.wire.codec import Codec, Listed
+from netfw.model.wire.codec import Codec, Listed, Scalar
 from netfw.model.wire.common import DIRECTION
 from netfw.model.wire.scalars import DOCUMENT, TEXT, choice, integer
 from netfw.server.api.resources.common import (
@@ -36,6 +36,13 @@ def _check_mark(mark: int) -> None:
         raise ValueError(f"{mark} is none of {sorted(DSCP_MARKS)}")
 
 
+_MARK = Scalar(
+    checked(integer(0, 63), _check_mark).parse,
+    int,
+    {"type": "integer", "enum": sorted(DSCP_MARKS)},
+)
+
+
 def _managers(owner: str) -> dict[Verb, str]:
     """Return the checks of writing: administrators, and managers of the project that owns it."""
     check = f"{ADMIN} or (role:manager and {owner})"
@@ -60,7 +67,7 @@ _ATTRIBUTES: dict[QosRuleType, tuple[ApiAttribute, ...]] = {
     QosRuleType.DSCP_MARKING: (
         ApiAttribute(
             name="dscp_mark",
-            codec=checked(integer(0, 63), _check_mark),
+            codec=_MARK,
             required=True,
             sortable=True,
         ),

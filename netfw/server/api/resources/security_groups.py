@@ -180,7 +180,8 @@ def _parse_whole_prefix(raw: object) -> IpNetwork:
     return prefix
 
 
-_ADDRESSES = Null(Listed(Scalar(_parse_whole_prefix, str), limit=MAX_ADDRESSES), [])
+_WHOLE_PREFIX = Scalar(_parse_whole_prefix, str, CIDR.schema)
+_ADDRESSES = Null(Listed(_WHOLE_PREFIX, limit=MAX_ADDRESSES), [])
 _ADDRESSES_OF = (
     ApiAttribute(
         name="addresses",

@@ -34,7 +34,7 @@ _SUB_PORT = Record(
     {
         "port_id": ID,
         "segmentation_type": TOKEN,
-        "segmentation_id": Null(Scalar(_parse_tag, int)),
+        "segmentation_id": Null(Scalar(_parse_tag, int, NUMBER.schema)),
     },
     required=("port_id",),
 )

@@ -145,7 +145,7 @@ def _make_outside_port(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: 
     network, subnets = unit.visible_network(network_id)
     if not is_external_for(unit, network):
         raise BadRequest(
-            {"floating_network_id": f"network {network_id} is not external: it has no outside"}
+            {"floating_network_id": f"network {network_id} is not external (router:external)"}
         )
     _check_outside(subnets, body)
     refusal: Conflict | None = None

@@ -161,7 +161,9 @@ class MechanismDriverConformance(DriverConformance):
         with self.make_environment() as at:
             one, other, before = at.make(), at.make(), at.dump_state()
             for request in (*self.requests(), *self.requests()):
-                assert one.bind(request) == one.bind(request) == other.bind(request), request
+                assert one.bind(request) == one.bind(request) == other.bind(request), (
+                    f"`bind` has another answer when it is called again: {request}"
+                )
             assert at.dump_state() == before, "`bind` changed the backend"
 
     @proves(MechanismDriver, 2)
@@ -223,7 +225,9 @@ class MechanismDriverConformance(DriverConformance):
                 driver.deliver(samples.change(None, first))
                 driver.deliver(samples.change(first, third))
                 self.prepared(straight, others).deliver(samples.change(None, third))
-                assert at.dump_state() == straight.dump_state(), third
+                assert at.dump_state() == straight.dump_state(), (
+                    f"a delivery after a revision that was left out has another result: {third}"
+                )
 
     @proves(MechanismDriver, 3)
     def test_an_unrecorded_delivery_is_repeated_without_harm(self) -> None:
@@ -235,7 +239,9 @@ class MechanismDriverConformance(DriverConformance):
                 driver.deliver(samples.change(None, first))
                 driver.deliver(samples.change(None, third))
                 self.prepared(straight, others).deliver(samples.change(None, third))
-                assert at.dump_state() == straight.dump_state(), third
+                assert at.dump_state() == straight.dump_state(), (
+                    f"a repeated delivery has another result: {third}"
+                )
 
     @proves(MechanismDriver, 4)
     def test_delivering_twice_is_delivering_once(self) -> None:
@@ -245,7 +251,9 @@ class MechanismDriverConformance(DriverConformance):
                 other.deliver(change)
                 for _ in range(2):
                     driver.deliver(change)
-                    assert at.dump_state() == once.dump_state(), change
+                    assert at.dump_state() == once.dump_state(), (
+                        f"a repeated delivery has another result: {change}"
+                    )
 
     @proves(MechanismDriver, 4)
     def test_what_is_gone_leaves_nothing_and_can_go_again(self) -> None:
@@ -304,7 +312,9 @@ class MechanismDriverConformance(DriverConformance):
             for change in self.changes():
                 at.make().deliver(change)
                 alone.deliver(change)
-                assert at.dump_state() == straight.dump_state(), change
+                assert at.dump_state() == straight.dump_state(), (
+                    f"a delivery by another driver object has another result: {change}"
+                )
 
     @proves(MechanismDriver, 6)
     def test_a_driver_with_a_backend_declares_that_it_delivers(self) -> None:

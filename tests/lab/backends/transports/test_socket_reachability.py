@@ -36,6 +36,15 @@ def test_reason_arises_with_the_loss_of_a_server_and_ends_with_its_return(here, 
         assert address in client.unreachable_reason("server")
 
 
+@pytest.mark.parametrize("address", ["unix:{here}/server.sock", "tcp:127.0.0.1:24110"])
+def test_address_where_nothing_listens_is_logged_with_its_option(here, transport, caplog, address):
+    line = token_file(here / "client", "host1 0123456789abcdef\n")
+    client = transport(connect=address.format(here=here), token_file=line)
+    client.subscribe("news", lambda message: None)
+    assert eventually(lambda: "not connected to" in caplog.text)
+    assert "; is the server running, and is this its address ([socket] connect)?" in caplog.text
+
+
 @pytest.mark.spec("RPC-01")
 def test_reads_and_reports_do_not_wait_for_a_server_that_was_lost(here, transport):
     # A client without subscriptions does not miss its return either.

@@ -80,6 +80,10 @@ def test_a_router_is_made_and_an_unchanged_one_needs_nothing(executor, interface
         "ip route delete default",
         "ip route delete 10.9.0.0/16",
         "ip -6 route delete fd09::/64",
+        "ip route delete 10.0.1.0/24",
+        "ip route flush table main",
+        "ip -6 route flush table main",
+        f"ip -6 route delete fe80::/64 dev {QR1.device}",
         "ip route flush table 16",
         "ip route add 10.77.0.0/16 via 10.0.0.77 table 77",
         "ip rule delete priority 32768",
@@ -100,12 +104,19 @@ def test_a_router_is_made_and_an_unchanged_one_needs_nothing(executor, interface
 def test_damage_by_hand_is_repaired(executor, damage):
     converge(executor)
     wait_until(lambda: has_link_local(QR1) and has_link_local(QR2))
-    before = ip("rule", "show")
+    before, routed = ip("rule", "show"), destinations()
     shell(damage)
     assert plan(executor) != ()
     converge(executor)
     wait_until(lambda: plan(executor) == ())
     assert ip("rule", "show") == before
+    wait_until(lambda: destinations() == routed)
+
+
+def destinations():
+    """Return where the routes of the main table lead to, and the device of each."""
+    routes = [*ip("-4", "route", "show"), *ip("-6", "route", "show")]
+    return {(each["dst"], each.get("dev")) for each in routes}
 
 
 @pytest.mark.spec("L3-31")

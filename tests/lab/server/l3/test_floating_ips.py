@@ -103,7 +103,7 @@ class TestTheAddress:
     def test_is_on_an_external_network_with_ipv4(
         self, core: Layer3, env: FloatingIpEnvironment
     ) -> None:
-        with pytest.raises(InvalidInput, match="not external"):
+        with pytest.raises(InvalidInput, match=r"not external \(router:external\)"):
             core.create("floatingip", floating_network_id=env.network)
         with pytest.raises(NotFound):
             core.create("floatingip", floating_network_id=str(uuid4()))

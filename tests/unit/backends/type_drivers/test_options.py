@@ -116,6 +116,15 @@ def test_a_vlan_is_looked_for_in_one_physical_network_after_the_other() -> None:
     assert [segment and segment.physical_network for segment in given] == ["b", "a", None]
 
 
+def test_without_configured_vlans_the_option_that_names_them_is_said() -> None:
+    vlan = driver("vlan", network_vlan_ranges=[])
+    with (
+        MemoryAllocations(vlan.ranges()).transaction() as store,
+        pytest.raises(Conflict, match=r"\[vlan\] network_vlan_ranges is empty: name the physical"),
+    ):
+        vlan.reserve(Provider(network_type=NetworkType.VLAN), store)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "request_", "message"),
     [

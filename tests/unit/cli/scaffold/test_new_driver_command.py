@@ -146,7 +146,7 @@ def test_what_exists_is_not_overwritten(
         case _:
             target.symlink_to(tmp_path / "nowhere")
     assert main(["new-driver", "type", "acme", "--directory", str(tmp_path)]) == 2
-    assert "nothing is overwritten" in capsys.readouterr().err
+    assert "nothing is overwritten; choose another name, or --directory" in capsys.readouterr().err
     assert entries(tmp_path) == ["acme"]
     if existing == "directory":
         assert entries(target) == []

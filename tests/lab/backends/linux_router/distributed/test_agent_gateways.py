@@ -10,6 +10,7 @@ from ipaddress import ip_network
 import pytest
 from attrs import evolve
 
+from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.router_values import RouterPart
 from netfw.model.values.ids import NetworkId
@@ -272,6 +273,9 @@ def test_a_host_has_agent_gateways_to_two_networks(
     [
         "ip netns exec fip-{network} ip route delete {floating}",
         "ip netns exec fip-{network} ip route delete default",
+        "ip netns exec fip-{network} ip route flush table main",
+        "ip netns exec fip-{network} ip route delete 169.254.64.0/31",
+        "ip netns exec qrouter-{router} ip route flush table main",
         "ip netns exec qrouter-{router} ip rule delete priority 32768",
         "ip netns exec qrouter-{router} ip route flush table 16",
         "ip netns exec qrouter-{router} ip link delete rfp-{short}",
@@ -310,6 +314,24 @@ def test_what_was_removed_by_hand_is_reported_and_added_again(
     bring_entries(driver, wanted)
     wait_until(lambda: outside.reach(floating.address), seconds=60)
     assert not plan(make_driver(), Update(put=wanted, complete=True))
+
+
+@pytest.mark.spec("L3-30", "L3-62")
+def test_a_floating_ip_whose_route_is_refused_fails_alone(
+    make_driver: MakeDriver, site: DistributedSite, gateway: AgentGatewaySite
+) -> None:
+    one, two = (site.floating(50 + number, site.nets[0].address(20 + number)) for number in (0, 1))
+    driver, wanted = make_driver(), entries(site, gateways=[gateway], floating=[one, two])
+    bring_entries(driver, wanted)
+    daemon = ["prohibit", f"{one.address}/32", "proto", "bird"]  # the route of a routing daemon
+    in_gateway(site.external.id, "ip", "route", "replace", *daemon)
+    in_gateway(site.external.id, "ip", "route", "delete", f"{two.address}/32")
+    outcome = converge_isolated(driver, Update(put=wanted))
+    assert outcome.failed.keys() == {one.key}
+    assert f"{two.address} via" in in_gateway(site.external.id, "ip", "route")
+    in_gateway(site.external.id, "ip", "route", "delete", *daemon)
+    bring_entries(driver, wanted)
+    assert f"{one.address} via" in in_gateway(site.external.id, "ip", "route")
 
 
 @pytest.mark.spec("L3-62")
