@@ -83,7 +83,7 @@ def test_a_demo_that_is_ended_leaves_no_process_behind(
             assert demo.poll() is None
         assert len(marked(mark)) > 3
         demo.send_signal(number)
-        _, errors = demo.communicate(timeout=30)
+        _, errors = demo.communicate(timeout=60)
     assert b"Traceback" not in errors
     if number is signal.SIGINT:
         assert errors.endswith(b"netfw demo: interrupted; its hosts and processes end with it\n")

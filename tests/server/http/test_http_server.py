@@ -10,6 +10,7 @@ import os
 import select
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -130,25 +131,9 @@ def test_a_stop_lets_running_requests_finish_and_takes_no_more(serve: Any) -> No
         ask(path)
 
 
-def test_a_stop_does_not_wait_for_ever(serve: Any) -> None:
-    begun, release = threading.Event(), threading.Event()
-
-    def stuck(environ: dict[str, Any]) -> bytes:
-        begun.set()
-        release.wait(60)
-        return b""
-
-    server, path = serve(stuck)
-    client = Unix(path)
-    client.request("GET", "/")
-    assert begun.wait(60)
-    began = time.monotonic()
-    assert server.stop(0.2) is False
-    assert time.monotonic() - began < 30
-    release.set()
-
-
-def test_stop_without_a_thread_does_not_wait_for_a_handler_that_hangs(serve: Any) -> None:
+@pytest.fixture
+def hanging(serve: Any) -> Iterator[tuple[HttpServer, threading.Event]]:
+    """Yield a server whose handler has a request, and an event that lets it finish."""
     begun, release = threading.Event(), threading.Event()
 
     def hang(environ: dict[str, Any]) -> bytes:
@@ -160,6 +145,21 @@ def test_stop_without_a_thread_does_not_wait_for_a_handler_that_hangs(serve: Any
     client = Unix(path)
     client.request("GET", "/")
     assert begun.wait(60)
+    yield server, release
+    release.set()
+
+
+def test_a_stop_does_not_wait_for_ever(hanging: tuple[HttpServer, threading.Event]) -> None:
+    server, _ = hanging
+    began = time.monotonic()
+    assert server.stop(0.2) is False
+    assert time.monotonic() - began < 30
+
+
+def test_stop_without_a_thread_does_not_wait_for_a_handler_that_hangs(
+    hanging: tuple[HttpServer, threading.Event],
+) -> None:
+    server, release = hanging
     with no_threads():
         assert server.stop(0.2) is False
     release.set()

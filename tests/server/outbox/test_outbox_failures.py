@@ -62,7 +62,7 @@ def test_the_outbox_survives_what_it_does_not_expect(
     env.network()
     env.delivery.start()
     try:
-        wait_until(lambda: not env.waiting(), "it is delivered later", seconds=8)
+        wait_until(lambda: not env.waiting(), "it is delivered later")
     finally:
         env.delivery.close()
     assert driver.lines() == ["network None>1"]
@@ -86,7 +86,7 @@ def test_the_back_off_of_a_target_that_is_away_for_days_stays_the_longest(
     failed.clear()
     env.delivery.start()
     try:
-        assert failed.wait(30)
+        assert failed.wait(60)
     finally:
         env.delivery.close()
     join_lanes()

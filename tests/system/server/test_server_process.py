@@ -308,7 +308,7 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
                 network = answer["networks"][0]["id"]
                 port = {"network_id": network, "binding:host_id": "host1"}
                 assert api.request("POST", "/v2.0/ports", {"port": port})[0] == 201
-                wait_until(lambda: bool(hints), seconds=20)
+                wait_until(lambda: bool(hints))
                 changed = source.changes(interest, cursor)
                 kinds = sorted(type(each).__name__ for each in changed.put)
                 assert kinds[:2] == ["Network", "Port"]

@@ -72,11 +72,11 @@ class AgentHost:
 
     def stop(self) -> None:
         self.process.terminate()
-        assert self.process.wait(20) == 0
+        assert self.process.wait(60) == 0
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(60)
 
     def status(self) -> dict[str, Any] | None:
         if self.process is not None and self.process.poll() is not None:

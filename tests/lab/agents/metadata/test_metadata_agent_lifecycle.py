@@ -80,7 +80,7 @@ def test_what_is_no_socket_is_not_removed(make_agent: Make, service: RecordingSe
     agent = make_agent(service.port)
     agent.socket.parent.mkdir()
     agent.socket.write_text("precious")
-    assert agent.spawn().wait(20) == 2
+    assert agent.spawn().wait(60) == 2
     assert "is no socket" in agent.log.read_text()
     assert agent.socket.read_text() == "precious"
 
@@ -285,7 +285,7 @@ def test_what_cannot_be_is_refused_with_what_to_change(
     make_agent: Make, options: dict[str, object], message: str
 ) -> None:
     agent = make_agent(1, metadata=options)
-    assert agent.spawn().wait(20) == 2
+    assert agent.spawn().wait(60) == 2
     text = agent.log.read_text()
     assert message in text
     assert "Traceback" not in text

@@ -36,7 +36,7 @@ workers.run(threading.Event(), grace=5)
 
 def ask(port: int) -> tuple[int, int]:
     """Return the number and the pid of the worker that answers."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         number, pid = connection.recv(100).decode().split()
     return int(number), int(pid)
 

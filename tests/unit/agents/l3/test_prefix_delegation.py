@@ -133,55 +133,55 @@ def test_a_report_is_retried_while_the_source_is_away(found):
     found.ready(pace=1.0)
 
 
-@pytest.mark.spec("L3-32")
-def test_a_slow_source_delays_nothing_else():
+@pytest.fixture
+def slow():
+    """Yield an agent that waits for no request, and an event that its source waits for."""
     gate = threading.Event()
     with environments() as make:
         found = make(DELEGATED, PORT, wait_timeout=0.01)
         found.ready()
         answer = found.source.request
 
-        def slow(request):
+        def request_slowly(request):
             if isinstance(request, SetPrefix):
                 gate.wait(60)
             return answer(request)
 
-        found.source.request = slow
-        delegate(found, FIRST)
-        found.turn()
+        found.source.request = request_slowly
         try:
-            found.source.put(evolve(EDGE, routes=(), name="other", admin_up=False, revision=5))
-            found.until(lambda status: EDGE.id not in found.router.routers())
-            found.source.put(evolve(EDGE, revision=6))
-            found.until(lambda status: EDGE.id in found.router.routers())
+            yield found, gate
         finally:
             gate.set()
-        found.until(lambda status: len(interface(found).addresses) == 2)
 
 
 @pytest.mark.spec("L3-32")
-def test_a_prefix_that_comes_during_a_request_is_sent_after_it():
-    gate = threading.Event()
-    with environments() as make:
-        found = make(DELEGATED, PORT, wait_timeout=0.01)
-        found.ready()
-        delegate(found, FIRST)
-        found.until(lambda status: len(interface(found).addresses) == 2)
-        found.ready()
-        answer = found.source.request
+def test_a_slow_source_delays_nothing_else(slow):
+    found, gate = slow
+    delegate(found, FIRST)
+    found.turn()
+    found.source.put(evolve(EDGE, routes=(), name="other", admin_up=False, revision=5))
+    found.until(lambda status: EDGE.id not in found.router.routers())
+    found.source.put(evolve(EDGE, revision=6))
+    found.until(lambda status: EDGE.id in found.router.routers())
+    gate.set()
+    found.until(lambda status: len(interface(found).addresses) == 2)
 
-        def slow(request):
-            gate.wait(60)
-            return answer(request)
 
-        found.source.request = slow
-        delegate(found, FIRST)  # the source has it already, and delivers nothing
-        found.turn()
-        delegate(found, SECOND)
-        found.turn()
-        gate.set()
-        found.ready()
-        assert asked(found) == [FIRST, FIRST, SECOND]
+@pytest.mark.spec("L3-32")
+def test_a_prefix_that_comes_during_a_request_is_sent_after_it(slow):
+    found, gate = slow
+    gate.set()
+    delegate(found, FIRST)
+    found.until(lambda status: len(interface(found).addresses) == 2)
+    found.ready()
+    gate.clear()
+    delegate(found, FIRST)  # the source has it already, and delivers nothing
+    found.turn()
+    delegate(found, SECOND)
+    found.turn()
+    gate.set()
+    found.ready()
+    assert asked(found) == [FIRST, FIRST, SECOND]
 
 
 @pytest.mark.spec("L3-33")

@@ -16,5 +16,5 @@ def test_loop_whose_thread_was_refused_starts_with_a_later_call():
     with no_threads(), pytest.raises(BackendUnavailable):
         loop.run(answer())
     assert not loop.started
-    assert loop.run(answer()).result(10) == 42
+    assert loop.run(answer()).result(60) == 42
     loop.close()

@@ -9,4 +9,4 @@ from netfw.testing.fakes.transport import FakeNetwork
 
 def offered(wire: FakeNetwork, source: MemorySource, budget: int = 256 * 1024) -> RemoteSource:
     StateRpcServer(source, wire.transport(), budget=budget).open()
-    return RemoteSource(wire.transport(), timeout=5)
+    return RemoteSource(wire.transport(), timeout=60)

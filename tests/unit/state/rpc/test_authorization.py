@@ -53,7 +53,7 @@ def wire(source: MemorySource) -> FakeNetwork:
 
 def client(wire: FakeNetwork, *services: Service, host: str = samples.HERE) -> RemoteSource:
     caller = Caller("agent", host, frozenset(services) if services else None)
-    return RemoteSource(wire.transport(caller), timeout=5)
+    return RemoteSource(wire.transport(caller), timeout=60)
 
 
 def test_every_request_has_the_services_that_send_it() -> None:
@@ -116,7 +116,7 @@ def refused(source: RemoteSource, request: Any) -> None:
 def test_networks_are_answered_to_hosts_that_serve_them(
     wire: FakeNetwork, source: MemorySource
 ) -> None:
-    here, anybody = client(wire), RemoteSource(wire.transport(), timeout=5)
+    here, anybody = client(wire), RemoteSource(wire.transport(), timeout=60)
     network, subnets = samples.NET.id, frozenset({samples.SUBNET.id})
     look_up = FindPorts(address=samples.NEIGHBOUR.fixed_ips[0].address, network=network)
     make = EnsureDhcpPort(network=network, host=samples.HERE, subnets=subnets)
@@ -136,7 +136,7 @@ def test_prefixes_are_taken_from_hosts_that_run_the_router(
     with pytest.raises(NotFound, match="host here does not serve router"):
         client(wire).request(request)
     with pytest.raises(Conflict, match="not delegated"):
-        RemoteSource(wire.transport(), timeout=5).request(request)
+        RemoteSource(wire.transport(), timeout=60).request(request)
 
 
 @pytest.mark.spec("L3-32")
@@ -156,7 +156,7 @@ def test_prefixes_are_not_taken_from_hosts_with_a_local_part_alone() -> None:
 def test_devices_are_resolved_for_the_host_that_has_them(wire: FakeNetwork) -> None:
     wanted = ResolveDevices(ports=frozenset({samples.WEB_HERE.id, samples.NEIGHBOUR.id}))
     assert [ref(each) for each in client(wire).request(wanted)] == [ref(samples.WEB_HERE)]
-    assert len(RemoteSource(wire.transport(), timeout=5).request(wanted)) == 2
+    assert len(RemoteSource(wire.transport(), timeout=60).request(wanted)) == 2
 
 
 @pytest.mark.spec("RPC-08")

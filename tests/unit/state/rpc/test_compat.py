@@ -57,7 +57,7 @@ def served(
         return alter(rpc_server.handle(message, caller))
 
     wire.serve("server", handler)
-    return RemoteSource(wire.transport(), timeout=5)
+    return RemoteSource(wire.transport(), timeout=60)
 
 
 def altered(message: Message, change: Callable[[dict[str, Any]], None]) -> Message:

@@ -58,7 +58,7 @@ def test_time_out_halves_the_pages_and_a_complete_snapshot_doubles_them(
     wire: FakeNetwork, server: SlowServer
 ) -> None:
     server.most = LARGEST_PAGE // 4
-    source = RemoteSource(wire.transport(), timeout=5)
+    source = RemoteSource(wire.transport(), timeout=60)
     agent = Replica(source, samples.L2_HERE)
     for _ in range(2):
         with pytest.raises(BackendUnavailable):
@@ -77,7 +77,7 @@ def test_time_out_halves_the_pages_and_a_complete_snapshot_doubles_them(
 @pytest.mark.spec("L3-04")
 def test_pages_are_not_halved_for_ever(wire: FakeNetwork, server: SlowServer) -> None:
     server.most = 0
-    source = RemoteSource(wire.transport(), timeout=5)
+    source = RemoteSource(wire.transport(), timeout=60)
     for _ in range(8):
         with pytest.raises(BackendUnavailable):
             list(source.snapshot(samples.L2_HERE))

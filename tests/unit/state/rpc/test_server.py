@@ -161,7 +161,7 @@ def test_whose_credentials_are_those_of_a_host_speaks_for_that_host_alone(
 ) -> None:
     memory = MemorySource(*CLOUD)
     StateRpcServer(memory, wire.transport()).open()
-    here = RemoteSource(wire.transport(Caller("agent", host=samples.HERE)), timeout=5)
+    here = RemoteSource(wire.transport(Caller("agent", host=samples.HERE)), timeout=60)
     next(here.snapshot(samples.L2_HERE))
     here.report([Heartbeat(agent=evolve(samples.AGENT_THERE, host=samples.HERE))])
     port = memory.resource(ref(samples.DB_THERE))
