@@ -6,14 +6,16 @@ PYTHON ?= $(shell /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PYTEST := $(BIN)/pytest
+# `make test` gives --short to its steps: they leave out the tests marked nightly.
+SHORT ?=
+PYTEST := $(BIN)/pytest $(SHORT)
 # Tests start hundreds of agents; each would compile all of netfw again.
 unexport PYTHONDONTWRITEBYTECODE
 # Processes of pytest-xdist.  `make test` runs its steps side by side: more would only collect the tests again.
 WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit unit-slow server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec docs bench clean packages demo-packages deb packaging containers packaging-tools scale soak record api-docs
+.PHONY: help demo test nightly unit unit-slow server lowest pythons lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults system-releases upgrade tempest fuzz samples tutorials tutorials-short spec spec-short docs bench clean packages demo-packages deb packaging containers packaging-tools scale soak record api-docs
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -22,10 +24,17 @@ help: ## this text
 demo: demo-packages $(READY) ## see netfw at work: hosts, agents, a server, leases, metadata, routers; does not touch the network of this machine
 	@$(BIN)/netfw demo
 
-test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
-	@WORKERS=0 $(BIN)/python tools/steps.py lint imports conformance-values:0 lab conformance-services lab-server lab-services \
-	    conformance-real system-server samples system-l2 system system-l3 system-dhcp tutorials-short \
-	    system-l2-faults:last system-l3-faults:last $$($(BIN)/python tools/previous_release.py --step) types:low unit:low unit-slow:low server:low lowest:low docs:low
+# The longest first; those that measure are last, and those that only compute run beside the others.
+STEPS = lint imports conformance-values:0 conformance-services lab lab-server lab-services conformance-real \
+    system-server system samples system-l2 system-l3 system-dhcp tutorials-short \
+    system-l2-faults:last system-l3-faults:last $$($(BIN)/python tools/previous_release.py --step) \
+    types:low unit:low unit-slow:low server:low docs:low spec-short:low
+
+test: packages $(READY) ## everything, in short forms: lint, types, imports, unit, server, conformance, lab, system, samples, docs
+	@WORKERS=0 SHORT=--short $(BIN)/python tools/steps.py $(STEPS)
+
+nightly: packages $(READY) ## make test with all variants: other databases, firewalls and releases, every broken driver; an hour
+	@WORKERS=0 $(BIN)/python tools/steps.py $(STEPS:tutorials-short=tutorials) lowest:low
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
@@ -179,6 +188,10 @@ tutorials: packages $(READY) ## the tutorials of docs/tutorials and the first ex
 tutorials-short: packages $(READY)
 	$(call STEP,first examples and tutorials of vendors and embedders)
 	@$(PYTEST) -q --sandbox tests/system/tutorials -k "not operator"
+
+spec-short: $(READY)
+	$(call STEP,items of docs/spec that make test tries)
+	@$(BIN)/python tools/spec.py --short
 
 spec: $(READY) ## coverage of docs/spec: each item with the tests that prove it; runs those that never ran
 	@$(BIN)/python tools/spec.py

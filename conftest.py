@@ -27,6 +27,18 @@ settings.load_profile("netfw")  # how fast examples are made is up to what else 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--spec-collect", metavar="FILE", help="write the marked tests to FILE")
+    parser.addoption("--short", action="store_true", help="leave out the tests marked nightly")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--short"):
+        nightly = [item for item in items if _is_nightly(item)]
+        config.hook.pytest_deselected(items=nightly)
+        items[:] = [item for item in items if not _is_nightly(item)]
+
+
+def _is_nightly(item: pytest.Item) -> bool:
+    return item.get_closest_marker("nightly") is not None
 
 
 def _ids(item: pytest.Item) -> list[str]:
@@ -42,7 +54,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
     if target := session.config.getoption("--spec-collect"):
         marked = {
-            item.nodeid: {"ids": _ids(item), "real": _is_real(item)}
+            item.nodeid: {
+                "ids": _ids(item),
+                "real": _is_real(item),
+                "nightly": _is_nightly(item),
+            }
             for item in session.items
             if _ids(item)
         }

@@ -64,6 +64,7 @@ def test_netfw_drivers_shows_its_options_and_health(site: Path) -> None:
     assert [option["name"] for option in described["options"]] == ["directory", "lease"]
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 @pytest.mark.spec("DRV-03", "DRV-30")
 def test_its_own_tests_pass_with_plain_pytest(site: Path) -> None:

@@ -2,6 +2,9 @@
 
 KIND is `real` (at least one passing test on the real component), `pure` (values only) or `none`.
 Outcomes are those of each test's last run; tests that have none yet are run first.
+
+With ``--short``, run nothing: name the items that `make test` does not try on the real component,
+since all their tests are marked nightly.
 """
 
 from __future__ import annotations
@@ -60,7 +63,22 @@ def _recorded() -> dict[str, str]:
     return recorded
 
 
+def tried_nightly_only(tests: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the items that have tests on the real component, all of them nightly."""
+    real = [test for test in tests.values() if test["real"]]
+    tried = {spec_id for test in real for spec_id in test["ids"]}
+    return sorted(tried - {i for test in real if not test["nightly"] for i in test["ids"]})
+
+
+def check_short_form() -> int:
+    if missing := tried_nightly_only(marked_tests()):
+        print(f"`make test` does not try {', '.join(missing)}: take `nightly` off one test of each")
+    return 1 if missing else 0
+
+
 def main() -> int:
+    if sys.argv[1:] == ["--short"]:
+        return check_short_form()
     tests = marked_tests()
     recorded = outcomes(tests)
     passed = {nodeid: test for nodeid, test in tests.items() if recorded.get(nodeid) == "passed"}

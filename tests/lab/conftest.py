@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from netfw.server.db import Database
-from tests.lab.databases import BACKENDS, DatabaseServers
+from tests.lab.databases import BACKEND_PARAMETERS, DatabaseServers
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +25,7 @@ def database_servers() -> Iterator[DatabaseServers]:
         shutil.rmtree(made.directory, ignore_errors=True)
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=BACKEND_PARAMETERS)
 def url(request: pytest.FixtureRequest, database_servers: DatabaseServers) -> str:
     """Return the URL of a database with empty tables, of each backend."""
     return database_servers.filled(request.param)

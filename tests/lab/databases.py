@@ -14,11 +14,16 @@ from netfw.server.db import Database, migration
 from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import JOURNAL_HEAD
 from netfw.testing.lab.services.databases import PrivateMariadb, PrivatePostgres
+from tests.nightly import nightly
 
 TRUNCATED_AFTER = 20
 """Deletions after which PostgreSQL truncates: deleted rows stay in its files until then."""
 DEFAULT_RULES = STORED[Kind.DEFAULT_SECURITY_GROUP_RULE].table
 BACKENDS = ("sqlite", "postgresql", "mariadb")
+SERVER_PARAMETERS = ["postgresql", nightly("mariadb")]
+"""Parameters of a test that tries database servers."""
+BACKEND_PARAMETERS = [nightly("sqlite"), *SERVER_PARAMETERS]
+"""Parameters of a test that tries each backend; tests/server has most of SQLite."""
 
 _TABLES = [table.name for table in JOURNAL_HEAD.metadata.sorted_tables if table is not JOURNAL_HEAD]
 

@@ -47,6 +47,7 @@ def copy(target: Path, *names: str) -> Path:
     return target
 
 
+@pytest.mark.nightly
 def test_the_framework_stands_without_any_driver(tmp_path: Path) -> None:
     # Every module of its unit tests is imported, and those that are quick are run.
     tree = copy(

@@ -24,6 +24,7 @@ LINES = (
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("API-16", "API-10")
 @pytest.mark.timeout(600)  # the first time Tempest is installed
 def test_tempest_still_passes_what_it_passed() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import ClassVar
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, ClassVar
 
 import pytest
 
@@ -84,7 +84,7 @@ class MutationChecks:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "mutation" in metafunc.fixturenames:
-            metafunc.parametrize("mutation", list(self.MUTATIONS), ids=lambda each: each.name)
+            metafunc.parametrize("mutation", mutation_parameters(self.MUTATIONS))
 
     def test_correct_fake_passes_the_whole_suite(self) -> None:
         refusal = self.run_suite(self.FAKE, self.suite_tests())
@@ -109,6 +109,7 @@ class MutationChecks:
         assert mutation.breaks <= proven, f"refused by {sorted(refusing)}"
         return None
 
+    @pytest.mark.nightly
     def test_every_test_of_the_suite_refuses_a_mutation(self) -> None:
         silent = self.suite_tests() - self.seen_refusing
         if not self.INHERITED:
@@ -137,3 +138,16 @@ class MutationChecks:
 
     def test_number_of_mutations_does_not_shrink(self) -> None:
         assert len(self.MUTATIONS) >= self.LEAST
+
+
+def mutation_parameters(mutations: Iterable[Mutation]) -> list[Any]:
+    """Return a parameter for each mutation.
+
+    One that breaks only promises which mutations before it break too is for the nightly run.
+    """
+    parameters, broken = [], set[Promise]()
+    for mutation in mutations:
+        marks = () if mutation.breaks - broken else (pytest.mark.nightly,)
+        parameters.append(pytest.param(mutation, id=mutation.name, marks=marks))
+        broken |= mutation.breaks
+    return parameters

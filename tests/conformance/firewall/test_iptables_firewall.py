@@ -24,16 +24,19 @@ class TestIptablesFirewall(OnLabHost, FirewallDriverConformance):
     make_environment = partial(IptablesEnvironment, backend=Backend.NFT)
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
 class TestIptablesFirewallProperty(OnLabHost, FirewallPropertyConformance):
     make_environment = partial(IptablesEnvironment, backend=Backend.NFT)
 
 
+@pytest.mark.nightly
 @FILTERS
 class TestLegacyIptablesFirewall(TestIptablesFirewall):
     make_environment = partial(IptablesEnvironment, backend=Backend.LEGACY)
 
 
+@pytest.mark.nightly
 @FILTERS
 class TestIptablesHybridFirewall(OnLabHost, FirewallDriverConformance):
     make_environment = IptablesHybridEnvironment

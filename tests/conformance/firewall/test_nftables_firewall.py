@@ -17,10 +17,12 @@ class TestNftablesFirewall(OnLabHost, FirewallDriverConformance):
     make_environment = NftablesEnvironment
 
 
+@pytest.mark.nightly
 class TestNftablesFirewallProperty(OnLabHost, FirewallPropertyConformance):
     make_environment = NftablesEnvironment
 
 
+@pytest.mark.nightly
 class TestNftablesHybridFirewall(OnLabHost, FirewallDriverConformance):
     make_environment = NftablesHybridEnvironment
     NEEDS_SWITCH = True

@@ -226,6 +226,7 @@ class TestInternalPorts(OvsInterfaceDriverConformance):
     PLACE = "plugged"
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DRV-03", "DHCP-23", "L3-12")
 class TestVethPairs(OvsInterfaceDriverConformance):
     USE_VETH = True

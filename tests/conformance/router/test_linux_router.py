@@ -53,6 +53,7 @@ class TestLinuxRouterDriver(RouterDriverConformance):
             yield environment
 
 
+@pytest.mark.nightly
 class TestLinuxRouterDriverWithLegacyIptables(
     RouterTranslationConformance, RouterServicesConformance
 ):

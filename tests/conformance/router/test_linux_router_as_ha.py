@@ -32,7 +32,7 @@ from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.driver import LinuxRouterDriver
 from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.nightly]
 
 QUICK_PRIORITY = 254
 """The priority with which an instance waits the least before it becomes active."""

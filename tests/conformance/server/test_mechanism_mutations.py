@@ -58,6 +58,7 @@ class TestMechanismMutations(MutationChecks):
         suite.DRIVER = driver
         return run_tests(suite, tests, refusing=ANY_FAULT)
 
+    @pytest.mark.nightly
     def test_reasons_begin_with_what_is_wrong_and_not_with_a_value(self) -> None:
         tests, broken = self.suite_tests(), 0
         for mutation in MUTATIONS:

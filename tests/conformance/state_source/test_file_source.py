@@ -36,6 +36,7 @@ class OnAFile(StateSourceConformance):
             source.close()
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DRV-21", "RPC-08")
 class TestJsonSource(OnAFile):
     name = "topology.json"

@@ -39,6 +39,7 @@ def close_left_over() -> None:
 
 
 # kombu leaves sockets to the garbage collector
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.spec("RPC-01", "RPC-02", "RPC-04", "RPC-07")

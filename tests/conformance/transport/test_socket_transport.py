@@ -17,6 +17,7 @@ class TestUnixSockets(LocalTransports):
     pass
 
 
+@pytest.mark.nightly
 class TestTcp(LocalTcpTransports):
     pass
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.dhcp.environment import DhcpNet, agents_of, leased
 from tests.system.file_hosts import start_all, stop_all
 
@@ -25,7 +26,7 @@ pytestmark = [
 
 
 @pytest.mark.spec("DHCP-10", "DHCP-49")
-@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("end", [nightly("stop"), "kill"])
 def test_a_restarted_agent_touches_no_server_and_clients_renew(net: DhcpNet, end: str) -> None:
     with net.renewing(0) as one, net.renewing(1) as other:
         (serving,) = net.serving_hosts()
@@ -91,6 +92,7 @@ def test_a_killed_proxy_is_back(net: DhcpNet) -> None:
     wait_until(lambda: proxies() and not proxies() & before, "it is back")
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-03", "DHCP-06", "DHCP-09", "DHCP-49")
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_an_agent_killed_at_any_moment_loses_no_port(net: DhcpNet, seed: int) -> None:

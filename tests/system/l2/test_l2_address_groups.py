@@ -11,6 +11,7 @@ import pytest
 from netfw.cli.commands.explain import DENIED
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.l2.agent_host import BIN, PHYSNET, AgentHost
 from tests.system.l2.environment import Site
 from tests.system.l2.test_l2_firewall import (
@@ -30,7 +31,7 @@ pytestmark = [pytest.mark.spec("API-07", "FW-02", "FW-14"), pytest.mark.exclusiv
 OTHERS = ["192.0.2.0/24", "2001:db8::/64"]
 
 
-@pytest.fixture(params=[GUARDED, HYBRID], ids=str)
+@pytest.fixture(params=[GUARDED, nightly(HYBRID)], ids=str)
 def site(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with Lab(hosts=2, bridges=["br-int"], provider=[PHYSNET]) as lab:
         site = Site(lab, tmp_path_factory.mktemp("addresses"), request.param, agents=2)

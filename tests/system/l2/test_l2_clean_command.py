@@ -11,6 +11,7 @@ import pytest
 from netfw.cli.commands.clean import LEFT
 from netfw.cli.commands.doctor import FAILED
 from netfw.testing.lab.lab import Lab
+from tests.nightly import nightly
 from tests.system.l2.agent_host import BIN, PHYSNET, AgentHost
 from tests.system.l2.environment import Site
 from tests.system.l2.test_l2_firewall import GUARDED, HYBRID
@@ -20,7 +21,7 @@ EMPTY_TABLES = {"*filter", "*raw", "*nat", "*mangle", "COMMIT"}
 pytestmark = pytest.mark.spec("DRV-44")
 
 
-@pytest.fixture(scope="module", params=[GUARDED, HYBRID], ids=str)
+@pytest.fixture(scope="module", params=[nightly(GUARDED), HYBRID], ids=str)
 def site(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with Lab(hosts=2, bridges=["br-int"], provider=[PHYSNET]) as lab:
         site = Site(lab, tmp_path_factory.mktemp("clean"), request.param, agents=2)

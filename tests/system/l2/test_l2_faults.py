@@ -22,6 +22,7 @@ import pytest
 
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.l2.agent_host import MESH4, PHYSNET, POPULATED4, AgentHost
 from tests.system.l2.environment import SOON, Couple, Site
 from tests.system.l2.pings import Control, await_reach, pinging
@@ -81,7 +82,7 @@ class Stage:
         assert self.host.rows() == rows
 
 
-@pytest.fixture(scope="module", params=[POPULATED4, MESH4], ids=str)
+@pytest.fixture(scope="module", params=[POPULATED4, nightly(MESH4)], ids=str)
 def whole_stage(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with Lab(hosts=3, bridges=["br-int"], provider=[PHYSNET]) as lab:
         site = Site(lab, tmp_path_factory.mktemp("faults"), request.param, agents=2)
@@ -102,7 +103,9 @@ populated_only = pytest.mark.parametrize("whole_stage", [POPULATED4], ids=str, i
 
 
 @pytest.mark.spec("L2-40", "L2-06", "L2-18")
-@pytest.mark.parametrize("end", [AgentHost.stop, AgentHost.kill], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "end", [nightly(AgentHost.stop), AgentHost.kill], ids=["stopped", "killed"]
+)
 def test_an_agent_is_restarted(stage: Stage, end: Callable[[AgentHost], object]):
     with stage.undisturbed(), stage.untouched():
         end(stage.host)
@@ -189,7 +192,7 @@ def test_the_switch_is_away_and_the_agent_says_so(stage: Stage):
 
 
 @pytest.mark.spec("L2-42", "L2-40")
-@pytest.mark.parametrize("way", ["stopped", "killed"])
+@pytest.mark.parametrize("way", [nightly("stopped"), "killed"])
 def test_the_database_is_restarted(stage: Stage, way: str):
     """Check that a restart of the database loses no ping and changes no flow.
 

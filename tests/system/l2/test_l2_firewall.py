@@ -16,6 +16,7 @@ from netfw.cli.commands.plan import CHANGES
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.l2.agent_host import BIN, PHYSNET, AgentHost, Flavour
 from tests.system.l2.environment import Site
 from tests.system.l2.topology import Port
@@ -129,7 +130,9 @@ def pair(site: Site) -> Pair:
     return Pair(site)
 
 
-every = pytest.mark.parametrize("whole_site", [GUARDED, HYBRID, NFTABLES], ids=str, indirect=True)
+every = pytest.mark.parametrize(
+    "whole_site", [GUARDED, HYBRID, nightly(NFTABLES)], ids=str, indirect=True
+)
 
 
 @pytest.mark.spec("FW-01", "FW-04", "FW-09", "FW-15")
@@ -189,7 +192,9 @@ def test_members_come_and_go_on_the_other_host(site: Site):
 
 @pytest.mark.spec("FW-10", "FW-09", "L2-40", "FW-15")
 @every
-@pytest.mark.parametrize("end", [AgentHost.stop, AgentHost.kill], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "end", [nightly(AgentHost.stop), AgentHost.kill], ids=["stopped", "killed"]
+)
 def test_connections_live_on_while_agents_are_restarted(
     pair: Pair, end: Callable[[AgentHost], object]
 ):

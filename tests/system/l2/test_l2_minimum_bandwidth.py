@@ -13,6 +13,7 @@ import pytest
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.datagrams import Counter, Stream
 from tests.system.l2.agent_host import PHYSNET, PROVIDER, AgentHost, Flavour
 from tests.system.l2.environment import Site
@@ -88,7 +89,7 @@ class GuaranteeSite:
         return json.dumps(self.host.reported(port))
 
 
-@pytest.fixture(scope="module", params=["vlan", "flat"])
+@pytest.fixture(scope="module", params=["vlan", nightly("flat")])
 def whole(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuaranteeSite]:
     flavour = Flavour(extensions="qos", bandwidths=f"{PROVIDER}:{KBPS}:")
     with Lab(hosts=2, bridges=["br-int"], provider=[PHYSNET]) as lab:

@@ -13,6 +13,7 @@ import pytest
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.l2.agent_host import PHYSNET, AgentHost, Flavour
 from tests.system.l2.environment import Site
 from tests.system.l2.test_l2_firewall import OUT, allow, introduce_ports
@@ -97,7 +98,9 @@ def site(whole_site: Site) -> Iterator[Site]:
         whole_site.topology.logs = []
 
 
-@pytest.mark.parametrize("hosts", [("host1", "host2"), ("host1", "host1")], ids=["two", "one"])
+@pytest.mark.parametrize(
+    "hosts", [("host1", "host2"), nightly(("host1", "host1"))], ids=["two", "one"]
+)
 def test_accepted_and_dropped_packets_are_explained(site: Site, hosts: tuple[str, str]) -> None:
     pair = Pair(site, hosts, [{"name": "all", "target": "1", "resource_type": "security_group"}])
     port, peer = pair.ports[1], pair.ports[0]

@@ -13,6 +13,7 @@ from netfw.cli.commands.trace import NOT_ARRIVED
 from netfw.testing.lab.host import write_enter_script
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.l2.agent_host import BIN, PHYSNET
 from tests.system.l2.environment import Site
 from tests.system.l2.test_l2_firewall import GUARDED, HYBRID, WEB, allow
@@ -52,7 +53,7 @@ def trace(site: Site, source: Port, target: Port, *words: str) -> tuple[int, Any
     return done.status, found, "\n".join(found["lines"])
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "geneve", "gre", "vlan"])
+@pytest.mark.parametrize("kind", ["vxlan", nightly("geneve"), nightly("gre"), "vlan"])
 def test_packet_is_followed_over_two_hosts_and_where_rules_drop_it(site: Site, kind: str) -> None:
     site.topology.groups["web"] = [allow("tcp", WEB)]
     net = site.network(kind)
@@ -132,6 +133,7 @@ def test_one_host_is_followed_without_a_command_and_says_where_it_ends(site: Sit
     assert "name its host (--host), or the server's API (--api)" in done.error
 
 
+@pytest.mark.nightly
 def test_filters_outside_of_the_switch_are_not_taken_for_a_difference(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

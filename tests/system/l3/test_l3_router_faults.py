@@ -16,6 +16,7 @@ import pytest
 from netfw.testing.lab.ini import ini
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.l3.edge_site import EdgeSite
 from tests.system.l3.environment import fetch, is_answered, is_reached, stays_reached
 from tests.system.l3.spare_router import external_address
@@ -34,7 +35,9 @@ def gateway_device(edge: EdgeSite) -> str:
 
 
 @pytest.mark.spec("L3-26", "L3-28")
-@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+@pytest.mark.parametrize(
+    "fault", [signal.SIGKILL, nightly(signal.SIGSTOP)], ids=["killed", "stopped"]
+)
 @pytest.mark.parametrize("program", ["radvd", "haproxy"])
 def test_a_killed_or_stopped_process_of_a_router_is_replaced(
     edge: EdgeSite, program: str, fault: signal.Signals

@@ -71,6 +71,7 @@ def await_active(routed: RoutedCloud, floating_ip: Any) -> None:
     wait_until(is_active, routed.l3.status)
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-11", "RPC-01")
 def test_a_broker_that_is_away_costs_nothing_and_loses_no_change(broker: PrivateRabbitmq) -> None:
     relay = broker.directory.with_name("relay.sock")
@@ -112,6 +113,7 @@ def restore_database(routed: RoutedCloud, backup: Path) -> None:
     subprocess.run([sys.executable, "-m", "netfw.cli.commands.db", *conf, "restored"], check=True)
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-04", "L3-06")
 def test_an_older_database_that_is_restored_is_read_in_full(tmp_path: Path) -> None:
     # Its journal is beyond the agent's position again when the agent reads it.

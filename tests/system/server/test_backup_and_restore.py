@@ -23,11 +23,12 @@ from netfw.testing.lab.services.databases import PrivateMariadb, PrivatePostgres
 from netfw.testing.lab.temp_directory import temporary_directory
 from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests import ROOT
+from tests.nightly import nightly
 
 PAGE = ROOT / "docs/backup.md"
 API_PORT = 9721
 """Another one than that of the server which the tests of this folder share."""
-BACKENDS = ("sqlite", "postgresql", "mariadb")
+BACKENDS = ["postgresql", nightly("sqlite"), nightly("mariadb")]
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -141,6 +141,7 @@ def test_bound_ports_are_in_the_vlan_of_their_network_until_they_are_deleted(rac
     assert not rack.is_connected()
 
 
+@pytest.mark.nightly
 def test_a_port_that_moves_leaves_the_vlan_at_its_former_machine(rack: Rack) -> None:
     network = rack.network()
     vlan = str(network["provider:segmentation_id"])
@@ -153,6 +154,7 @@ def test_a_port_that_moves_leaves_the_vlan_at_its_former_machine(rack: Rack) -> 
     assert rack.switch.column("metal1", "tag") == "[]"
 
 
+@pytest.mark.nightly
 def test_a_port_waits_for_a_switch_that_does_not_answer(rack: Rack) -> None:
     network = rack.network()
     wait_until(lambda: rack.switch.column(UPLINK, "trunks") != "[]", rack.switch.log)

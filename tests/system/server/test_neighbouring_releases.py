@@ -15,6 +15,7 @@ from netfw.drivers.transport import Message, Transport
 from netfw.errors import NotSupported
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.services.server import PrivateNetfw
+from tests.nightly import nightly
 
 
 class OtherAgent:
@@ -66,7 +67,7 @@ def subscription() -> dict[str, Any]:
 
 
 @pytest.mark.spec("RPC-05")
-@pytest.mark.parametrize("version", ["1.0", "1.9"])
+@pytest.mark.parametrize("version", [nightly("1.0"), "1.9"])
 def test_an_agent_that_says_more_is_understood_as_far_as_the_server_goes(
     server: PrivateNetfw, transport: Transport, version: str
 ) -> None:

@@ -150,6 +150,7 @@ def _send_some(operation: Any, ids: Ids) -> Counter[int]:
     return sent.statuses
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("API-20")
 @pytest.mark.timeout(3600 if LONG else 600)
 def test_the_server_answers_as_its_document_says(running: RunningServer) -> None:

@@ -19,6 +19,7 @@ from netfw.testing.lab.services.fault_proxy import FaultProxy
 from netfw.testing.lab.services.rabbitmq import PORT, PrivateRabbitmq
 from netfw.testing.lab.temp_directory import temporary_directory
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.file_hosts import start_all, stop_all
 
 pytestmark = [
@@ -98,7 +99,7 @@ def boot(cloud: Cloud, network: Any) -> Any:
 
 
 @pytest.mark.spec("RPC-01", "ML2-07")
-@pytest.mark.parametrize("transport", [socket_transport, rabbitmq_transport])
+@pytest.mark.parametrize("transport", [socket_transport, nightly(rabbitmq_transport)])
 def test_all_agents_say_that_the_server_is_away_and_wire_a_port_when_it_is_back(
     transport: Any, record_property: Any
 ) -> None:

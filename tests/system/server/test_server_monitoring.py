@@ -15,6 +15,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.services.server import PrivateNetfw
 from netfw.testing.lab.wait import TIMEOUT, wait_until
+from tests.nightly import nightly
 from tests.system.prometheus_files import METRIC, PAGE, named_metrics, promtool
 
 pytestmark = [
@@ -31,7 +32,7 @@ def _sandbox() -> None:
 
 
 @pytest.mark.spec("DRV-43", "DRV-48")
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [nightly("1"), "2"])
 def test_server_reports_to_the_watchdog_that_it_is_alive(tmp_path: Path, workers: str) -> None:
     server = PrivateNetfw(tmp_path / "server", arguments=["--workers", workers])
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:

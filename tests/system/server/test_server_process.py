@@ -29,6 +29,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.services.databases import PrivatePostgres
 from netfw.testing.lab.services.server import PrivateNetfw
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.server.environment import make_network
 
 pytestmark = pytest.mark.timeout(180)
@@ -273,7 +274,7 @@ def test_probes_say_how_it_is_and_why_not(tmp_path: Path) -> None:
         postgres.stop()
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [nightly("1"), "2"])
 def test_health_endpoints_answer_while_the_database_hangs(tmp_path: Path, workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and never answers
         url = f"postgresql://netfw:x@127.0.0.1:{silent.getsockname()[1]}/netfw"

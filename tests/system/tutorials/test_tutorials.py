@@ -15,6 +15,7 @@ from tests.system.tutorials.reader import Reader
 TUTORIALS = sorted(path for path in FIRST.parent.glob("*.md") if path != FIRST)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(1800)  # dozens of commands, one after another
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_tutorial_does_what_it_says_and_leaves_nothing_behind(reader: Reader, page: Path) -> None:

@@ -134,6 +134,7 @@ class LabMachine(Machine):
                 mac = self._neighbour(address)
                 if mac not in (None, stale):
                     found.append((Mac(str(mac)), self._reach_late(address)))
+                time.sleep(0.01)  # each look is a process
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()

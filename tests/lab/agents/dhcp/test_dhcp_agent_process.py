@@ -14,6 +14,7 @@ import pytest
 from netfw.testing.lab.ini import ini
 from netfw.testing.lab.wait import wait_until
 from tests.lab.agents.dhcp.environment import NAMESPACE, NETWORK, port_id
+from tests.nightly import nightly
 
 
 @pytest.mark.spec("DHCP-05", "DHCP-06", "DHCP-07", "DHCP-08", "DHCP-49")
@@ -39,7 +40,7 @@ def _ready(reported):
 
 
 @pytest.mark.spec("DHCP-10", "DHCP-09", "DHCP-44")
-@pytest.mark.parametrize("ending", ["stop", "kill"])
+@pytest.mark.parametrize("ending", [nightly("stop"), "kill"])
 def test_all_ports_are_served_over_a_restart(site, ending):
     site.port(11)
     site.write()
@@ -102,6 +103,7 @@ def test_a_dnsmasq_that_is_killed_is_there_again(site):
     assert client.renew().ip == lease.ip
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-47", "DHCP-49")
 def test_a_dnsmasq_that_dies_again_and_again_is_started_with_back_off(site):
     site.port(11)
@@ -136,6 +138,7 @@ def test_where_the_operator_wants_it_the_death_of_a_dnsmasq_ends_the_agent(site)
     assert not (site.dhcp.directory / "status.json").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-03")
 def test_a_dnsmasq_that_cannot_start_is_tried_again_after_pauses_and_the_reason_is_said(site):
     site.dhcp.options["dnsmasq"]["dnsmasq_config_file"] = "/no/such.conf"

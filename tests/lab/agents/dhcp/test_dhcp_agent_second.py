@@ -9,6 +9,7 @@ import pytest
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.wait import wait_until
 from tests.lab.agents.dhcp.environment import Site, port_id
+from tests.nightly import nightly
 
 
 def second_agent(site: Site) -> PrivateAgent:
@@ -24,7 +25,7 @@ def second_agent(site: Site) -> PrivateAgent:
 
 
 @pytest.mark.spec("DHCP-40")
-@pytest.mark.parametrize("ending", ["stop", "kill"])
+@pytest.mark.parametrize("ending", [nightly("stop"), "kill"])
 def test_second_agent_names_the_lock_holder_and_takes_over(site, ending):
     site.port(11)
     site.write()

@@ -7,6 +7,7 @@ import pytest
 
 from netfw.testing.lab.wait import wait_until
 from tests.lab.agents.l2.environment import port_id
+from tests.nightly import nightly
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_a_port_that_migrates_away_is_cut_off_and_one_that_comes_is_wired(cloud,
 
 
 @pytest.mark.spec("L2-40", "L2-18")
-@pytest.mark.parametrize("ending", ["stop", "kill"])
+@pytest.mark.parametrize("ending", [nightly("stop"), "kill"])
 def test_a_restart_loses_no_packet_and_changes_no_flow(cloud, host, ending):
     one, _ = host.instance(1), host.instance(2)
     host.start_ready()

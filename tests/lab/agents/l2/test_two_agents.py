@@ -7,6 +7,7 @@ import pytest
 
 from netfw.testing.lab.wait import wait_until
 from tests.lab.agents.l2.environment import AgentHost, port_id
+from tests.nightly import nightly
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def waits(status: dict) -> bool:
     return any("another agent" in text for text in status["errors"].values())
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("end", [nightly("stop"), "kill"])
 def test_the_second_agent_touches_nothing_and_takes_over_when_the_first_ends(pair, end):
     first, second = pair
     flows = first.flows()
@@ -75,6 +76,7 @@ def test_a_second_agent_that_starts_without_a_database_waits_for_the_lock(pair):
     assert second.reported() == {}, "neither a status nor a heartbeat"
 
 
+@pytest.mark.nightly
 def test_an_agent_is_in_charge_again_after_the_database_was_restarted(pair):
     first, second = pair
     flows = first.flows()

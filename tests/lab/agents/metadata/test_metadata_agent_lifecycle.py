@@ -19,6 +19,7 @@ import pytest
 from netfw.testing.lab.wait import wait_until
 from tests.lab.agents.metadata.environment import FIRST, NETWORK, SECRET, Agent, address
 from tests.lab.agents.metadata.recording_service import RecordingService, Response
+from tests.nightly import nightly
 
 Make = Callable[..., Agent]
 ONE_USER = Path("/proc/self/uid_map").read_text().split()[2] == "1"
@@ -55,7 +56,7 @@ def test_socket_for_another_user_is_writable_by_that_user(
     assert stat.S_IMODE(agent.socket.stat().st_mode) == 0o666
 
 
-@pytest.mark.parametrize("ending", ["stop", "kill"])
+@pytest.mark.parametrize("ending", [nightly("stop"), "kill"])
 def test_a_second_agent_waits_until_the_first_one_ends(
     make_agent: Make, service: RecordingService, ending: str
 ) -> None:

@@ -29,6 +29,7 @@ def create(server: PrivateNetfw, kind: str, **body: object) -> dict[str, Any]:
     return dict(answer[kind])
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("MD-05", "MD-06", "MD-09")
 def test_ports_of_the_api_are_found_on_networks_and_behind_routers(
     make_agent: Make, server: PrivateNetfw, service: RecordingService

@@ -39,6 +39,7 @@ def moved(tenant: Tenant) -> Tenant:
     return tenant.but(fixed_ips=(evolve(fixed, address=fixed.address + 100),))
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-40")
 def test_whenever_it_is_killed_the_next_one_ends_in_the_same_state(
     host: DnsmasqHost, tmp_path: Path

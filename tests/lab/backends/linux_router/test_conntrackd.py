@@ -28,6 +28,7 @@ from tests.lab.backends.linux_router.ha_instances import (
     wait_active,
     wait_roles,
 )
+from tests.nightly import nightly
 
 TCP_PORT = 4242
 
@@ -182,7 +183,7 @@ def terminate(pid: int) -> None:
     os.kill(pid, signal.SIGTERM)
 
 
-@pytest.mark.parametrize("stop_it", [kill, terminate])
+@pytest.mark.parametrize("stop_it", [kill, nightly(terminate)])
 def test_conntrackd_that_dies_is_started_again(
     environment, make_driver, pair, machines, stop_it: Callable[[int], None]
 ):

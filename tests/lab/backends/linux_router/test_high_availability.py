@@ -35,6 +35,7 @@ from tests.lab.backends.linux_router.ha_instances import (
     wait_active,
     wait_roles,
 )
+from tests.nightly import nightly
 
 
 @pytest.mark.spec("L3-40")
@@ -98,7 +99,9 @@ def kill_parent(site: Site) -> None:
     os.kill(pids(site)[0], signal.SIGKILL)
 
 
-@pytest.mark.parametrize("stop_it", [kill_all, kill_child, kill_parent, suspend_child, terminate])
+@pytest.mark.parametrize(
+    "stop_it", [kill_all, *map(nightly, [kill_child, kill_parent, suspend_child, terminate])]
+)
 @pytest.mark.spec("L3-43")
 def test_other_instance_takes_over(environment, make_driver, pair, inside, stop_it):
     driver = make_driver()

@@ -72,6 +72,7 @@ def test_a_killed_driver_interrupts_no_traffic(tmp_path: Path) -> None:
         environment.killed(driver)
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-62")
 def test_a_killed_driver_interrupts_no_floating_ip(tmp_path: Path) -> None:
     chance = random.Random(62)

@@ -229,6 +229,7 @@ def test_the_client_writes_a_mac_address_of_printable_octets_as_text(
     assert is_from(delegation.take(), SECOND)
 
 
+@pytest.mark.nightly
 def test_a_prefix_stays_while_its_server_is_away(
     delegation: Delegation, server: PrefixServer, tmp_path: Path
 ) -> None:
@@ -247,6 +248,7 @@ def test_a_prefix_stays_while_its_server_is_away(
     assert not delegation.events
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-33")
 def test_an_expired_prefix_is_withdrawn_and_comes_back(
     delegation: Delegation, server: PrefixServer

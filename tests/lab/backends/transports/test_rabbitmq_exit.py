@@ -61,6 +61,7 @@ def broker() -> Iterator[PrivateRabbitmq]:
         gc.collect()
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("RPC-01")
 def test_server_with_an_answer_that_the_broker_does_not_take_ends(broker: PrivateRabbitmq) -> None:
     options = {"transport_url": broker.url()}

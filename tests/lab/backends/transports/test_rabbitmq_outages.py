@@ -88,6 +88,7 @@ def raw_channel() -> Iterator[amqp.Channel]:
         yield connection.channel()
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("RPC-06")
 def test_message_over_the_limit_of_its_receiver_is_refused(over, caplog):
     # This includes an answer and a notification: their senders have other limits.
@@ -127,6 +128,7 @@ def test_everything_goes_on_after_a_broker_was_killed(broker, over):
     assert eventually(lambda: "now" in heard)
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("RPC-01", "RPC-06")
 def test_requests_are_answered_after_an_outage_that_lost_an_answer(broker, over):
     # The server finds that the queue for the answer is gone: it reconnects before its client.
@@ -325,6 +327,7 @@ def test_a_broker_that_hangs_costs_no_more_than_the_time_out(broker, over):
     assert answers(client)
 
 
+@pytest.mark.nightly
 def test_a_transport_can_be_closed_while_the_broker_is_away(broker, over):
     server, client = over(), over()
     server.serve("server", Callers())

@@ -11,6 +11,7 @@ from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
+from tests.nightly import nightly
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def ovsdb(ovs: PrivateOvs) -> Iterator[Ovsdb]:
         netns.delete(name)
 
 
-@pytest.fixture(params=["internal", "veth"])
+@pytest.fixture(params=["internal", nightly("veth")])
 def interface(
     request: pytest.FixtureRequest, ovs: PrivateOvs, ovsdb: Ovsdb
 ) -> Iterator[OvsInterfaceDriver]:

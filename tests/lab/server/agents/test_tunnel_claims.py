@@ -10,7 +10,7 @@ import pytest
 from netfw.errors import InvalidInput
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.db import Database
-from tests.lab.databases import DatabaseServers
+from tests.lab.databases import BACKEND_PARAMETERS, DatabaseServers
 from tests.server.core.agent_samples import beat
 from tests.server.core.core_client import core_plugin
 
@@ -19,7 +19,7 @@ ADDRESSES = tuple(f"192.0.2.{number}" for number in range(1, 6))
 
 
 @pytest.mark.spec("RPC-06")
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql", "mariadb"])
+@pytest.mark.parametrize("backend", BACKEND_PARAMETERS)
 def test_one_of_several_hosts_gets_a_tunnel_address(
     database_servers: DatabaseServers, backend: str
 ) -> None:

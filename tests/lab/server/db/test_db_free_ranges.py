@@ -20,7 +20,7 @@ from netfw.server.db import Database, Transaction
 from netfw.server.db.allocation.free_ranges import Ranges
 from netfw.server.db.allocation.intervals import Interval
 from netfw.server.db.schema.tables import FREE_RANGES
-from tests.lab.databases import DatabaseServers
+from tests.lab.databases import SERVER_PARAMETERS, DatabaseServers
 from tests.lab.server.db.samples import network, store, subnet
 
 
@@ -138,7 +138,7 @@ def test_ranges_of_segments_follow_the_configuration_and_keep_what_is_taken(
     database.transaction(work)
 
 
-@pytest.mark.parametrize("backend", ["postgresql", "mariadb"])
+@pytest.mark.parametrize("backend", SERVER_PARAMETERS)
 def test_transaction_that_waited_leaves_a_range_for_the_next(
     database_servers: DatabaseServers, backend: str
 ) -> None:
@@ -243,7 +243,7 @@ def release_while(database: Database, other: Callable[[Transaction], object]) ->
 
 
 @pytest.mark.spec("ML2-09")
-@pytest.mark.parametrize("backend", ["postgresql", "mariadb"])
+@pytest.mark.parametrize("backend", SERVER_PARAMETERS)
 def test_an_address_released_while_pools_shrink_is_not_allocated_automatically(
     database_servers: DatabaseServers, backend: str
 ) -> None:
@@ -254,7 +254,7 @@ def test_an_address_released_while_pools_shrink_is_not_allocated_automatically(
 
 
 @pytest.mark.spec("ML2-09")
-@pytest.mark.parametrize("backend", ["postgresql", "mariadb"])
+@pytest.mark.parametrize("backend", SERVER_PARAMETERS)
 def test_an_address_released_while_the_subnet_is_renumbered_is_gone(
     database_servers: DatabaseServers, backend: str
 ) -> None:

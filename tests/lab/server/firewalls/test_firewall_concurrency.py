@@ -11,7 +11,7 @@ import pytest
 from netfw.errors.ports import PortNotFound
 from netfw.server.db import Database
 from netfw.server.firewalls.groups import FirewallPlugin
-from tests.lab.databases import DatabaseServers
+from tests.lab.databases import SERVER_PARAMETERS, DatabaseServers
 from tests.lab.server.l3.meeting import Meeting, meeting_at
 
 pytestmark = pytest.mark.spec("API-07", "ML2-11")
@@ -41,7 +41,7 @@ class FirewallMeeting(Meeting):
         self.core.act(self.router, "remove_router_interface", port_id=self.interface)
 
 
-@pytest.fixture(params=["postgresql", "mariadb"])
+@pytest.fixture(params=SERVER_PARAMETERS)
 def meeting(
     request: pytest.FixtureRequest, database_servers: DatabaseServers
 ) -> Iterator[FirewallMeeting]:

@@ -25,7 +25,7 @@ from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
-from tests.lab.databases import DatabaseServers
+from tests.lab.databases import SERVER_PARAMETERS, DatabaseServers
 from tests.server.core.agent_samples import beat, grow_old
 from tests.server.core.core_client import ADMIN, Calls, core_plugin, statements
 
@@ -56,7 +56,7 @@ class Server:
         return self.calls.show("port", port["id"], ADMIN)["binding:vif_type"]
 
 
-@pytest.mark.parametrize("backend", ["postgresql", "mariadb"])
+@pytest.mark.parametrize("backend", SERVER_PARAMETERS)
 def test_port_that_is_committed_while_its_agent_comes_back_is_bound(
     database_servers: DatabaseServers, backend: str
 ) -> None:
@@ -164,7 +164,7 @@ def test_bulk_of_ports_that_fail_checks_their_host_once(file_database: Database)
     assert counts[0] == counts[1]
 
 
-@pytest.mark.parametrize("backend", ["postgresql", "mariadb"])
+@pytest.mark.parametrize("backend", SERVER_PARAMETERS)
 def test_port_that_another_server_binds_meanwhile_keeps_its_reports(
     database_servers: DatabaseServers, backend: str
 ) -> None:

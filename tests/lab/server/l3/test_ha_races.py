@@ -13,7 +13,7 @@ from netfw.drivers.values.reports import RoleReport
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole
 from netfw.server.db import Database
-from tests.lab.databases import DatabaseServers
+from tests.lab.databases import SERVER_PARAMETERS, DatabaseServers
 from tests.lab.server.l3.environment import ADMIN, Json
 from tests.lab.server.l3.ha_samples import activate, ha_networks, ha_ports, ha_router, l3_agent
 from tests.lab.server.l3.meeting import Meeting
@@ -69,7 +69,7 @@ class HaMeeting(Meeting):
             return list(connection.execute(text(query), {"id": router}).scalars())
 
 
-@pytest.fixture(params=["postgresql", "mariadb"])
+@pytest.fixture(params=SERVER_PARAMETERS)
 def meeting(
     request: pytest.FixtureRequest, database_servers: DatabaseServers
 ) -> Iterator[HaMeeting]:

@@ -8,14 +8,14 @@ import pytest
 
 from netfw.errors import Conflict, NotFound
 from netfw.model.resource import Kind
-from tests.lab.databases import DatabaseServers
+from tests.lab.databases import SERVER_PARAMETERS, DatabaseServers
 from tests.lab.server.l3.environment import ADMIN, ANNA
 from tests.lab.server.l3.meeting import Meeting, meeting_at, no_retries
 
 pytestmark = pytest.mark.spec("API-06", "API-07", "ML2-11")
 
 
-@pytest.fixture(params=["postgresql", "mariadb"])
+@pytest.fixture(params=SERVER_PARAMETERS)
 def meeting(
     request: pytest.FixtureRequest,
     database_servers: DatabaseServers,

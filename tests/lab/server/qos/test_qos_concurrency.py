@@ -11,7 +11,7 @@ import pytest
 from netfw.errors.qos import QosRuleNotSupported
 from netfw.server.db import Database
 from netfw.server.qos.policies import QosPlugin
-from tests.lab.databases import DatabaseServers
+from tests.lab.databases import SERVER_PARAMETERS, DatabaseServers
 from tests.lab.server.l3.environment import ADMIN
 from tests.lab.server.l3.meeting import Meeting, meeting_at, no_retries
 
@@ -40,7 +40,7 @@ class QosMeeting(Meeting):
         return policy, self.core.show("policy", self.policy)["rules"]
 
 
-@pytest.fixture(params=["postgresql", "mariadb"])
+@pytest.fixture(params=SERVER_PARAMETERS)
 def qos(
     request: pytest.FixtureRequest,
     database_servers: DatabaseServers,

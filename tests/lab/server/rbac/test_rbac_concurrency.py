@@ -14,7 +14,7 @@ from netfw.errors.networks import InvalidSharedSetting
 from netfw.errors.rbac import RbacPolicyInUse
 from netfw.server.db import Database
 from netfw.server.rbac.policies import RbacPlugin
-from tests.lab.databases import DatabaseServers
+from tests.lab.databases import SERVER_PARAMETERS, DatabaseServers
 from tests.lab.server.l3.environment import ADMIN, ANNA, BERT, Layer3
 from tests.lab.server.l3.meeting import Meeting, meeting_at, no_retries
 
@@ -75,7 +75,7 @@ USES: dict[str, tuple[Use, dict[str, str]]] = {
 }
 
 
-@pytest.fixture(params=["postgresql", "mariadb"])
+@pytest.fixture(params=SERVER_PARAMETERS)
 def sharing(
     request: pytest.FixtureRequest,
     database_servers: DatabaseServers,

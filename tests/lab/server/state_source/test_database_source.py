@@ -95,6 +95,7 @@ class TestOnPostgresql(OnADatabase):
             yield evolve(at, cut=cut)
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-67", "RPC-02", "RPC-07", "RPC-08")
 class TestOnMariadb(OnADatabase):
     backend = "mariadb"

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.testing.lab import sandbox
+from tests.nightly import nightly
 from tests.system.l3.distributed.site import DistributedSite, distributed_site
 
 
-@pytest.fixture(scope="package", params=["vxlan", "vlan"])
+@pytest.fixture(scope="package", params=["vxlan", nightly("vlan")])
 def site(request: pytest.FixtureRequest) -> Iterator[DistributedSite]:
     """Yield a site that works; each test leaves it so.
 

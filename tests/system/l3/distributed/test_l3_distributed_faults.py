@@ -104,6 +104,7 @@ def in_namespace(host: ServedHost, name: str, *words: str) -> str:
     return host.host.attempt(["ip", "netns", "exec", name, *words]).output
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-11", "L3-61", "L3-62")
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_agents_killed_at_any_point_interrupt_nothing(
@@ -176,6 +177,7 @@ def interrupted(pair: DistributedPair, bound: float) -> Iterator[None]:
         assert pings.outage() <= bound, pings.report()
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-61", "L3-62", "L3-63", "L3-65", "L3-40")
 def test_a_failed_central_part_takes_nothing_else_with_it(site: DistributedSite) -> None:
     """Check it with a keepalived that is killed, and with a host that crashes.

@@ -22,7 +22,7 @@ from tests.system.l3.environment import (
     prefer_switch,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.nightly]
 SAMPLE = ROOT / "samples/topologies/ha-router.yaml"
 FLOATING_IP, OUTSIDE = "203.0.113.100", "203.0.113.1"
 

@@ -235,6 +235,7 @@ def test_a_host_that_returns_does_not_preempt(site: HaSite) -> None:
     assert site.active() is standby
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-43")
 def test_both_hosts_that_crash_return_as_one(site: HaSite) -> None:
     with site.sampling() as sampler:

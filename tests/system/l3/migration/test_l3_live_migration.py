@@ -10,6 +10,7 @@ import pytest
 from netfw.cli.demo.server import ServedHost
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.file_hosts import start_all
 from tests.system.l3.distributed.site import DistributedSite, distributed_site
 from tests.system.l3.migration.migrant import (
@@ -100,6 +101,7 @@ def test_a_migration_interrupts_traffic_briefly(site: DistributedSite, mover: Mi
     assert max(silences.values()) <= LONGEST_SILENCE, silences
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("ML2-08", "L3-62", "L3-67")
 def test_a_floating_ip_migrates_with_its_instance(site: DistributedSite, mover: Migrant) -> None:
     # One host has no other floating IP: its agent gateway and its link are prepared.
@@ -151,7 +153,7 @@ def test_nothing_stays_at_a_target_that_is_given_up(site: DistributedSite, compu
 
 
 @pytest.mark.spec("ML2-08", "L2-19")
-@pytest.mark.parametrize("where", ["target", "source"])
+@pytest.mark.parametrize("where", ["target", nightly("source")])
 def test_agents_are_killed_during_a_migration(
     site: DistributedSite, mover: Migrant, where: str
 ) -> None:

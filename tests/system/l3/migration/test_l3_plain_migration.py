@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from netfw.testing.lab import sandbox
+from tests.nightly import nightly
 from tests.system.l3.ha.ha_site import HaSite, ha_site
 from tests.system.l3.migration.migrant import (
     LONGEST_SILENCE,
@@ -53,7 +54,7 @@ def _plain_network(site: HaSite) -> Segment:
 
 
 @pytest.mark.spec("ML2-08", "L2-19")
-@pytest.mark.parametrize("is_ha", [True, False], ids=["highly available", "plain"])
+@pytest.mark.parametrize("is_ha", [nightly(True), False], ids=["highly available", "plain"])
 def test_a_migration_interrupts_traffic_briefly(site: HaSite, compute: Party, is_ha: bool) -> None:
     # One instance leaves by the router's own address, the other one has a floating IP.
     segment = site.blue if is_ha else _plain_network(site)

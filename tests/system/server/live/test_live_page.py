@@ -190,6 +190,7 @@ def test_two_hundred_ports_stay_readable_in_the_dark(browser: Browser, site: Liv
     assert browser.errors() == []
 
 
+@pytest.mark.nightly
 def test_a_page_without_a_stream_polls(browser: Browser, tmp_path: Path) -> None:
     with live_site(tmp_path / "site", live_streams=0) as site:
         site.build()

@@ -19,6 +19,7 @@ from netfw.plan import Update
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.wait import TIMEOUT
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
+from tests.nightly import nightly
 
 MAC = "fa:16:3e:00:00:01"
 PLACE = "qodd"
@@ -66,7 +67,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("mark", [(m, text) for m, texts in STRANGE.items() for text in texts])
-@pytest.mark.parametrize("use_veth", [True, False], ids=["veth", "internal"])
+@pytest.mark.parametrize("use_veth", [nightly(True), False], ids=["veth", "internal"])
 def test_a_mark_that_cannot_be_is_drift(ovs, ovsdb, namespace, use_veth, mark):
     driver = OvsInterfaceDriver(ovsdb, use_veth=use_veth)
     key, other = port_id(), port_id()
@@ -108,7 +109,7 @@ def test_marks_that_are_both_strange_are_put_right(ovs, ovsdb, namespace):
     driver.gc(())
 
 
-@pytest.mark.parametrize("use_veth", [True, False], ids=["veth", "internal"])
+@pytest.mark.parametrize("use_veth", [nightly(True), False], ids=["veth", "internal"])
 @pytest.mark.parametrize("place", [None, PLACE])
 def test_what_was_dropped_while_the_switch_was_dead_leaves_nothing(ovs, namespace, use_veth, place):
     ovs.add_bridge("br-int")

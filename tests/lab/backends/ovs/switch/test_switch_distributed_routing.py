@@ -32,6 +32,7 @@ from tests.lab.backends.ovs.switch.wire_frames import (
     received,
     resend_until,
 )
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spec("L2-60")
 KINDS = (*TUNNELS, "vlan", "flat")
@@ -140,7 +141,7 @@ def remembers_for_long(site: RoutedSite) -> None:
                 set_sysctls(router, {f"{directory}/base_reachable_time_ms": "3600000"})
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+@pytest.mark.parametrize("kind", [nightly("vxlan"), "vlan"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_address_of_an_allowed_pair_moves_by_its_announcement(make_site, kind, version):
     site = make_site(kind)
@@ -168,7 +169,7 @@ SEVERAL = (Router(0, (1, 2)), Router(1, (1, 3), 1), Router(2, (1, 4), 2))
 """Three routers on network 1, each with subnets of its own there and on another network."""
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+@pytest.mark.parametrize("kind", [nightly("vxlan"), "vlan"])
 def test_instances_of_several_routers_on_a_network_see_their_own(make_site, kind):
     site = make_site(kind, routers=SEVERAL)
     for router in SEVERAL:
@@ -188,7 +189,7 @@ def test_instances_of_several_routers_on_a_network_see_their_own(make_site, kind
         assert sources == {router.interface(1).mac}
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+@pytest.mark.parametrize("kind", [nightly("vxlan"), "vlan"])
 def test_an_instance_with_subnets_of_two_routers(make_site, kind):
     one, other = SEVERAL[:2]
     site = make_site(kind, routers=(one, other))
@@ -214,7 +215,7 @@ def test_an_instance_with_subnets_of_two_routers(make_site, kind):
         assert sources == {router.interface(1).mac}
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+@pytest.mark.parametrize("kind", [nightly("vxlan"), "vlan"])
 def test_two_routers_with_addresses_of_one_subnet(make_site, kind):
     # An answer does not tell which of them asked for it.
     first, second = Router(0, (1, 2)), Router(1, (1, 3), last=2)
@@ -233,7 +234,7 @@ def test_two_routers_with_addresses_of_one_subnet(make_site, kind):
 
 
 @pytest.mark.parametrize("routers", [SEVERAL[:1], SEVERAL[:2]], ids=["one", "two"])
-@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+@pytest.mark.parametrize("kind", [nightly("vxlan"), "vlan"])
 def test_an_instance_can_be_the_next_hop_of_a_route(make_site, kind, routers):
     # Packets by it are for no address of the network, by which their router could be told.
     site = make_site(kind, routers=routers)
@@ -255,7 +256,7 @@ def test_an_instance_can_be_the_next_hop_of_a_route(make_site, kind, routers):
         assert sources == {router.interface(1).mac}
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+@pytest.mark.parametrize("kind", [nightly("vxlan"), "vlan"])
 def test_a_host_without_distributed_routing_reaches_and_is_reached(make_site, kind):
     site = make_site(kind, count=3, distributed=[0, 1])
     a, b = site.place(0, 1, 10), site.place(1, 2, 20)
@@ -319,7 +320,7 @@ def test_an_unchanged_state_plans_nothing_also_after_a_restart(pair):
         assert not driver.plan(partial, driver.observe(partial))
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+@pytest.mark.parametrize("kind", [nightly("vxlan"), "vlan"])
 def test_removal_leaves_no_flow_also_after_a_restart(make_site, kind):
     site = make_site(kind, count=1)
     site.place(0, 1, 10)

@@ -23,13 +23,14 @@ from tests.lab.backends.ovs.switch.wire_frames import (
     received,
     resend_until,
 )
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spec("L2-60")
 VERSIONS = (4, 6)
 ALL = "ff:ff:ff:ff:ff:ff"
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+@pytest.mark.parametrize("kind", ["vxlan", nightly("vlan")])
 def test_no_instance_can_send_as_a_router_or_a_host(make_site, kind):
     site = make_site(kind)
     forger, target = site.place(0, 1, 10, open=True), site.place(1, 1, 11, open=True)
@@ -54,7 +55,7 @@ def test_no_instance_can_send_as_a_router_or_a_host(make_site, kind):
     assert {one.source for one in seen} == {mac(10)}
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+@pytest.mark.parametrize("kind", ["vxlan", nightly("vlan")])
 def test_no_instance_can_claim_the_address_of_a_router_elsewhere(make_site, kind):
     site = make_site(kind)
     forger, target = site.place(0, 1, 10, open=True), site.place(1, 1, 11, open=True)
@@ -121,7 +122,7 @@ def announcements(site: RoutedSite) -> list[bytes]:
     return [*found, advertised[:kind] + bytes([134]) + advertised[kind + 1 :]]
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+@pytest.mark.parametrize("kind", ["vxlan", nightly("vlan")])
 def test_what_a_router_announces_stays_on_its_host(make_site, kind):
     site = make_site(kind)
     ears = [listen(site, site.place(host, 1, 10 + host)) for host in (0, 1)]
@@ -161,7 +162,7 @@ def test_what_a_router_announces_stays_on_its_host(make_site, kind):
     assert len(copies(near, number)) == 1
 
 
-@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+@pytest.mark.parametrize("kind", ["vxlan", nightly("vlan")])
 def test_frames_for_a_router_stay_on_a_host_on_which_it_is_not_yet(make_site, kind):
     site = make_site(kind)
     ear = listen(site, site.place(1, 1, 11))

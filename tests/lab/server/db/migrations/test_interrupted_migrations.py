@@ -8,7 +8,7 @@ import pytest
 
 from netfw.errors import BackendBroken, BackendUnavailable
 from netfw.server.db import Database, migration
-from tests.lab.databases import EmptyDatabase
+from tests.lab.databases import SERVER_PARAMETERS, EmptyDatabase
 from tests.lab.server.db.samples import network, store
 
 
@@ -77,7 +77,7 @@ def test_a_migration_that_waits_for_another_in_vain_changes_nothing(
 
 
 @pytest.mark.spec("ML2-11")
-@pytest.mark.parametrize("empty_database", ["postgresql", "mariadb"], indirect=True)
+@pytest.mark.parametrize("empty_database", SERVER_PARAMETERS, indirect=True)
 def test_a_migration_that_loses_its_connection_says_so_and_is_repeated(
     empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.databases import DatabaseServers
+from tests.lab.databases import SERVER_PARAMETERS, DatabaseServers
 from tests.lab.server.l3.distributed.samples import floating_ip
 from tests.lab.server.l3.environment import ADMIN
 from tests.lab.server.l3.ha_samples import l3_agent
@@ -18,7 +18,7 @@ from tests.server.core.agent_samples import beat
 pytestmark = pytest.mark.spec("API-19")
 
 
-@pytest.fixture(params=["postgresql", "mariadb"])
+@pytest.fixture(params=SERVER_PARAMETERS)
 def meeting(
     request: pytest.FixtureRequest,
     database_servers: DatabaseServers,
