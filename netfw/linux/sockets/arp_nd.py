@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterable
 
@@ -11,6 +12,8 @@ from netfw.linux.netns import Namespace
 from netfw.linux.sockets.arp_nd_frames import announcement
 from netfw.model.values.address import IpAddress, Mac
 from netfw.model.values.device_names import check_device_name
+
+MAC_OCTETS = 6
 
 
 def announce_addresses(
@@ -23,7 +26,7 @@ def announce_addresses(
 ) -> None:
     """Send gratuitous ARPs and unsolicited neighbour advertisements for *addresses*, once.
 
-    :raises NotFound: there is no such namespace or device.
+    :raises NotFound: there is no such namespace or device, or the device has no MAC address.
     :raises OperationRefused: the device does not accept frames; is it up?
     """
     check_device_name(device)
@@ -32,7 +35,7 @@ def announce_addresses(
     def send() -> None:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as wire:
             wire.bind((device, 0))
-            mac = Mac(wire.getsockname()[4].hex(":"))
+            mac = _mac_of(wire)
             for address in known:
                 for frame in announcement(mac, address, router, arp_destination):
                     wire.send(frame)
@@ -44,3 +47,11 @@ def announce_addresses(
     except OSError as error:
         what = f"announcing {', '.join(map(str, known))} on {device}"
         raise error_from_errno(error.errno or 0, what, error.strerror or "") from error
+
+
+def _mac_of(wire: socket.socket) -> Mac:
+    """Return the MAC address of the device that *wire* is bound to; it may be gone meanwhile."""
+    octets: bytes = wire.getsockname()[4]
+    if len(octets) != MAC_OCTETS:
+        raise OSError(errno.ENODEV, "it is gone, or has no MAC address")
+    return Mac(octets.hex(":"))

@@ -15,6 +15,7 @@ from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import (
     AddAddress,
     AddVeth,
+    DelLink,
     SetChecksumOffload,
     SetMac,
     SetNeighbour,
@@ -103,6 +104,21 @@ def test_announcing_where_it_cannot_be_says_why(pair):
         announce_addresses("e0", address, "blue")
     with pytest.raises(ValueError, match="not a device name"):
         announce_addresses("../e0", address, "blue")
+
+
+def test_device_that_goes_while_an_announcement_is_prepared_is_not_found(pair, monkeypatch):
+    blue, _ = pair
+
+    class LateSocket(socket.socket):
+        """A socket whose device is deleted once it is bound."""
+
+        def bind(self, address):
+            super().bind(address)
+            blue.apply([DelLink("e0")])
+
+    monkeypatch.setattr("netfw.linux.sockets.arp_nd.socket.socket", LateSocket)
+    with pytest.raises(NotFound, match=r"announcing 10\.0\.0\.2 on e0: it is gone, or has no MAC"):
+        announce_addresses("e0", [ip_address("10.0.0.2")], "blue")
 
 
 def udp_checksum_of_a_datagram_is_right() -> bool:
