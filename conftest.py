@@ -21,7 +21,7 @@ RESULTS = ".netfw/spec-results.json"
 
 gc.disable()  # until the tests are collected: modules are no garbage
 
-settings.register_profile("netfw", suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("netfw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("netfw")  # how fast examples are made is up to what else the machine does
 
 
