@@ -20,6 +20,7 @@ from netfw.errors import NetfwError
 from netfw.plan import Plan
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.wait import TIMEOUT, wait_until
+from tests.nightly import nightly
 from tests.system.l2.topology import Port, Topology
 
 BIN = Path(sys.executable).parent
@@ -52,7 +53,7 @@ MESH4, POPULATED4, MESH6, POPULATED6 = (
     for ip in (4, 6)
     for population in (False, True)
 )
-ALL_FLAVOURS = (MESH4, POPULATED4, MESH6, POPULATED6)
+ALL_FLAVOURS = (MESH4, nightly(POPULATED4), nightly(MESH6), POPULATED6)
 
 
 def _plans(files: list[str]) -> dict[str, Plan]:

@@ -6,12 +6,13 @@ import pytest
 
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
+from tests.nightly import nightly
 from tests.system.l2.agent_host import MESH4, POPULATED4
 from tests.system.l2.environment import SOON, Site
 
 
 @pytest.mark.spec("L2-62")
-@pytest.mark.flavours(POPULATED4, MESH4)
+@pytest.mark.flavours(POPULATED4, nightly(MESH4))
 def test_an_allowed_address_is_answered_for_by_the_port_that_uses_it(site: Site):
     # The responder of the client's host knows one owner; the other one uses the address now.
     net = site.network("vxlan")
@@ -40,7 +41,7 @@ def await_resolved(instance: Instance, address: str, mac: str) -> None:
 
 
 @pytest.mark.spec("L2-24")
-@pytest.mark.flavours(POPULATED4, MESH4)
+@pytest.mark.flavours(POPULATED4, nightly(MESH4))
 def test_requests_of_an_address_that_moved_reach_the_port_that_they_are_for(site: Site):
     # A receiver of ARP or a neighbour solicitation updates its entry of the sender. Otherwise it
     # would send to the former MAC until that entry has aged, which takes 23 to 53 s.

@@ -23,6 +23,7 @@ from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.namespaces import NamespaceOwner
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.config.keepalived import VrrpSettings
+from tests.nightly import nightly
 from tests.system.captures import listening
 from tests.system.l2.agent_host import MESH4, PHYSNET, POPULATED4, PROVIDER
 from tests.system.l2.environment import SOON, Site
@@ -45,7 +46,7 @@ second later, which is longer than the skew."""
 MLD_DELAY = 3.0
 """Seconds until a kernel has sent all reports of multicast groups that it left."""
 
-pytestmark = [pytest.mark.exclusive, pytest.mark.flavours(POPULATED4, MESH4)]
+pytestmark = [pytest.mark.exclusive, pytest.mark.flavours(POPULATED4, nightly(MESH4))]
 
 
 @frozen
