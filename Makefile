@@ -68,9 +68,7 @@ lint: $(READY) ## style, formatting and duplicate spec copies
 
 types: $(READY) ## mypy --strict on netfw, netfw_drivers, benchmarks and the embedding samples; names and calls in tests
 	$(call STEP,types)
-	@$(BIN)/mypy
-	@$(BIN)/mypy $(addprefix -p tests.,system server unit lab conformance)
-	@$(BIN)/mypy -p benchmarks
+	@$(BIN)/mypy $(addprefix -p ,netfw netfw_drivers benchmarks $(addprefix tests.,system server unit lab conformance))
 	@$(BIN)/mypy samples/embedding
 
 imports: $(READY) ## who may import whom

@@ -19,6 +19,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Udhcpc
 from netfw.testing.lab.instance import Plug
+from tests.nightly import nightly
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "samples" / "dhcp_driver"
@@ -181,10 +182,11 @@ DEFECTS = {
         "test_a_server_that_dies_is_reported_and_restarted",
     ),
 }
+first, *others = DEFECTS.values()
 
 
 @pytest.mark.spec("DRV-30")
-@pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS.keys())
+@pytest.mark.parametrize("defect", [first, *map(nightly, others)], ids=DEFECTS.keys())
 def test_a_driver_with_a_defect_fails_the_suite(site: Path, tmp_path: Path, defect: Defect) -> None:
     shutil.copytree(site, tmp_path / "site")
     file = tmp_path / "site" / "tiny_dhcp" / defect.file

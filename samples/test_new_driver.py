@@ -16,6 +16,7 @@ from attrs import frozen
 from netfw.cli.commands.main import main
 from netfw.cli.scaffold.kinds import all_kinds
 from netfw.testing.lab import sandbox
+from tests.nightly import nightly
 
 ROOT = Path(__file__).parents[1]
 SELECTED = {
@@ -80,7 +81,9 @@ def install(checkout: Path, site: Path) -> None:
 
 
 @pytest.mark.spec("DRV-31")
-@pytest.mark.parametrize("kind", all_kinds())
+@pytest.mark.parametrize(
+    "kind", [nightly(kind) if kind in ("metadata", "transport") else kind for kind in all_kinds()]
+)
 def test_its_own_tests_pass_with_plain_pytest(vendors: Vendors, kind: str) -> None:
     selected = ["-k", SELECTED[kind]] if kind in SELECTED else []
     quiet = ("-q", "-p", "no:cacheprovider", *selected)
@@ -100,6 +103,7 @@ def test_each_is_listed_by_netfw_drivers_and_can_be_loaded(vendors: Vendors) -> 
         assert "defect" not in row["health"], row
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DRV-31")
 def test_types_and_style_of_each_are_clean(vendors: Vendors, tmp_path: Path) -> None:
     checkouts = [vendors.checkout(kind) for kind in all_kinds()]

@@ -17,6 +17,7 @@ from attrs import frozen
 
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from netfw.testing.lab import sandbox
+from tests.nightly import nightly
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "samples" / "vendor_driver"
@@ -169,10 +170,11 @@ DEFECTS = {
         file="planned.py",
     ),
 }
+first, *others = DEFECTS.values()
 
 
 @pytest.mark.spec("DRV-30")
-@pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS.keys())
+@pytest.mark.parametrize("defect", [first, *map(nightly, others)], ids=DEFECTS.keys())
 def test_a_driver_with_a_defect_fails_the_suite(
     vendor: Vendor, tmp_path: Path, defect: Defect
 ) -> None:

@@ -77,6 +77,7 @@ class TargetedConformance(FirewallPropertyConformance):
     examples = 1
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", REFUSED_BY_TARGETED_PACKETS)
 def test_targeted_packets_refuse_mutation(name: str):
     broken = MUTATIONS[name].apply(FakeFirewallDriver)

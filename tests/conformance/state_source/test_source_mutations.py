@@ -71,6 +71,7 @@ class TestSourceMutations(MutationChecks):
         return run_suite(driver, tests)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", REFUSED_BY_HISTORIES)
 def test_property_based_histories_refuse_mutation(name: str) -> None:
     broken = MUTATIONS[name].apply(FakeSource)

@@ -29,6 +29,8 @@ from netfw.server.api.resources import RESOURCES
 from netfw.server.api.resources.trunks import MAX_SUB_PORTS
 from tests.server.api.environment import Client
 
+pytestmark = pytest.mark.nightly
+
 MIB = 1024 * 1024
 TAG_FILTERS = ("tags", "not-tags", "tags-any", "not-tags-any")
 SORT_KEYS = ("name", "description", "status", "project_id", "device_id", "device_owner")

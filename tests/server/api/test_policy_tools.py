@@ -36,6 +36,7 @@ def test_a_sample_has_every_rule() -> None:
         assert f'#"{rule}"' in shown.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("API-09")
 def test_rules_are_checked_with_their_overrides(configured: Path, tmp_path: Path) -> None:
     merged = tmp_path / "merged.yaml"

@@ -61,6 +61,7 @@ def test_an_agent_that_was_merely_silent_compares_everything_and_gives_up(net: D
     leased(net.client(port), port)
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-20", "DHCP-44", "DHCP-49", "DHCP-09")
 def test_crashed_host_costs_no_lease_on_other_hosts(net: DhcpNet) -> None:
     # All its processes are gone; what it had on disk and its namespaces are there again.

@@ -147,6 +147,7 @@ def test_networks_are_served_through_pairs_of_devices(net: DhcpNet, veths: None)
     assert f"tap{server.id}"[:14] in serving.host.ovs.vsctl("list-ports", "br-int")
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-23", "DHCP-28")
 def test_a_host_changes_to_pairs_of_devices_and_back_without_a_lost_lease(net: DhcpNet) -> None:
     with net.renewing(0) as one, net.renewing(1) as two:

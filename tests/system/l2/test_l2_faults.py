@@ -208,6 +208,7 @@ def test_the_database_is_restarted(stage: Stage, way: str):
         stage.host.await_settled()
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L2-42", "L2-10", "L2-44")
 @populated_only
 def test_the_database_is_away_and_what_is_plugged_meanwhile_is_wired(stage: Stage):

@@ -154,6 +154,7 @@ def make_routers(site: Site) -> dict[str, SharedRouter]:
     return routers
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L2-61")
 def test_instances_everywhere_reach_the_active_router_while_it_moves_without_agents(site: Site):
     routers = make_routers(site)

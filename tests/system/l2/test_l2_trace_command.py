@@ -79,6 +79,7 @@ def test_packet_is_followed_over_two_hosts_and_where_rules_drop_it(site: Site, k
     assert f"it is for ports {WEB}:{WEB}" in text
 
 
+@pytest.mark.nightly
 def test_live_state_that_differs_is_found_and_named(site: Site) -> None:
     net = site.network("vxlan")
     client, server = site.port(net, "host1"), site.port(net, "host2")

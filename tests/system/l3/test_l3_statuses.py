@@ -29,6 +29,7 @@ def killed(agent: PrivateAgent) -> Iterator[None]:
     agent.start()
 
 
+@pytest.mark.nightly
 def test_statuses_are_down_while_the_host_is_dead() -> None:
     sandbox.require()
     with routed_cloud({"scheduling": QUICK}) as routed:

@@ -167,6 +167,7 @@ def test_a_port_waits_for_a_switch_that_does_not_answer(rack: Rack) -> None:
     assert rack.switch.column("metal1", "tag") == str(network["provider:segmentation_id"])
 
 
+@pytest.mark.nightly
 def test_a_port_of_an_unknown_switch_is_not_bound_and_says_why(rack: Rack) -> None:
     port = rack.port(rack.network(), "metal1", switch="tor9")
     assert port["binding:vif_type"] == "binding_failed"

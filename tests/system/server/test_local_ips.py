@@ -18,6 +18,7 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
     pytest.mark.spec("API-07"),
+    pytest.mark.nightly,
 ]
 UDP = 6000
 

@@ -18,6 +18,7 @@ def addresses(site: Site) -> str:
     return there(site, "-br", "-4", "address")
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-26", "DHCP-27", "DHCP-40", "DHCP-49")
 def test_an_audit_puts_right_files_addresses_and_routes(site):
     site.dhcp.options["agent"]["audit_interval"] = 1

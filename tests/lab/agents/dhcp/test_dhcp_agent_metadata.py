@@ -44,6 +44,7 @@ def asked_for(upstream: RecordingAgent) -> list[tuple[list[str], list[str]]]:
     return [tuple(each.values(name) for name in names) for each in upstream.take()]
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-60", "MD-01", "MD-02")
 def test_where_it_is_forced_a_proxy_runs_also_where_a_router_leads(site, upstream):
     choose(site, upstream, "force_metadata")

@@ -58,6 +58,7 @@ def test_all_ports_are_served_over_a_restart(site, ending):
     assert site.client(12).lease().ip == IPv4Address("10.0.0.12")
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-09")
 def test_garbage_of_an_earlier_run_is_removed(site):
     site.port(11)
@@ -257,6 +258,7 @@ def test_isolated_instances_find_a_metadata_proxy_while_no_router_leads_them(sit
     site.dhcp.wait_for(lambda status: status["ready"])
 
 
+@pytest.mark.nightly
 def test_one_that_is_to_become_ready_ends_in_time_though_no_server_is_there(tmp_path):
     conf = tmp_path / "agent.conf"
     conf.write_text(

@@ -58,6 +58,7 @@ def is_reached(instance, address):
     return instance.ping(address, count=1, timeout=1).lost == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-60", "L3-62", "L3-63")
 def test_parts_of_a_distributed_router_run_on_one_host(distributed):
     site = distributed

@@ -83,6 +83,7 @@ def test_floating_ip_moves_and_the_router_goes_without_a_trace(site):
     site.l3.wait_for(lambda status: status["ready"] and not status["counts"]["routers"])
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-10")
 def test_router_that_is_assigned_again_is_reported_again(site):
     site.start()
@@ -110,6 +111,7 @@ def test_router_of_a_former_agent_is_removed_when_it_is_no_longer_desired(site):
     assert not list(site.l3.directory.glob("ns-metadata-proxy-l3/router/*.conf"))
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-28", "MD-03")
 def test_instances_reach_the_metadata_proxy_of_their_router(site):
     site.start()
@@ -123,6 +125,7 @@ def test_instances_reach_the_metadata_proxy_of_their_router(site):
     assert vm.attempt([*words, "http://10.0.1.1:9697/"]).status != 0, "only by the redirect"
 
 
+@pytest.mark.nightly
 def test_second_agent_with_the_same_directory_waits_for_the_first(site):
     site.start()
     active = {ROUTER: "ACTIVE", FLOATING_IP: "ACTIVE"}

@@ -36,6 +36,7 @@ def dhcp(site: RouterSite) -> Iterator[PrivateAgent]:
     agent.kill()
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-60", "MD-03")
 def test_router_serves_metadata_where_it_is_the_gateway_and_dhcp_where_it_is_not(site, dhcp):
     site.start()

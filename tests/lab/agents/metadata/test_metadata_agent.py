@@ -191,6 +191,7 @@ def test_a_service_that_talks_nonsense_is_a_bad_gateway(
     assert "Traceback" not in lasting_agent.log.read_text()
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("MD-07")
 def test_unreachable_and_slow_services_have_distinct_errors(
     make_agent: Make, service: RecordingService

@@ -86,6 +86,7 @@ def test_what_is_no_socket_is_not_removed(make_agent: Make, service: RecordingSe
     assert agent.socket.read_text() == "precious"
 
 
+@pytest.mark.nightly
 def test_removed_socket_is_created_again(agent: Agent) -> None:
     agent.socket.unlink()
     assert wait_until(lambda: _try(agent)) == 200
@@ -102,6 +103,7 @@ def test_request_in_progress_is_answered_when_the_agent_stops(
         assert asking.result().status == 200
 
 
+@pytest.mark.nightly
 def test_a_service_that_hangs_does_not_keep_the_agent_from_ending(
     agent: Agent, service: RecordingService
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_service_that_hangs_does_not_keep_the_agent_from_ending(
     assert not agent.socket.exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("MD-08")
 def test_the_liveness_file_stays_young_while_workers_answer(
     make_agent: Make, service: RecordingService
@@ -245,6 +248,7 @@ def test_new_secret_is_applied_and_never_exposed(agent: Agent, service: Recordin
     assert one[0] not in text
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("MD-05", "MD-11")
 def test_another_service_and_another_memory_are_taken_over(
     make_agent: Make, service: RecordingService

@@ -61,6 +61,7 @@ def spin(pid: int) -> None:
         memory.write(LOOP[os.uname().machine])
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-47")
 def test_one_that_works_for_ever_without_an_answer_is_replaced(
     host: DnsmasqHost, monkeypatch: pytest.MonkeyPatch

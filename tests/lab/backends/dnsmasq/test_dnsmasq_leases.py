@@ -88,6 +88,7 @@ def test_leases_for_ever_are_written_as_such_before_dnsmasq_starts(host: Dnsmasq
     assert line.startswith(f"0 {port.mac} {port.ip} ")
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("DHCP-46", "DHCP-47")
 def test_a_dnsmasq_that_does_not_hear_is_started_again(host: DnsmasqHost) -> None:
     net = make_network()

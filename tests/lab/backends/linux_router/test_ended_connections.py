@@ -19,7 +19,7 @@ from netfw.testing.conformance.router.factories import Site
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, MakeDriver, bring
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.nightly]
 
 OUTSIDE, SHARED = 1, 60
 """Numbers of a machine outside, and of a floating IP with port forwardings."""

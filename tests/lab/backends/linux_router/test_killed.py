@@ -27,7 +27,7 @@ from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router import driver_process
 from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, plan
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.nightly]
 
 KILLS = 12
 

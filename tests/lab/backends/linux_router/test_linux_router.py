@@ -186,6 +186,7 @@ def test_an_instance_loses_its_prefix_with_the_interface(
     )
 
 
+@pytest.mark.nightly
 def test_a_router_whose_converge_fails_is_watched_again(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
 ) -> None:

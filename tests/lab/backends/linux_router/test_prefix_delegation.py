@@ -195,6 +195,7 @@ def has_address(machine: LabMachine, prefix: IPv6Network | None) -> bool:
     return any(ip_interface(each).ip in prefix for each in addresses(machine))
 
 
+@pytest.mark.nightly
 def test_a_prefix_survives_kills_of_driver_and_client(
     delegation: Delegation, server: PrefixServer
 ) -> None:
@@ -264,6 +265,7 @@ def test_an_expired_prefix_is_withdrawn_and_comes_back(
     assert is_from(delegation.take(200), FIRST)
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-33")
 @pytest.mark.parametrize("lost", ["gateway", "interface"])
 def test_without_gateway_or_interface_the_client_and_its_files_are_gone(

@@ -8,12 +8,12 @@ from itertools import count
 import pytest
 
 from netfw.server.db import Database, Limits
-from tests.lab.databases import BACKENDS, DatabaseServers, EmptyDatabase
+from tests.lab.databases import SERVER_PARAMETERS, DatabaseServers, EmptyDatabase
 
 _numbers = count(1)
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=["sqlite", *SERVER_PARAMETERS])
 def empty_database(
     request: pytest.FixtureRequest, database_servers: DatabaseServers
 ) -> Iterator[EmptyDatabase]:

@@ -59,6 +59,7 @@ def test_32_routers_at_once_share_one_network_and_no_id(core: Layer3, url: str) 
     assert len(core.find("subnet")) == 1
 
 
+@pytest.mark.nightly
 def test_32_routers_at_once_that_do_not_fit_share_two_networks(core: Layer3, url: str) -> None:
     bodies = [{"project_id": "anna", "name": "r", "ha": True} for _ in range(240)]
     core.plugin("router").create(ADMIN, "router", bodies)
@@ -79,6 +80,7 @@ def test_network_stays_exactly_while_routers_come_and_go(core: Layer3, url: str)
     assert (ha_networks(core), core.find("subnet"), core.find("segment")) == ([], [], [])
 
 
+@pytest.mark.nightly
 def test_32_conversions_at_once(core: Layer3, url: str) -> None:
     routers = [core.router(admin_state_up=False) for _ in range(AT_ONCE)]
     assert all_succeeded(at_once(want_conversions, url, routers))
@@ -87,6 +89,7 @@ def test_32_conversions_at_once(core: Layer3, url: str) -> None:
     assert len(ha_networks(core)) == 1
 
 
+@pytest.mark.nightly
 def test_each_router_has_a_port_on_each_host_after_interfaces_at_once(
     core: Layer3, url: str
 ) -> None:

@@ -24,6 +24,7 @@ from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from netfw.testing.fakes.transport import FakeNetwork
 from tests.lab.databases import DatabaseServers
 from tests.lab.server.state_source.environment import ABSENT, DatabaseBackend
+from tests.nightly import nightly_tests
 
 LONG = bool(os.environ.get("NETFW_LONG"))
 
@@ -73,6 +74,7 @@ class OnADatabase(StateSourceConformance):
             assert follower.catch_up() == reachable(at.backend.items(), samples.L2_HERE)
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-67", "RPC-02", "RPC-07", "RPC-08")
 class TestOnSqlite(OnADatabase):
     backend = "sqlite"
@@ -102,6 +104,11 @@ class TestOnMariadb(OnADatabase):
     examples = settings(OnADatabase.examples, max_examples=10 if LONG else 4)
 
 
+@nightly_tests(
+    "test_any_history_read_in_any_way_ends_with_what_is_reachable",
+    "test_forgetting_beside_writers_and_readers_loses_nothing",
+    "test_writers_and_readers_at_the_same_time_agree_in_the_end",
+)
 @pytest.mark.spec("RPC-02", "RPC-04", "RPC-07")
 class TestFromAnotherProcess(OnADatabase):
     """All of it: an agent's source, a transport, the RPC server, the database."""

@@ -15,6 +15,7 @@ from tests.system.l3.ha.ha_site import HaSite, ha_site
 pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
+    pytest.mark.nightly,
 ]
 PORT = 8080
 FILTER = "router_firewall-FWD"

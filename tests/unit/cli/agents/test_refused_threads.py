@@ -13,7 +13,7 @@ import pytest
 from netfw.cli.runtime.prefork import VARIABLE
 from tests import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 CODE = """
 import importlib, sys

@@ -35,6 +35,7 @@ def one_busy_core() -> Iterator[None]:
         yield
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.spec("DRV-13")
 @pytest.mark.usefixtures("one_busy_core")

@@ -56,6 +56,7 @@ def check(core: Layer3, cases: list[tuple[str, str]]) -> None:
     assert len(addresses) == len(cases)
 
 
+@pytest.mark.nightly
 def test_interfaces_at_once(core: Layer3, url: str) -> None:
     (outside, _), network = core.outside(), core.network()
     subnets = [core.subnet(network, f"10.0.{number}.0/24") for number in range(count_of(core))]
@@ -66,6 +67,7 @@ def test_interfaces_at_once(core: Layer3, url: str) -> None:
     check(core, cases)
 
 
+@pytest.mark.nightly
 def test_gateways_at_once(core: Layer3, url: str) -> None:
     (outside, _), network = core.outside(), core.network()
     subnets = [core.subnet(network, f"10.0.{number}.0/24") for number in range(count_of(core))]
