@@ -11,9 +11,9 @@ import pytest
 C = TypeVar("C", bound=type)
 
 
-def nightly(value: object, **options: Any) -> Any:
-    """Return the parameter *value* with the mark of the nightly run."""
-    return pytest.param(value, marks=pytest.mark.nightly, **options)
+def nightly(*values: object) -> Any:
+    """Return a parameter, or a row of them, with the mark of the nightly run."""
+    return pytest.param(*values, marks=pytest.mark.nightly)
 
 
 def nightly_tests(*names: str) -> Callable[[C], C]:

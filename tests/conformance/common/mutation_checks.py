@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
 import pytest
@@ -37,6 +37,8 @@ class MutationChecks:
     """Promises that the suite cannot prove on every backend."""
     LEFT_OUT: ClassVar[frozenset[str]] = frozenset()
     """Tests that depend on timing or on random input; other checks cover them."""
+    WATCHED_ALWAYS: ClassVar[bool] = False
+    """Whether `make test` tries all of ``WATCHED`` with this suite."""
     INHERITED: ClassVar[bool] = True
     """Whether the tests that all host drivers share have to refuse a mutation here too."""
     seen_refusing: ClassVar[set[str]]
@@ -82,9 +84,26 @@ class MutationChecks:
                     return
         pytest.fail(f"no test says {broken}; they say {said}")
 
+    def mutation_parameters(self) -> list[Any]:
+        """Return a parameter for each mutation.
+
+        One that breaks only promises which mutations before it break too is for the nightly run.
+        """
+        parameters, broken, watched = [], set[Promise](), set[frozenset[Promise]]()
+        for mutation in self.MUTATIONS:
+            if mutation in self.WATCHED:  # a refusal names one of the promises that it breaks
+                is_new = self.WATCHED_ALWAYS or mutation.breaks not in watched
+                watched.add(mutation.breaks)
+            else:
+                is_new = not mutation.breaks <= broken
+                broken |= mutation.breaks
+            marks = () if is_new else (pytest.mark.nightly,)
+            parameters.append(pytest.param(mutation, id=mutation.name, marks=marks))
+        return parameters
+
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "mutation" in metafunc.fixturenames:
-            metafunc.parametrize("mutation", mutation_parameters(self.MUTATIONS))
+            metafunc.parametrize("mutation", self.mutation_parameters())
 
     def test_correct_fake_passes_the_whole_suite(self) -> None:
         refusal = self.run_suite(self.FAKE, self.suite_tests())
@@ -138,16 +157,3 @@ class MutationChecks:
 
     def test_number_of_mutations_does_not_shrink(self) -> None:
         assert len(self.MUTATIONS) >= self.LEAST
-
-
-def mutation_parameters(mutations: Iterable[Mutation]) -> list[Any]:
-    """Return a parameter for each mutation.
-
-    One that breaks only promises which mutations before it break too is for the nightly run.
-    """
-    parameters, broken = [], set[Promise]()
-    for mutation in mutations:
-        marks = () if mutation.breaks - broken else (pytest.mark.nightly,)
-        parameters.append(pytest.param(mutation, id=mutation.name, marks=marks))
-        broken |= mutation.breaks
-    return parameters

@@ -24,6 +24,13 @@ class TestIptablesFirewall(OnLabHost, FirewallDriverConformance):
     make_environment = partial(IptablesEnvironment, backend=Backend.NFT)
 
 
+class TestIptablesFirewallTargeted(OnLabHost, FirewallPropertyConformance):
+    """The targeted examples, and one random example."""
+
+    examples = 1
+    make_environment = partial(IptablesEnvironment, backend=Backend.NFT)
+
+
 @pytest.mark.nightly
 @pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
 class TestIptablesFirewallProperty(OnLabHost, FirewallPropertyConformance):

@@ -17,6 +17,13 @@ class TestNftablesFirewall(OnLabHost, FirewallDriverConformance):
     make_environment = NftablesEnvironment
 
 
+class TestNftablesFirewallTargeted(OnLabHost, FirewallPropertyConformance):
+    """The targeted examples, and one random example."""
+
+    examples = 1
+    make_environment = NftablesEnvironment
+
+
 @pytest.mark.nightly
 class TestNftablesFirewallProperty(OnLabHost, FirewallPropertyConformance):
     make_environment = NftablesEnvironment

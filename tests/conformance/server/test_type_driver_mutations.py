@@ -46,6 +46,7 @@ class TestTypeDriverMutations(MutationChecks):
     FAKE = FakeTypeDriver
     MUTATIONS = Mutations.merge(MUTATIONS, WATCHED)
     WATCHED = WATCHED
+    WATCHED_ALWAYS = True
     UNPROVEN = frozenset({CONTRADICTIONS})
     LEAST = 35
 

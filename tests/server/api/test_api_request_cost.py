@@ -29,8 +29,6 @@ from netfw.server.api.resources import RESOURCES
 from netfw.server.api.resources.trunks import MAX_SUB_PORTS
 from tests.server.api.environment import Client
 
-pytestmark = pytest.mark.nightly
-
 MIB = 1024 * 1024
 TAG_FILTERS = ("tags", "not-tags", "tags-any", "not-tags-any")
 SORT_KEYS = ("name", "description", "status", "project_id", "device_id", "device_owner")
@@ -61,6 +59,7 @@ def tags(count: int) -> str:
     return ",".join(f"{at}" for at in range(count))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", TAG_FILTERS)
 def test_filters_by_many_tags_leave_no_memory_behind(client: Client, name: str) -> None:
     client.list("networks", (name, "a"))
@@ -108,6 +107,7 @@ def test_filters_by_tags_find_the_networks_that_have_them(client: Client) -> Non
     assert names(("not-tags-any", "y,z")) == ["a", "none"]
 
 
+@pytest.mark.nightly
 def test_statements_of_many_orders_are_not_kept(client: Client) -> None:
     def kept() -> int:
         gc.collect()
@@ -123,6 +123,7 @@ def test_statements_of_many_orders_are_not_kept(client: Client) -> None:
     assert kept() - before < 110, "each request has two statements of its own"
 
 
+@pytest.mark.nightly
 def test_lists_by_many_ids_leave_no_memory_behind(client: Client) -> None:
     def request(count: int) -> None:
         client.list("ports", *(("id", f"{at}") for at in range(count)))

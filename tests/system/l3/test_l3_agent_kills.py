@@ -68,7 +68,6 @@ def check_converged(edge: EdgeSite) -> None:
     wait_until(lambda: {each.status for each in edge.network.ips() if each.router_id} == {"ACTIVE"})
 
 
-@pytest.mark.nightly
 @pytest.mark.spec("L3-11", "L3-30")
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_an_agent_killed_at_any_point_interrupts_nothing(

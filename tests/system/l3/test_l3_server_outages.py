@@ -113,7 +113,6 @@ def restore_database(routed: RoutedCloud, backup: Path) -> None:
     subprocess.run([sys.executable, "-m", "netfw.cli.commands.db", *conf, "restored"], check=True)
 
 
-@pytest.mark.nightly
 @pytest.mark.spec("L3-04", "L3-06")
 def test_an_older_database_that_is_restored_is_read_in_full(tmp_path: Path) -> None:
     # Its journal is beyond the agent's position again when the agent reads it.

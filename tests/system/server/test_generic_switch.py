@@ -141,7 +141,6 @@ def test_bound_ports_are_in_the_vlan_of_their_network_until_they_are_deleted(rac
     assert not rack.is_connected()
 
 
-@pytest.mark.nightly
 def test_a_port_that_moves_leaves_the_vlan_at_its_former_machine(rack: Rack) -> None:
     network = rack.network()
     vlan = str(network["provider:segmentation_id"])

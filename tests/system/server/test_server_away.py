@@ -99,7 +99,7 @@ def boot(cloud: Cloud, network: Any) -> Any:
 
 
 @pytest.mark.spec("RPC-01", "ML2-07")
-@pytest.mark.parametrize("transport", [socket_transport, nightly(rabbitmq_transport)])
+@pytest.mark.parametrize("transport", [nightly(socket_transport), rabbitmq_transport])
 def test_all_agents_say_that_the_server_is_away_and_wire_a_port_when_it_is_back(
     transport: Any, record_property: Any
 ) -> None:

@@ -204,7 +204,6 @@ def test_a_client_that_comes_while_a_worker_starts_waits_and_is_served(tmp_path:
     assert statuses == [201]
 
 
-@pytest.mark.nightly
 def test_full_disk_is_named_until_there_is_space(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()

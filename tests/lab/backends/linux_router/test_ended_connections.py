@@ -18,8 +18,9 @@ from netfw.plan import Stage, Update
 from netfw.testing.conformance.router.factories import Site
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, MakeDriver, bring
+from tests.nightly import nightly
 
-pytestmark = [pytest.mark.services, pytest.mark.nightly]
+pytestmark = [pytest.mark.services]
 
 OUTSIDE, SHARED = 1, 60
 """Numbers of a machine outside, and of a floating IP with port forwardings."""
@@ -107,7 +108,13 @@ def dies_after(driver: RouterDriver, update: Update, last: int) -> bool:
 @pytest.mark.spec("L3-24", "L3-11")
 @pytest.mark.parametrize(
     ("change", "whole"),
-    [("moved", True), ("dropped", True), ("forwarded", True), ("moved", False), ("dropped", False)],
+    [
+        ("moved", True),
+        nightly("dropped", True),
+        nightly("forwarded", True),
+        nightly("moved", False),
+        nightly("dropped", False),
+    ],
 )
 def test_a_floating_ip_changed_by_a_driver_that_is_killed(
     environment: LinuxRouterEnvironment,
@@ -134,6 +141,7 @@ def test_a_floating_ip_changed_by_a_driver_that_is_killed(
     kill_at_each_stage(environment, make_driver, before, updates[change], floating.address)
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-80", "L3-11")
 def test_a_port_forwarding_removed_by_a_driver_that_is_killed(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
@@ -148,6 +156,7 @@ def test_a_port_forwarding_removed_by_a_driver_that_is_killed(
     kill_at_each_stage(environment, make_driver, before, update, site.external.address(SHARED))
 
 
+@pytest.mark.nightly
 @pytest.mark.spec("L3-22", "L3-11")
 def test_a_gateway_replaced_by_a_driver_that_is_killed(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site

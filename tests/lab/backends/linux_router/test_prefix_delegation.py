@@ -249,7 +249,6 @@ def test_a_prefix_stays_while_its_server_is_away(
     assert not delegation.events
 
 
-@pytest.mark.nightly
 @pytest.mark.spec("L3-33")
 def test_an_expired_prefix_is_withdrawn_and_comes_back(
     delegation: Delegation, server: PrefixServer

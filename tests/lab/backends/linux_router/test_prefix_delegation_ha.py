@@ -24,8 +24,6 @@ from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, MakeDriver
 from tests.lab.backends.linux_router.ha_instances import pids
 
-pytestmark = pytest.mark.nightly
-
 POOL = "2001:db8:1000::/48"
 
 

@@ -27,7 +27,6 @@ from tests.lab.backends.linux_router.ha_instances import (
     role,
     wait_roles,
 )
-from tests.nightly import nightly
 
 VRRP, AH = 112, socket.IPPROTO_AH
 MULTICAST = IPv4Address("224.0.0.18")
@@ -35,7 +34,7 @@ ENOUGH = 6
 """Advertisements within which an instance that does not receive them would become active."""
 
 
-@pytest.fixture(scope="module", params=["ah", nightly("unicast")])
+@pytest.fixture(scope="module", params=["ah", "unicast"])
 def environment(request: pytest.FixtureRequest) -> Iterator[LinuxRouterEnvironment]:
     options = {
         "ah": {"ha_vrrp_auth_type": "AH", "ha_vrrp_auth_password": "geheim.1"},

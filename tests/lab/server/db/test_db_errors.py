@@ -16,7 +16,7 @@ from netfw.cli.commands.db import main
 from netfw.errors import BackendUnavailable, Conflict
 from netfw.server.db import Database, Limits, Transaction, migration
 from netfw.server.db.allocation.quotas import UNLIMITED, Usage
-from tests.lab.databases import SERVER_PARAMETERS, DatabaseServers, EmptyDatabase
+from tests.lab.databases import BACKENDS, SERVER_PARAMETERS, DatabaseServers, EmptyDatabase
 from tests.lab.server.db.processes import at_once, use_quota
 from tests.lab.server.db.samples import network, store
 
@@ -52,7 +52,7 @@ def test_lock_timeout_is_an_unavailable_database(
 
 @pytest.mark.filterwarnings("ignore:.*socket.socket:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.parametrize("empty_database", SERVER_PARAMETERS, indirect=True)
+@pytest.mark.parametrize("empty_database", BACKENDS[1:], indirect=True)
 def test_a_server_that_comes_back_is_used_again(
     empty_database: EmptyDatabase,
     database_servers: DatabaseServers,

@@ -97,7 +97,6 @@ def server(request):
             started.stop()
 
 
-@pytest.mark.nightly
 @pytest.mark.spec("API-10")
 def test_unix_socket_client_is_identified_by_peer_credentials(server):
     assert server.ask()[0] == 200

@@ -8,7 +8,7 @@ import pytest
 
 from netfw.errors import BackendBroken, BackendUnavailable
 from netfw.server.db import Database, migration
-from tests.lab.databases import SERVER_PARAMETERS, EmptyDatabase
+from tests.lab.databases import BACKENDS, SERVER_PARAMETERS, EmptyDatabase
 from tests.lab.server.db.samples import network, store
 
 
@@ -25,6 +25,7 @@ def interrupt_at(version: str) -> Callable[[str], None]:
 
 
 @pytest.mark.spec("ML2-11")
+@pytest.mark.parametrize("empty_database", BACKENDS, indirect=True)
 def test_an_upgrade_that_ends_between_two_steps_is_repeated(
     empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
@@ -38,6 +39,7 @@ def test_an_upgrade_that_ends_between_two_steps_is_repeated(
 
 
 @pytest.mark.spec("ML2-11")
+@pytest.mark.parametrize("empty_database", BACKENDS, indirect=True)
 def test_a_server_stores_nothing_after_a_part_of_a_migration(
     empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
