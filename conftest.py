@@ -46,6 +46,8 @@ def _ids(item: pytest.Item) -> list[str]:
 
 
 def _is_real(item: pytest.Item) -> bool:
+    if item.get_closest_marker("fakes") is not None:
+        return False
     return item.nodeid.startswith(REAL_FOLDERS) or item.get_closest_marker("real") is not None
 
 

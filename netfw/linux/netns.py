@@ -22,7 +22,7 @@ from netfw.errors import Conflict, NotFound
 from netfw.linux import syscalls
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netns_thread import NetnsThread, run_in_thread
-from netfw.model.values.device_names import check_namespace_name
+from netfw.model.values.device_names import check_namespace_name, is_namespace_name
 
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
@@ -81,12 +81,17 @@ def of_process(pid: int) -> Path:
 
 
 def names() -> frozenset[str]:
-    """Return the names of all namespaces, without files in ``/run/netns`` that refer to none."""
+    """Return the names of all namespaces, without files in ``/run/netns`` that refer to none.
+
+    Names that netfw does not allow are left out: other programs may use them.
+    """
     try:
         found = os.listdir(DIRECTORY)
     except FileNotFoundError:
         return frozenset()
-    return frozenset(name for name in found if _is_namespace(DIRECTORY / name))
+    return frozenset(
+        name for name in found if is_namespace_name(name) and _is_namespace(DIRECTORY / name)
+    )
 
 
 def exists(namespace: Namespace) -> bool:

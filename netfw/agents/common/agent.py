@@ -12,6 +12,7 @@ from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.resource_index import ResourceIndex
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.support.fault_isolation import crashes_as_errors
 from netfw.drivers.values.events import Event, Sink
 from netfw.drivers.values.reports import Heartbeat, Report
 from netfw.drivers.values.subscription import Subscription
@@ -174,6 +175,8 @@ def refresh(driver: HostDriver[Any, Any]) -> None:
     """Have a driver that can plan read the machine again, instead of trusting its mirror.
 
     :raises BackendUnavailable: the machine does not answer.
+    :raises DriverCrashed: the driver raised what is no error of netfw.
     """
     if HostCapability.PLAN in driver.describe().capabilities:
-        cast(Reconciler[Any, Any, Any], driver).observe(None)
+        with crashes_as_errors(driver):
+            cast(Reconciler[Any, Any, Any], driver).observe(None)

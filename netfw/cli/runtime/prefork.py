@@ -27,7 +27,7 @@ from netfw.drivers.transport import SharedAddress
 LOG = logging.getLogger(__name__)
 
 VARIABLE: Final = "NETFW_WORKER"
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
+FIRST_PAUSE, LONGEST_PAUSE, MOST_DOUBLINGS = 0.2, 30.0, 10
 SILENCE: Final = 120.0
 """Seconds without a sign of life after which a worker that serves is killed."""
 STUCK_AFTER: Final = 60.0
@@ -162,7 +162,7 @@ class PreforkSupervisor:
                 return
             lived = time.monotonic() - worker.begun
             worker.failures = 0 if lived > LONG_ENOUGH else worker.failures + 1
-            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**worker.failures)
+            pause = _pause_after(worker.failures)
             LOG.error(
                 "worker %d (process %d) ended with status %s after %.0f s; again in %.1f s",
                 worker.number,
@@ -174,7 +174,18 @@ class PreforkSupervisor:
             worker.process, worker.again_at = None, time.monotonic() + pause
             _close_signs(worker)
         if time.monotonic() >= worker.again_at:
+            self._try_to_start(worker)
+
+    def _try_to_start(self, worker: Worker) -> None:
+        """Start a worker; after a refusal (no process, no descriptor) try again later."""
+        try:
             self._start(worker)
+        except OSError as error:
+            worker.failures += 1
+            pause = _pause_after(worker.failures)
+            LOG.error("worker %d cannot start: %s; again in %.1f s", worker.number, error, pause)
+            worker.again_at = time.monotonic() + pause
+            _close_signs(worker)
 
     def _kill_silent(self, worker: Worker, process: subprocess.Popen[bytes]) -> None:
         """Read the signs of life of a worker; kill it if there were none for too long."""
@@ -200,14 +211,16 @@ class PreforkSupervisor:
             "signs": signs,
             "watchdog": self._silence,
         }
-        with self._lock:
-            worker.begun = time.monotonic()
-            worker.process = subprocess.Popen(
-                self._command,
-                env={**os.environ, VARIABLE: json.dumps(inherited)},
-                pass_fds=[self._read, signs, *sockets.values(), *self._shared.descriptors],
-            )
-        os.close(signs)
+        try:
+            with self._lock:
+                worker.begun = time.monotonic()
+                worker.process = subprocess.Popen(
+                    self._command,
+                    env={**os.environ, VARIABLE: json.dumps(inherited)},
+                    pass_fds=[self._read, signs, *sockets.values(), *self._shared.descriptors],
+                )
+        finally:
+            os.close(signs)
         LOG.info("worker %d is process %d", worker.number, worker.process.pid)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -231,6 +244,10 @@ class PreforkSupervisor:
             _close_signs(worker)
         for descriptor in (self._read, self._write):
             os.close(descriptor)
+
+
+def _pause_after(failures: int) -> float:
+    return min(LONGEST_PAUSE, FIRST_PAUSE * (1 << min(failures, MOST_DOUBLINGS)))
 
 
 def _close_signs(worker: Worker) -> None:

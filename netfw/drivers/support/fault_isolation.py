@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from netfw.drivers.host_driver import HostDriver
@@ -49,14 +50,21 @@ def _without_completeness(driver: HostDriver[K, V], update: Update[K, V]) -> Upd
 
     :raises NetfwError: ``present`` of the driver fails, too.
     """
-    try:
+    with crashes_as_errors(driver):
         present = driver.present()
+    garbage = present - update.put.keys() - update.keep
+    return Update(put=update.put, drop=update.drop | garbage)
+
+
+@contextmanager
+def crashes_as_errors(driver: HostDriver[K, V]) -> Iterator[None]:
+    """Raise what is no error of netfw as a :class:`DriverCrashed`, with its cause."""
+    try:
+        yield
     except NetfwError:
         raise
     except Exception as exc:
         raise _crashed(driver, exc) from exc
-    garbage = present - update.put.keys() - update.keep
-    return Update(put=update.put, drop=update.drop | garbage)
 
 
 def _only(update: Update[K, V], keys: frozenset[K]) -> Update[K, V]:

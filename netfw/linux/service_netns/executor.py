@@ -23,6 +23,7 @@ from netfw.linux.service_netns.plan import (
 )
 from netfw.linux.service_netns.steps import Step
 from netfw.linux.service_netns.values import ObservedNetns, ServiceNetns
+from netfw.model.values.device_names import is_device_name
 from netfw.model.values.ids import PortId
 from netfw.plan import Stage
 
@@ -101,5 +102,6 @@ class ServiceNetnsExecutor(NetnsExecutor):
 
 
 def _parameters(devices: Iterable[str]) -> list[str]:
-    own = (device_settings(device) for device in devices if device != LOOPBACK)
+    named = filter(is_device_name, devices)  # others are of other programs
+    own = (device_settings(device) for device in named if device != LOOPBACK)
     return [*SETTINGS, *(name for settings in own for name in settings)]

@@ -45,6 +45,22 @@ class Mac(str):
         return super().__new__(cls, canonical)
 
 
+def parse_mac(text: str) -> Mac | None:
+    """Return the unicast MAC address that *text* is, or None."""
+    try:
+        return Mac(text)
+    except ValueError:
+        return None
+
+
+def parse_network(text: str) -> IpNetwork | None:
+    """Return the network that *text* is, or None."""
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        return None
+
+
 def eui64(block: ipaddress.IPv6Network, mac: Mac) -> ipaddress.IPv6Address:
     """Return the address in *block* that a host with this *mac* derives (RFC 4291, appendix A)."""
     octets = bytes.fromhex(mac.replace(":", ""))

@@ -12,6 +12,16 @@ _DEVICE = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}")
 _NAMESPACE = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9_.:@-]{0,254}")
 
 
+def is_device_name(name: str) -> bool:
+    """Return whether netfw can use *name* for a device."""
+    return _DEVICE.fullmatch(name) is not None and name not in {".", "..", "all", "default"}
+
+
+def is_namespace_name(name: str) -> bool:
+    """Return whether netfw can use *name* for a namespace."""
+    return _NAMESPACE.fullmatch(name) is not None
+
+
 def check_device_name(name: str) -> None:
     """Refuse text that cannot be the name of a network device.
 
@@ -20,7 +30,7 @@ def check_device_name(name: str) -> None:
 
     :raises ValueError: too long, empty, or with a character that netfw does not use.
     """
-    if not _DEVICE.fullmatch(name) or name in {".", "..", "all", "default"}:
+    if not is_device_name(name):
         raise ValueError(
             f"not a device name: {name!r} (1 to {DEVICE_NAME_LENGTH} of A-Z a-z 0-9 _ . @ -, "
             "no dash first)"
@@ -32,7 +42,7 @@ def check_namespace_name(name: str) -> None:
 
     :raises ValueError: empty, too long, or with a character that netfw does not use.
     """
-    if not _NAMESPACE.fullmatch(name):
+    if not is_namespace_name(name):
         raise ValueError(f"not a namespace name: {name!r} (A-Z a-z 0-9 _ . : @ -)")
 
 

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 from attrs import frozen
 
-from netfw.model.values.address import IpAddress, Mac
+from netfw.model.values.address import IpAddress, Mac, parse_mac
 from netfw_drivers.dnsmasq.config.dhcp_hosts import ignore_line, is_tagged
 
 
@@ -42,10 +42,10 @@ def addresses_in(host: str) -> frozenset[str]:
     found: list[str] = []
     for line in host.splitlines():
         words = line.split(_SET, 1)[0].split(",")
-        six = [word[1:-1] for word in words if word[0] == "["]
-        four = words[-1:] if words[-1][0] in _DIGITS else ()
+        six = [word[1:-1] for word in words if word[:1] == "["]
+        four = words[-1:] if words[-1][:1] in _DIGITS else ()
         found += (words[0], *six, *four)
-    return frozenset(found)
+    return frozenset(found) - {""}  # of a line that somebody broke
 
 
 def read_host(text: str) -> HostEntry:
@@ -150,12 +150,7 @@ def _server(text: str) -> str:
 
 
 def _mac(word: str) -> Mac | None:
-    if len(word) != _MAC_LENGTH or word[2] != ":":
-        return None
-    try:
-        return Mac(word)
-    except ValueError:
-        return None
+    return parse_mac(word) if len(word) == _MAC_LENGTH and word[2] == ":" else None
 
 
 def _address(word: str) -> IpAddress | None:

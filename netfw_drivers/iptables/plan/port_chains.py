@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network
 from uuid import UUID
 
 from attrs import evolve, frozen
@@ -22,7 +22,7 @@ from netfw.linux.ebtables.chains import FrameChain, FrameRule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, DROP, RETURN, Family, Jump, Match, Rule, match
 from netfw.model.security_group import Direction
-from netfw.model.values.address import IpNetwork, Mac
+from netfw.model.values.address import IpNetwork, Mac, parse_network
 from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.iptables.plan.group_chains import Chains, group_key, in_table
 from netfw_drivers.iptables.plan.names import FRAMES, RECEIVED, SENT, SOURCES, short
@@ -77,7 +77,7 @@ def read_source(line: str, family: int) -> IpNetwork | None:
     found = _SOURCE.fullmatch(line)
     if found is None:
         return None
-    return ip_network(found["prefix"] or ("0.0.0.0/0" if family == 4 else "::/0"))
+    return parse_network(found["prefix"] or ("0.0.0.0/0" if family == 4 else "::/0"))
 
 
 def port_keys(id: PortId) -> list[ChainKey]:

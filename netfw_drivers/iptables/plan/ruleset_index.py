@@ -17,7 +17,7 @@ from netfw.linux.bridge_firewall.remote_values import Remote
 from netfw.linux.bridge_firewall.values import IndexedPort, Zone
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
-from netfw.model.values.address import Mac
+from netfw.model.values.address import Mac, parse_mac
 from netfw.model.values.ids import PortId, SecurityGroupId
 from netfw_drivers.iptables.plan.dispatch import ZONES_ROOT, read_zone
 from netfw_drivers.iptables.plan.group_chains import TABLE
@@ -122,7 +122,8 @@ class RulesetIndex(PolicyIndex[ChainKey]):
             self.macs.pop(remote, None)
             return
         found = (_MAC.fullmatch(line) for line in lines)
-        self.macs[remote] = frozenset(Mac(each[1]) for each in found if each is not None)
+        macs = (parse_mac(each[1]) for each in found if each is not None)
+        self.macs[remote] = frozenset(mac for mac in macs if mac is not None)
 
     def _update_zones(self, key: ChainKey, lines: tuple[str, ...]) -> None:
         bucket = key.name.removeprefix(f"{ZONES_ROOT}.").removeprefix(f"{ZONES_ROOT}-rest")

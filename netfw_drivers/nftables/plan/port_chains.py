@@ -21,7 +21,7 @@ from netfw.drivers.firewall import FilteredPort
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.linux.bridge_firewall.values import PortLocation, check_device
 from netfw.linux.nftables.values import Chain, Hook, Rule, make_rule
-from netfw.model.values.address import IpNetwork, Mac
+from netfw.model.values.address import IpNetwork, Mac, parse_network
 from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.nftables.plan.expressions import (
     ACCEPT,
@@ -200,9 +200,9 @@ def read_source(text: str) -> IpNetwork | None:
         return None
     match right:
         case str():
-            return ip_network(right)
+            return parse_network(right)
         case {"prefix": {"addr": first, "len": length}}:
-            return ip_network(f"{first}/{length}")
+            return parse_network(f"{first}/{length}")
     return None  # a rule of another program
 
 

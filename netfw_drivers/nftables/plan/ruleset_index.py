@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
-from ipaddress import ip_network
 
 from attrs import define, field
 
@@ -25,7 +24,7 @@ from netfw.linux.nftables.operations import (
     PutChain,
 )
 from netfw.linux.nftables.values import Chain, ObjectKey, Ruleset
-from netfw.model.values.address import IpNetwork, Mac
+from netfw.model.values.address import IpNetwork, Mac, parse_mac, parse_network
 from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId
 from netfw_drivers.nftables.plan.group_chains import MACS_KIND, members_kind
 from netfw_drivers.nftables.plan.names import (
@@ -105,10 +104,11 @@ class RulesetIndex(PolicyIndex[str]):
             if (found := read_set(key.name)) is not None:
                 remote, length = found
                 if present.kind == members_kind(remote[1]):
-                    prefixes = {ip_network(f"{text}/{length}") for (text,) in present.elements}
-                    yield remote, prefixes, frozenset()
+                    prefixes = {parse_network(f"{text}/{length}") for (text,) in present.elements}
+                    yield remote, {each for each in prefixes if each is not None}, frozenset()
             elif (with_macs := read_macs(key.name)) is not None and present.kind == MACS_KIND:
-                yield with_macs, frozenset(), {Mac(text) for (text,) in present.elements}
+                macs = {parse_mac(text) for (text,) in present.elements}
+                yield with_macs, frozenset(), {each for each in macs if each is not None}
 
     def record(self, operations: Iterable[NftOperation]) -> None:
         """Index what *operations* changed; after that of a table, index anew instead."""

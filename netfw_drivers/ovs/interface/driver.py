@@ -17,6 +17,7 @@ from netfw.drivers.values.events import FeedLost, KeysChanged
 from netfw.drivers.values.events import Sink as EventSink
 from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
+from netfw.linux import netns
 from netfw.linux.ip.values import Link
 from netfw.model.values.device_names import device_name
 from netfw.model.values.ids import PortId
@@ -28,7 +29,6 @@ from netfw_drivers.ovs.common.local_vlans import LOCAL_VLANS
 from netfw_drivers.ovs.common.options import OVSDB_CONNECTION, OVSDB_TIMEOUT
 from netfw_drivers.ovs.interface.link_executor import (
     LinkExecutor,
-    namespace_names,
     read_links,
     read_named_links,
 )
@@ -139,7 +139,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             return self._observe_slice(scope)
         if scope is None:
             self._ovsdb.sync()
-        wanted = {value.netns for value in scope.put.values()} if scope else namespace_names()
+        wanted = {value.netns for value in scope.put.values()} if scope else netns.names()
         snapshot = self._ovsdb.snapshot()
         ours = self._mine(snapshot.ports.values())
         recorded = {namespace_of(port) for members in ours.values() for port in members}

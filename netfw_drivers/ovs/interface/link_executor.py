@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Self
 
 from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefused
-from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import DelLink
 from netfw.linux.ip.values import Link
@@ -16,7 +15,6 @@ from netfw.plan import Stage
 from netfw_drivers.ovs.interface.observed import (
     Namespace,
     is_abandoned,
-    is_namespace_name,
     namespace_of,
 )
 from netfw_drivers.ovs.interface.plan import LinkStep
@@ -67,11 +65,6 @@ class LinkExecutor:
                 self._open.pop(other).close()
             self._open[namespace] = NetlinkClient(namespace)
         return self._open[namespace]
-
-
-def namespace_names() -> frozenset[str]:
-    """Return the namespaces that a port can be in; others have names that are not allowed."""
-    return frozenset(name for name in netns.names() if is_namespace_name(name))
 
 
 def read_links(namespaces: Iterable[Namespace]) -> dict[Namespace, dict[str, Link]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
 from netfw.drivers.interface import Attachment
 from netfw.linux.ip.values import Link
-from netfw.model.values.device_names import check_device_name, check_namespace_name, device_name
+from netfw.model.values.device_names import device_name, is_device_name, is_namespace_name
 from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.values import Bridge, Port
 from netfw.plan import Update
@@ -100,22 +100,6 @@ def has_valid_marks(port: Port) -> bool:
     return (namespace is None or is_namespace_name(namespace)) and (
         device is None or is_device_name(device)
     )
-
-
-def is_namespace_name(name: str) -> bool:
-    return _passes(check_namespace_name, name)
-
-
-def is_device_name(name: str) -> bool:
-    return _passes(check_device_name, name)
-
-
-def _passes(check: Callable[[str], None], name: str) -> bool:
-    try:
-        check(name)
-    except ValueError:
-        return False
-    return True
 
 
 def is_unusable(port: Port) -> bool:

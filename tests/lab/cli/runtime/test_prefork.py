@@ -122,3 +122,29 @@ def test_a_worker_that_hangs_is_killed_and_begun_again() -> None:
     finally:
         stop.set()
         thread.join()
+
+
+def test_worker_that_cannot_start_is_tried_again_and_the_others_stay(tmp_path):
+    program = tmp_path / "worker"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    program.chmod(0o700)
+    listening = socket.create_server(("127.0.0.1", 0))
+    workers = PreforkSupervisor([str(program), "-c", WORKER], 2, {"api": listening})
+    stop = threading.Event()
+    thread = threading.Thread(target=workers.run, args=(stop,), kwargs={"grace": 5.0})
+    thread.start()
+    try:
+        wait_until(lambda: len(workers.pids()) == 2)
+        before = set(workers.pids())
+        program.rename(tmp_path / "away")
+        _, victim = ask(listening.getsockname()[1])
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: workers._workers[0].failures + workers._workers[1].failures > 2)
+        assert set(workers.pids()) == before - {victim}
+        (tmp_path / "away").rename(program)
+        wait_until(lambda: len(workers.pids()) == 2)
+        assert before - {victim} < set(workers.pids())
+    finally:
+        stop.set()
+        thread.join()
+        listening.close()

@@ -281,3 +281,10 @@ def test_deleting_makes_no_directory(monkeypatch, tmp_path):
     monkeypatch.setattr(netns, "DIRECTORY", tmp_path / "netns")
     assert not netns.delete("nothing")
     assert not (tmp_path / "netns").exists()
+
+
+def test_names_that_netfw_does_not_allow_are_left_out():
+    netns.create("blue")
+    ip("netns", "add", "vpn+office")
+    assert netns.names() == {"blue"}
+    ip("netns", "delete", "vpn+office")

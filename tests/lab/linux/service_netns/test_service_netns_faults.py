@@ -220,3 +220,14 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_device_with_a_name_that_netfw_does_not_allow_is_no_obstacle(interface):
+    wanted = station(interface)
+    stations = ServiceNetnsExecutor(interface)
+    converge(stations, wanted)
+    argv = ["ip", "netns", "exec", wanted.netns, "ip", "link", "add", b"caf\xe9", "type", "bridge"]
+    subprocess.run(argv, check=True)
+    assert stations.observe(wanted.netns).exists
+    converge(stations, wanted)
+    assert plan(stations, wanted) == ()

@@ -160,3 +160,8 @@ def test_packets_find_their_port_by_the_beginning_of_its_device_first() -> None:
             ("filter", "FORWARD"): ("-j nfw-bridge",),
         }
     assert kernel.lines("bridge.br1") == ("-i br1 -m physdev --physdev-is-bridged -j ACCEPT",)
+
+
+def test_source_that_is_no_network_belongs_to_another_program():
+    line = "-s 10.0.0.0/255.0.255.0 -m mac --mac-source fa:16:3e:00:00:01 -j RETURN"
+    assert read_source(line, 4) is None

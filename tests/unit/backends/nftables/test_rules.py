@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.linux.conntrack.entry import ConntrackTuple
 from netfw_drivers.nftables.plan.connection_rules import RuleInterpreter
-from netfw_drivers.nftables.plan.expressions import address_text
+from netfw_drivers.nftables.plan.expressions import RETURN, address_text, payload
 from netfw_drivers.nftables.plan.names import read_macs, read_remote, read_set, set_name
 from netfw_drivers.nftables.plan.port_chains import read_source
 from tests.unit.backends.iptables.samples import (
@@ -136,3 +136,13 @@ def test_foreign_names_are_not_ours(name: str) -> None:
     assert read_set(name) is None
     assert read_macs(name) is None
     assert read_remote(name) is None
+
+
+def test_source_that_is_no_network_belongs_to_another_program():
+    matches = [
+        {"match": {"op": "==", "left": payload("ether", "saddr"), "right": "fa:16:3e:00:00:01"}},
+        {"match": {"op": "==", "left": payload("ip", "saddr"), "right": "@allowed"}},
+    ]
+    assert read_source(json.dumps([*matches, RETURN])) is None
+    matches[1]["match"]["right"] = "10.0.0.1"
+    assert read_source(json.dumps([*matches, RETURN])) == ip_network("10.0.0.1/32")

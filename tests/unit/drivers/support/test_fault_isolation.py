@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from netfw.agents.common.agent import refresh
 from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.errors import BackendUnavailable, Conflict, DriverCrashed
 from netfw.plan import Outcome, Update
@@ -190,3 +191,18 @@ def test_what_goes_makes_room_before_what_comes_when_an_update_is_divided() -> N
     driver = Recording({"x"}, holding="a")
     converge_isolated(driver, Update(put={"b": 1, "x": 1}, drop=frozenset("a")))
     assert order == ["a", "b"]
+
+
+class CrashingObserver(CrashingDriver):
+    """Raises `ValueError` when it reads the machine."""
+
+    def describe(self) -> DriverInfo[Capability]:
+        return DriverInfo("crashing", {HostCapability.PLAN})
+
+    def observe(self, scope: object) -> None:
+        raise ValueError("not a namespace name: 'vpn+office'")
+
+
+def test_crash_while_the_machine_is_read_is_an_error_of_netfw() -> None:
+    with pytest.raises(DriverCrashed, match=r"ValueError: not a namespace name: 'vpn\+office'"):
+        refresh(CrashingObserver())

@@ -109,3 +109,10 @@ def test_the_addresses_in_a_file_are_read_alike_in_both_ways() -> None:
         host = render_port(port.port, port.value, net.value, TERMS.settings).host
         assert addresses_in(host) == read_host(host).words == {port.mac, *map(str, port.addresses)}
     assert addresses_in("") == frozenset()
+
+
+def test_broken_lines_of_a_file_are_passed_over() -> None:
+    whole = "fa:16:3e:00:00:01,10.0.0.5"
+    assert addresses_in(f"\n{whole}\n,\nfa:16:3e:00:00:02,\n") == {
+        "fa:16:3e:00:00:01", "10.0.0.5", "fa:16:3e:00:00:02",
+    }  # fmt: skip
