@@ -25,7 +25,7 @@ demo: demo-packages $(READY) ## see netfw at work: hosts, agents, a server, leas
 	@$(BIN)/netfw demo
 
 # The longest first; those that measure are last, and those that only compute run beside the others.
-STEPS = lint imports conformance-values:0 conformance-services lab lab-server lab-services conformance-real \
+STEPS = lint imports conformance-values:0 conformance-services:2 lab:2 lab-server lab-services conformance-real \
     system-server system samples system-l2 system-l3 system-dhcp tutorials-short \
     system-l2-faults:last system-l3-faults:last $$($(BIN)/python tools/previous_release.py --step) \
     types:low unit:low unit-slow:low server:low docs:low spec-short:low
@@ -77,7 +77,7 @@ imports: $(READY) ## who may import whom
 
 lab: packages $(READY) ## toolboxes and the lab on real kernels and switches
 	$(call STEP,lab tests)
-	@$(PYTEST) -q --sandbox -m "not services and not server" tests/lab
+	@$(PYTEST) -q --sandbox -n 2 --dist loadfile -m "not services and not server" tests/lab
 
 lab-services: packages $(READY) ## DHCP and metadata, drivers and agents, on real kernels and programs
 	$(call STEP,lab tests of DHCP and metadata)
@@ -99,7 +99,7 @@ conformance-real: packages $(READY)
 
 conformance-services: packages $(READY)
 	$(call STEP,conformance suites: DHCP, metadata, sources and transports)
-	@$(PYTEST) -q --sandbox -m services tests/conformance
+	@$(PYTEST) -q --sandbox -n 2 --dist loadfile -m services tests/conformance
 
 system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 	$(call STEP,system tests)
