@@ -25,7 +25,7 @@ demo: demo-packages $(READY) ## see netfw at work: hosts, agents, a server, leas
 	@$(BIN)/netfw demo
 
 # The longest first; those that measure are last, and those that only compute run beside the others.
-STEPS = lint imports conformance-values:0 conformance-services:2 lab:2 lab-server lab-services conformance-real \
+STEPS = conformance-values:0 lab:2 conformance-services:2 lint imports lab-server lab-services conformance-real \
     system-server system samples system-l2 system-l3 system-dhcp tutorials-short \
     system-l2-faults:last system-l3-faults:last $$($(BIN)/python tools/previous_release.py --step) \
     types:low unit:low unit-slow:low server:low docs:low spec-short:low
