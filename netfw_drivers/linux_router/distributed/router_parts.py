@@ -22,7 +22,7 @@ from netfw.drivers.values.router_values import (
     RouterPart,
     RouterState,
 )
-from netfw.model.values.ids import RouterId
+from netfw.model.values.ids import PortId, RouterId
 from netfw.plan import Update
 from netfw_drivers.linux_router.plan.names import CentralPart, PartId
 
@@ -65,6 +65,18 @@ def parts_in(
 def nat_part(nat: FloatingIpNat) -> PartId:
     """Return the part that translates a floating IP."""
     return CentralPart(nat.router) if nat.part is RouterPart.CENTRAL else nat.router
+
+
+def ports_of(state: RouterState | None) -> frozenset[PortId]:
+    """Return the ports of one part; none if its state is not known."""
+    if state is not None and state.local is not None:
+        return frozenset(port.id for port in state.local.interfaces)
+    full = None if state is None else state.full
+    if full is None:
+        return frozenset()
+    gateway = () if full.gateway is None else (full.gateway.port,)
+    ha = () if full.ha is None else (full.ha.port,)
+    return frozenset(port.id for port in (*full.interfaces, *gateway, *ha))
 
 
 def _as_full(central: CentralRouter) -> FullRouter:

@@ -17,7 +17,7 @@ from netfw.drivers.values.router_values import (
     RouterPart,
     RouterState,
 )
-from netfw.errors import Exhausted, NetfwError, NotFound
+from netfw.errors import BackendBroken, Exhausted, NetfwError, NotFound
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.values import PROTOCOL_KEEPALIVED
@@ -27,7 +27,7 @@ from netfw.model.router import HaRole
 from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw_drivers.linux_router.distributed.gateway_link import unlinked_end
 from netfw_drivers.linux_router.distributed.local_routing import subnet_tables
-from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states
+from netfw_drivers.linux_router.distributed.router_parts import nat_part, part_states, ports_of
 from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
 from netfw_drivers.linux_router.plan.names import (
     GATEWAY,
@@ -45,7 +45,10 @@ from netfw_drivers.linux_router.plan.validation import value_error
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.converged import ConvergedRouter
 from netfw_drivers.linux_router.runtime.dhclient_runner import DhclientRunner
-from netfw_drivers.linux_router.runtime.floating_ip_index import FloatingIpIndex
+from netfw_drivers.linux_router.runtime.floating_ip_index import (
+    FloatingIpIndex,
+    read_floating_ips,
+)
 from netfw_drivers.linux_router.runtime.gateway_observer import GatewayObserver, desired_gateways
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.prepared_floating_ips import PreparedFloatingIps
@@ -86,7 +89,7 @@ class RouterObserver:
         self._daemons = daemons
         self._radvd, self._keepalived, self._conntrackd, self._dhclient = daemons
         self._lock = threading.Lock()
-        self._floating_ips = FloatingIpIndex(self._read_all_floating_ips)
+        self._floating_ips = FloatingIpIndex(self.routers, partial(read_floating_ips, executor))
         self._states: dict[PartId, RouterState] = {}
         self._gateways: dict[str, PortId] = {}
         self.prepared = PreparedFloatingIps()
@@ -98,8 +101,12 @@ class RouterObserver:
         return found.union(*(each.routers() for each in self._daemons))
 
     def floating_ips(self) -> dict[FloatingIpId, PartId]:
-        """Return where each floating IP is."""
-        found = self._read_all_floating_ips()
+        """Return where each floating IP is.
+
+        :raises BackendBroken: an operator must repair a router before it can be read.
+        """
+        found, broken = read_floating_ips(self._executor, self.routers())
+        _raise_broken(broken)
         return {id: router for router, each in found.items() for id in each.floating_ips}
 
     def observe(self, update: RouterUpdate, *, mirrored: bool) -> ObservedRouters:
@@ -114,7 +121,11 @@ class RouterObserver:
                 states |= part_states(key.router, value) if valid else {}
         scope = _Scope(
             states=states,
-            networks={nat.router: nat.external_network for nat in _local_nats(update)},
+            networks={
+                nat.router: nat.external_network
+                for nat in update.put.values()
+                if isinstance(nat, FloatingIpNat) and nat.part is RouterPart.LOCAL
+            },
             coming=desired_gateways(update),
             mirrored=mirrored,
         )
@@ -124,11 +135,24 @@ class RouterObserver:
         )
 
     def observe_all(self) -> ObservedRouters:
-        """Observe all routers, and read their packet filters anew."""
+        """Observe all routers, and read their packet filters anew.
+
+        All others are read before an error is raised.
+
+        :raises BackendBroken: an operator must repair one of them.
+        """
         with self._lock:
             states = dict(self._states)
-        found = self._observe(self.routers(), _Scope(states=states))
-        return ObservedRouters(routers=found, gateways=self._links.observe_all())
+        scope, broken = _Scope(states=states), dict[PartId, BackendBroken]()
+        found = dict[PartId, FoundRouter]()
+        for part in sorted(self.routers(), key=str):
+            try:
+                found[part] = self._observe_router(part, scope)
+            except BackendBroken as error:
+                broken[part] = error
+        gateways = self._links.observe_all()
+        _raise_broken(broken)
+        return ObservedRouters(routers=found, gateways=gateways)
 
     def concerned(self, update: RouterUpdate) -> frozenset[PartId]:
         """Return the routers of *update*, those that lose a floating IP included."""
@@ -144,7 +168,8 @@ class RouterObserver:
             named |= {part for part in self.routers() if part_key(part) not in update.keep}
             kept_ips = {key.floating_ip for key in update.keep if isinstance(key, FloatingIpKey)}
             ids |= self._floating_ips.ids() - kept_ips
-        return frozenset(named | self._floating_ips.routers_of(ids))
+        dropped = {key.floating_ip for key in update.drop if isinstance(key, FloatingIpKey)}
+        return frozenset(named | self._floating_ips.routers_of(ids, dropped))
 
     def _parts(self, router: RouterId, value: object) -> Iterator[PartId]:
         """Yield the parts that a router has, or should have by *value*."""
@@ -274,7 +299,7 @@ class RouterObserver:
             keepalived=self._keepalived.observe(router),
             conntrackd=self._conntrackd.observe(router),
             dhclient=self._dhclient.observe(router),
-            ports=_ports(self.state(router)),
+            ports=ports_of(self.state(router)),
             former=self._floating_ips.index(router),
         )
         found = self._observe_election(found, wanted, state)
@@ -365,30 +390,11 @@ class RouterObserver:
         except NetfwError:
             return None  # the plan refuses it
 
-    def _read_all_floating_ips(self) -> dict[PartId, FoundRouter]:
-        return {router: self._read_floating_ips(router) for router in self.routers()}
 
-    def _read_floating_ips(self, router: PartId) -> FoundRouter:
-        namespace = router_namespace(router)
-        try:
-            rules = self._executor.read_filters(namespace)
-        except NotFound:
-            rules = None
-        return FoundRouter(netns=ObservedNetns(netns=namespace, rules=rules))
-
-
-def _local_nats(update: RouterUpdate) -> Iterator[FloatingIpNat]:
-    for value in update.put.values():
-        if isinstance(value, FloatingIpNat) and value.part is RouterPart.LOCAL:
-            yield value
-
-
-def _ports(state: RouterState | None) -> frozenset[PortId]:
-    if state is not None and state.local is not None:
-        return frozenset(port.id for port in state.local.interfaces)
-    full = None if state is None else state.full
-    if full is None:
-        return frozenset()
-    gateway = () if full.gateway is None else (full.gateway.port,)
-    ha = () if full.ha is None else (full.ha.port,)
-    return frozenset(port.id for port in (*full.interfaces, *gateway, *ha))
+def _raise_broken(broken: Mapping[PartId, BackendBroken]) -> None:
+    """Raise one error for all of *broken*, if there are any; it quotes the first."""
+    if not broken:
+        return
+    router, error = next(iter(broken.items()))
+    others = f"; {len(broken) - 1} more cannot be read" if len(broken) > 1 else ""
+    raise BackendBroken(f"router {router}: {error}{others}") from error
