@@ -53,6 +53,14 @@ def parse_mac(text: str) -> Mac | None:
         return None
 
 
+def parse_ip(text: str) -> IpAddress | None:
+    """Return the address that *text* is, or None."""
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
 def parse_network(text: str) -> IpNetwork | None:
     """Return the network that *text* is, or None."""
     try:

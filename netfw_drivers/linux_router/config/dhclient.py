@@ -14,7 +14,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from netfw.model.values.address import Mac
+from netfw.model.values.address import Mac, parse_mac
 from netfw.model.values.ids import RouterId, SubnetId
 
 MAX_PREFIXES: Final = 64
@@ -24,7 +24,10 @@ _DUID_UUID: Final = b"\x00\x04"
 """Type of an identifier that is a UUID (RFC 6355)."""
 _IAIDS: Final = 1 << 32
 _DEVICE = re.compile(r"^# device (\S{1,15}) mac ([0-9a-f:]{17})$", re.MULTILINE)
-_NUMBER = re.compile(r"^# prefix ([0-9]{1,3}) for subnet ([0-9a-f-]{36})$", re.MULTILINE)
+_NUMBER = re.compile(
+    r"^# prefix ([0-9]{1,3}) for subnet ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$",
+    re.MULTILINE,
+)
 _LEASE = re.compile(r"^lease6 \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _ASSOCIATION = re.compile(
     r'^  ia-pd (?:((?:[0-9a-f]{2}:){3}[0-9a-f]{2})|"([ -~]{4})") \{\n(.*?)^  \}',
@@ -70,11 +73,12 @@ def render_client(client: PrefixClient) -> str:
 def parse_client(text: str) -> PrefixClient | None:
     """Return the client that has the configuration *text*; None: it is not complete."""
     found = _DEVICE.search(text)
-    if found is None:
+    mac = None if found is None else parse_mac(found[2])
+    if found is None or mac is None:
         return None
     numbers = _NUMBER.findall(text)
     subnets = {int(number): SubnetId(UUID(id)) for number, id in numbers}
-    return PrefixClient(device=found[1], mac=Mac(found[2]), subnets=subnets)
+    return PrefixClient(device=found[1], mac=mac, subnets=subnets)
 
 
 def render_identity(router: RouterId) -> str:

@@ -47,7 +47,7 @@ from netfw.linux.iptables.rule import (
     match,
     target,
 )
-from netfw.model.values.address import IpAddress, as_network
+from netfw.model.values.address import IpAddress, as_network, parse_ip
 from netfw_drivers.linux_router.plan import floating_ip_rules as floating
 from netfw_drivers.linux_router.plan.address_limits import (
     LIMIT_IN,
@@ -379,8 +379,12 @@ class RouterRules:
 
 
 def parse_snat_addresses(chains: Mapping[ChainKey, tuple[str, ...]]) -> frozenset[IpAddress]:
-    """Return the addresses with which rules in force have instances leave."""
+    """Return the addresses with which rules in force have instances leave.
+
+    Rules of another program with a range, say, have none.
+    """
     keys = (ChainKey(family=family, table=RuleTable.NAT.value, name=_SNAT) for family in Family)
     lines = (line for key in keys for line in chains.get(key, ()))
     found = (each for line in lines if (each := _SNAT_LINE.fullmatch(line)) is not None)
-    return frozenset(ip_address(each["address"]) for each in found)
+    parsed = (parse_ip(each["address"]) for each in found)
+    return frozenset(each for each in parsed if each is not None)

@@ -68,6 +68,14 @@ def test_a_text_without_a_device_is_no_configuration() -> None:
     assert parse_client("# prefix 0 for subnet 1\n") is None
 
 
+def test_a_text_with_a_broken_line_is_no_configuration() -> None:
+    assert parse_client("# device qg-1 mac 00:00:00:00:00:0:\n") is None
+    numbered = "# device qg-1 mac fa:16:3e:00:00:01\n# prefix 0 for subnet " + "-" * 36 + "\n"
+    found = parse_client(numbered)
+    assert found is not None
+    assert found.subnets == {}
+
+
 def test_associations_are_numbered_from_the_mac_address() -> None:
     assert [CLIENT.iaid(number) for number in (0, 2)] == [0x3EFFFFFE, 0x3F000000]
     assert evolve(CLIENT, mac=Mac("fa:16:ff:ff:ff:ff")).iaid(1) == 0

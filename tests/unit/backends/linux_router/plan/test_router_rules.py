@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ from attrs import evolve
 
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.router_values import RouterState
-from netfw.linux.iptables.chain import full_name
+from netfw.linux.iptables.chain import ChainKey, full_name
 from netfw.linux.iptables.rule import Family
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, extension_subchain
+from netfw_drivers.linux_router.plan.router_rules import parse_snat_addresses
 from tests.unit.backends.linux_router.samples import (
     CONTEXT,
     FIPS,
@@ -56,6 +58,13 @@ def test_floating_ips_are_translated_before_the_gateway() -> None:
         f"-s 10.0.0.9/32 {comment} -j SNAT --to-source 203.0.113.9"
     ]
     assert rules["4 nat snat"] == ["-j SNAT --to-source 203.0.113.5"]
+
+
+def test_source_addresses_are_those_of_rules_with_one_address() -> None:
+    key = ChainKey(family=Family.IPV4, table="nat", name="snat")
+    foreign = "-j SNAT --to-source 203.0.113.6-203.0.113.9"
+    found = parse_snat_addresses({key: ("-j SNAT --to-source 203.0.113.5", foreign)})
+    assert found == {ip_address("203.0.113.5")}
 
 
 def test_without_snat_only_hairpins_are_translated() -> None:
