@@ -299,6 +299,8 @@ class Loop(Generic[K]):
                 passed = self._agent.converge(task)
         except NetfwError as exc:
             error = exc
+            if isinstance(exc, DriverCrashed):
+                LOG.error("convergence failed: %s", exc, exc_info=exc)
         except Exception as exc:
             LOG.exception("convergence failed: internal error")
             error = DriverCrashed(f"{self._agent.binary}: {type(exc).__name__}: {exc}")

@@ -29,6 +29,7 @@ from netfw.errors import (
     AgentMustEnd,
     BackendLocked,
     BackendUnavailable,
+    DriverCrashed,
     NetfwError,
     OperationRefused,
 )
@@ -228,9 +229,7 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         self._record_results()
         self._sweep_is_due, self._finish_by = False, None
         try:
-            if self._reread_is_due:
-                self._executor.reread()
-                self._reread_is_due = False
+            unread = self._reread()
             swept = self.sweep()
         except BackendLocked:
             self._sweep_is_due = True
@@ -240,7 +239,28 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         self._jobs.request(swept.requeued)
         if swept.failed:
             return Outcome(failed={GARBAGE: _garbage_error(swept.failed)})
+        if unread is not None:
+            return Outcome(failed={GARBAGE: unread})
         return Outcome(done=frozenset({GARBAGE}))
+
+    def _reread(self) -> NetfwError | None:
+        """Have the drivers read the machine, if that is due; return why one of them cannot.
+
+        That is tried again with the next sweep; what is known is swept even so.
+
+        :raises BackendUnavailable: the machine does not answer.
+        """
+        if self._reread_is_due:
+            try:
+                self._executor.reread()
+            except BackendUnavailable:
+                raise
+            except NetfwError as error:
+                if isinstance(error, DriverCrashed):
+                    LOG.error("audit: %s", error, exc_info=error)
+                return error
+            self._reread_is_due = False
+        return None
 
     def _await_idle(self) -> Outcome[Hashable]:
         """Submit nothing until the running jobs end, for a limited time."""

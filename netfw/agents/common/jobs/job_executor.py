@@ -61,9 +61,18 @@ class JobExecutor(ABC, Generic[G, K, V]):
         """Have the drivers read the machine instead of trusting their mirrors.
 
         :raises BackendUnavailable: the machine does not answer.
+        :raises NetfwError: a driver cannot read it; the others have.
         """
+        failed: NetfwError | None = None
         for driver in self._drivers:
-            refresh(driver)
+            try:
+                refresh(driver)
+            except BackendUnavailable:
+                raise
+            except NetfwError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def watch(self, sink: Sink) -> None:
         """Have the drivers send their events to *sink*."""

@@ -56,6 +56,31 @@ def test_garbage_that_cannot_be_removed_is_degraded_and_delays_nothing():
     assert stray not in env.machine.present
 
 
+def test_a_driver_that_crashes_in_an_audit_keeps_no_garbage_and_is_read_again(caplog):
+    env = make_environment()
+    stray = NetworkKey(server_port(1, NET).id)
+    env.machine.present[stray] = "old"
+    observe, rereads = env.dhcp.observe, env.metadata.machine.rereads
+
+    def crash(scope):
+        if scope is None:
+            raise ValueError("an odd object")
+        return observe(scope)
+
+    env.dhcp.observe = crash
+    env.loop.resync()
+    status = env.until(lambda status: status.degraded)
+    assert "ValueError: an odd object" in status.degraded["garbage"]
+    assert stray not in env.machine.present
+    assert env.metadata.machine.rereads == rereads + 1
+    assert "Traceback" in caplog.text
+    del env.dhcp.observe
+    former = env.machine.rereads
+    env.turn(after=1.0)
+    env.ready()
+    assert env.machine.rereads == former + 1
+
+
 def test_a_complete_pass_waits_for_what_is_at_work_and_comes_alone():
     env = make_environment(wait_timeout=0.0)
     gate = env.dhcp.gates[NET.id] = threading.Event()
