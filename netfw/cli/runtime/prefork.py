@@ -100,6 +100,8 @@ class Worker:
     """When it last gave one; ``None``: it does not serve yet."""
     begun: float = 0.0
     failures: int = 0
+    refused_at: float | None = None
+    """When the machine first refused to start it; ``None``: it did not, the last time."""
     again_at: float = 0.0
 
 
@@ -127,9 +129,16 @@ class PreforkSupervisor:
         self._turned_at = time.monotonic()
 
     def stuck_reason(self) -> str:
-        """Return why ended workers are not started again; empty when they are."""
-        stalled = time.monotonic() - self._turned_at
-        return f"workers were not checked for {stalled:.0f} s" if stalled > STUCK_AFTER else ""
+        """Return why ended workers are not started again; empty when they are.
+
+        As long as one of them runs, others that cannot start are no reason.
+        """
+        now = time.monotonic()
+        if (stalled := now - self._turned_at) > STUCK_AFTER:
+            return f"workers were not checked for {stalled:.0f} s"
+        refused = [worker.refused_at for worker in self._workers]
+        lasted = min((now - each if each is not None else 0.0 for each in refused), default=0.0)
+        return f"no worker could be started for {lasted:.0f} s" if lasted > STUCK_AFTER else ""
 
     def run(self, stop: threading.Event, *, grace: float) -> None:
         """Run the workers until *stop*; then give them *grace* seconds to finish."""
@@ -182,6 +191,7 @@ class PreforkSupervisor:
             self._start(worker)
         except OSError as error:
             worker.failures += 1
+            worker.refused_at = worker.refused_at or time.monotonic()
             pause = _pause_after(worker.failures)
             LOG.error("worker %d cannot start: %s; again in %.1f s", worker.number, error, pause)
             worker.again_at = time.monotonic() + pause
@@ -221,6 +231,7 @@ class PreforkSupervisor:
                 )
         finally:
             os.close(signs)
+        worker.refused_at = None
         LOG.info("worker %d is process %d", worker.number, worker.process.pid)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -11,6 +11,7 @@ import threading
 
 import pytest
 
+from netfw.cli.runtime import prefork
 from netfw.cli.runtime.prefork import PreforkSupervisor, inherited
 from netfw.testing.lab.wait import wait_until
 
@@ -126,7 +127,7 @@ def test_a_worker_that_hangs_is_killed_and_begun_again() -> None:
 
 def test_worker_that_cannot_start_is_tried_again_and_the_others_stay(tmp_path):
     program = tmp_path / "worker"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     program.chmod(0o700)
     listening = socket.create_server(("127.0.0.1", 0))
     workers = PreforkSupervisor([str(program), "-c", WORKER], 2, {"api": listening})
@@ -135,10 +136,10 @@ def test_worker_that_cannot_start_is_tried_again_and_the_others_stay(tmp_path):
     thread.start()
     try:
         wait_until(lambda: len(workers.pids()) == 2)
-        before, serving = set(workers.pids()), set[int]()
-        while serving != before:  # a shell reads the file until it is Python
-            _, victim = ask(listening.getsockname()[1])
-            serving.add(victim)
+        before, port = set(workers.pids()), listening.getsockname()[1]
+        serving = {ask(port)[1]}  # a shell reads the file until it is Python
+        wait_until(lambda: serving.add(ask(port)[1]) or serving == before)
+        victim = serving.pop()
         program.rename(tmp_path / "away")
         os.kill(victim, signal.SIGKILL)
         wait_until(lambda: workers._workers[0].failures + workers._workers[1].failures > 2)
@@ -150,3 +151,19 @@ def test_worker_that_cannot_start_is_tried_again_and_the_others_stay(tmp_path):
         stop.set()
         thread.join()
         listening.close()
+
+
+def test_supervisor_is_stuck_if_no_worker_could_be_started_for_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(prefork, "STUCK_AFTER", 0.5)
+    program = tmp_path / "worker"
+    workers = PreforkSupervisor([str(program), "-c", LIVELY], 2, {})
+    stop = threading.Event()
+    thread = threading.Thread(target=workers.run, args=(stop,), kwargs={"grace": 5.0})
+    thread.start()
+    try:
+        wait_until(lambda: workers.stuck_reason().startswith("no worker could be started for"))
+        program.symlink_to(sys.executable)
+        wait_until(lambda: not workers.stuck_reason())
+    finally:
+        stop.set()
+        thread.join()
