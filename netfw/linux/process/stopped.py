@@ -46,11 +46,12 @@ class CheckedProcess:
 def checked_processes(
     states: Mapping[ProcessKey, ProcessState],
 ) -> dict[ProcessKey, CheckedProcess]:
-    """Return the processes to check, of those that a supervisor has."""
+    """Return the processes to check, of those that a supervisor has; others may change them."""
+    now = [(key, state.handle, state.program) for key, state in states.items()]
     return {
-        key: CheckedProcess(state.handle, state.program.own_pid_files)
-        for key, state in states.items()
-        if state.handle is not None and state.program is not None
+        key: CheckedProcess(handle, program.own_pid_files)
+        for key, handle, program in now
+        if handle is not None and program is not None
     }
 
 
