@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from attrs import define, evolve, field
 
 from netfw.drivers.interface import InterfaceDriver
-from netfw.errors import NotFound
+from netfw.errors import BackendBroken, NotFound
 from netfw.linux import netns
 from netfw.linux.ip import sysctl
 from netfw.linux.ip.connected_routes import mark_unrouted
@@ -40,9 +40,15 @@ class _Filters:
     lock: threading.Lock = field(factory=threading.Lock)
 
     def observe(self, generation: int | None, *, mirrored: bool) -> None:
-        """Read the tables, unless the mirror is accepted and of the present *generation*."""
+        """Read the tables, unless the mirror is accepted and of the present *generation*.
+
+        :raises BackendBroken: they cannot be read; it names the namespace.
+        """
         if not mirrored or generation != self.generation:
-            self.tables.observe()
+            try:
+                self.tables.observe()
+            except BackendBroken as error:
+                raise BackendBroken(f"{self.tables.namespace}: {error}") from error
             self.generation = generation
 
 

@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from netfw.errors import BackendBroken, NotFound
-from netfw.linux.router_netns import RouterNetnsExecutor
-from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.values.ids import FloatingIpId
-from netfw_drivers.linux_router.plan.names import PartId, router_namespace
+from netfw_drivers.linux_router.plan.names import PartId
 from netfw_drivers.linux_router.plan.observed import FoundRouter
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 
-LOG = logging.getLogger(__name__)
-
-
-Readings = tuple[Mapping[PartId, FoundRouter], Mapping[PartId, BackendBroken]]
-"""Routers with their floating IPs, and those that an operator must repair first."""
-
 
 class ReadFloatingIps(Protocol):
-    """Reads the floating IPs of routers."""
+    """Reads the floating IPs of all routers."""
 
-    def __call__(self, routers: Iterable[PartId], /) -> Readings: ...
+    def __call__(self) -> Mapping[PartId, FoundRouter]: ...
 
 
 class FloatingIpIndex:
     """Where each floating IP is.  It is read once, and then known from observations.  Thread-safe.
 
-    A router that an operator must repair first is no obstacle to the floating IPs of the others: it
-    is left out, and read again at each use until it can be.
-
-    :param present: returns the routers.
-    :param read: reads the floating IPs of some of them.
+    :param read: reads the floating IPs of all routers.
     """
 
-    def __init__(self, present: Callable[[], Collection[PartId]], read: ReadFloatingIps) -> None:
-        self._present, self._read = present, read
+    def __init__(self, read: ReadFloatingIps) -> None:
+        self._read = read
         self._lock = threading.Lock()
         self._routers: dict[FloatingIpId, PartId] | None = None
-        self._unread: frozenset[PartId] = frozenset()
-        """The routers that are left out."""
         self._indexes: dict[PartId, TranslationIndex] = {}
         """The floating IPs of each router as last read or written."""
         self._ended: dict[PartId, frozenset[FloatingIpId]] = {}
@@ -54,20 +38,13 @@ class FloatingIpIndex:
         with self._lock:
             return frozenset(self._located())
 
-    def routers_of(
-        self, ids: Collection[FloatingIpId], dropped: Set[FloatingIpId] = frozenset()
-    ) -> set[PartId]:
-        """Return the routers that have these floating IPs.
-
-        One of them that is to be *dropped* and is nowhere may be at a router that is left out:
-        then these are returned, too.
-        """
+    def routers_of(self, ids: Collection[FloatingIpId]) -> set[PartId]:
+        """Return the routers that have these floating IPs."""
         if not ids:
             return set()
         with self._lock:
             routers = self._located()
-            found = {routers[id] for id in ids if id in routers}
-            return found if dropped <= routers.keys() else found | self._unread
+            return {routers[id] for id in ids if id in routers}
 
     def known(self, ids: Iterable[FloatingIpId]) -> Iterator[FloatingIpId]:
         """Yield those of *ids* that are at a router as far as is known, without reading."""
@@ -91,7 +68,6 @@ class FloatingIpIndex:
                 new = {id for id, _ in index.beyond(former)} | ended
                 self._routers |= dict.fromkeys(new, router)
             self._indexes[router], self._ended[router] = index, ended
-            self._unread -= {router}
 
     def forget(self, router: PartId) -> None:
         """Forget where the floating IPs of a router are."""
@@ -103,7 +79,7 @@ class FloatingIpIndex:
     def reset(self) -> None:
         """Forget everything: another driver may have changed routers meanwhile."""
         with self._lock:
-            self._routers, self._unread = None, frozenset()
+            self._routers = None
             self._indexes.clear()
             self._ended.clear()
 
@@ -116,28 +92,10 @@ class FloatingIpIndex:
 
     def _located(self) -> dict[FloatingIpId, PartId]:
         """Return where each floating IP is, which is read if not known.  Called with the lock."""
-        unread = self._present() if self._routers is None else self._unread
-        read, broken = self._read(unread) if unread else ({}, {})
-        for router in broken.keys() - self._unread:
-            LOG.warning("router %s: floating IPs cannot be read: %s", router, broken[router])
-        self._routers, self._unread = self._routers or {}, frozenset(broken)
-        for router, found in read.items():
-            self._indexes[router], self._ended[router] = found.index, found.ended
-            self._routers |= dict.fromkeys(found.floating_ips, router)
+        if self._routers is None:
+            all_found = self._read()
+            self._routers = {}
+            for router, found in all_found.items():
+                self._indexes[router], self._ended[router] = found.index, found.ended
+                self._routers |= dict.fromkeys(found.floating_ips, router)
         return self._routers
-
-
-def read_floating_ips(executor: RouterNetnsExecutor, routers: Iterable[PartId]) -> Readings:
-    """Read the floating IPs of *routers*."""
-    found, broken = dict[PartId, FoundRouter](), dict[PartId, BackendBroken]()
-    for router in routers:
-        namespace = router_namespace(router)
-        try:
-            rules = executor.read_filters(namespace)
-        except NotFound:
-            rules = None
-        except BackendBroken as error:
-            broken[router] = error
-            continue
-        found[router] = FoundRouter(netns=ObservedNetns(netns=namespace, rules=rules))
-    return found, broken

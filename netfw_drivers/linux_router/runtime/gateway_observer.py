@@ -74,12 +74,9 @@ class GatewayObserver:
             for network in self.concerned(update)
         }
 
-    def observe_all(self) -> dict[NetworkId, FoundGateway]:
-        """Observe all agent gateways, and read their packet filters anew."""
-        return {
-            network: self._observe(network, self.value(network), mirrored=False)
-            for network in self.networks()
-        }
+    def observe_present(self, network: NetworkId) -> FoundGateway:
+        """Observe an agent gateway that is here, and read its packet filters anew."""
+        return self._observe(network, self.value(network), mirrored=False)
 
     def value(self, network: NetworkId) -> AgentGateway | None:
         """Return the agent gateway as it was recorded last."""

@@ -38,17 +38,14 @@ from netfw_drivers.linux_router.plan.names import (
     part_key,
     router_namespace,
 )
-from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
+from netfw_drivers.linux_router.plan.observed import FoundGateway, FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.plan import RouterContext
 from netfw_drivers.linux_router.plan.refused_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.validation import value_error
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.converged import ConvergedRouter
 from netfw_drivers.linux_router.runtime.dhclient_runner import DhclientRunner
-from netfw_drivers.linux_router.runtime.floating_ip_index import (
-    FloatingIpIndex,
-    read_floating_ips,
-)
+from netfw_drivers.linux_router.runtime.floating_ip_index import FloatingIpIndex
 from netfw_drivers.linux_router.runtime.gateway_observer import GatewayObserver, desired_gateways
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.prepared_floating_ips import PreparedFloatingIps
@@ -89,7 +86,7 @@ class RouterObserver:
         self._daemons = daemons
         self._radvd, self._keepalived, self._conntrackd, self._dhclient = daemons
         self._lock = threading.Lock()
-        self._floating_ips = FloatingIpIndex(self.routers, partial(read_floating_ips, executor))
+        self._floating_ips = FloatingIpIndex(self._read_all_floating_ips)
         self._states: dict[PartId, RouterState] = {}
         self._gateways: dict[str, PortId] = {}
         self.prepared = PreparedFloatingIps()
@@ -101,12 +98,8 @@ class RouterObserver:
         return found.union(*(each.routers() for each in self._daemons))
 
     def floating_ips(self) -> dict[FloatingIpId, PartId]:
-        """Return where each floating IP is.
-
-        :raises BackendBroken: an operator must repair a router before it can be read.
-        """
-        found, broken = read_floating_ips(self._executor, self.routers())
-        _raise_broken(broken)
+        """Return where each floating IP is."""
+        found = self._read_all_floating_ips()
         return {id: router for router, each in found.items() for id in each.floating_ips}
 
     def observe(self, update: RouterUpdate, *, mirrored: bool) -> ObservedRouters:
@@ -121,11 +114,7 @@ class RouterObserver:
                 states |= part_states(key.router, value) if valid else {}
         scope = _Scope(
             states=states,
-            networks={
-                nat.router: nat.external_network
-                for nat in update.put.values()
-                if isinstance(nat, FloatingIpNat) and nat.part is RouterPart.LOCAL
-            },
+            networks={nat.router: nat.external_network for nat in _local_nats(update)},
             coming=desired_gateways(update),
             mirrored=mirrored,
         )
@@ -137,22 +126,25 @@ class RouterObserver:
     def observe_all(self) -> ObservedRouters:
         """Observe all routers, and read their packet filters anew.
 
-        All others are read before an error is raised.
-
-        :raises BackendBroken: an operator must repair one of them.
+        :raises BackendBroken: an operator must repair one of them; all others were read.
         """
         with self._lock:
             states = dict(self._states)
-        scope, broken = _Scope(states=states), dict[PartId, BackendBroken]()
-        found = dict[PartId, FoundRouter]()
-        for part in sorted(self.routers(), key=str):
+        scope, broken = _Scope(states=states), list[BackendBroken]()
+        routers, gateways = dict[PartId, FoundRouter](), dict[NetworkId, FoundGateway]()
+        for router in sorted(self.routers(), key=str):
             try:
-                found[part] = self._observe_router(part, scope)
+                routers[router] = self._observe_router(router, scope)
             except BackendBroken as error:
-                broken[part] = error
-        gateways = self._links.observe_all()
-        _raise_broken(broken)
-        return ObservedRouters(routers=found, gateways=gateways)
+                broken.append(error)
+        for network in sorted(self._links.networks()):
+            try:
+                gateways[network] = self._links.observe_present(network)
+            except BackendBroken as error:
+                broken.append(error)
+        if broken:
+            raise broken[0]
+        return ObservedRouters(routers=routers, gateways=gateways)
 
     def concerned(self, update: RouterUpdate) -> frozenset[PartId]:
         """Return the routers of *update*, those that lose a floating IP included."""
@@ -168,8 +160,7 @@ class RouterObserver:
             named |= {part for part in self.routers() if part_key(part) not in update.keep}
             kept_ips = {key.floating_ip for key in update.keep if isinstance(key, FloatingIpKey)}
             ids |= self._floating_ips.ids() - kept_ips
-        dropped = {key.floating_ip for key in update.drop if isinstance(key, FloatingIpKey)}
-        return frozenset(named | self._floating_ips.routers_of(ids, dropped))
+        return frozenset(named | self._floating_ips.routers_of(ids))
 
     def _parts(self, router: RouterId, value: object) -> Iterator[PartId]:
         """Yield the parts that a router has, or should have by *value*."""
@@ -390,11 +381,19 @@ class RouterObserver:
         except NetfwError:
             return None  # the plan refuses it
 
+    def _read_all_floating_ips(self) -> dict[PartId, FoundRouter]:
+        return {router: self._read_floating_ips(router) for router in self.routers()}
 
-def _raise_broken(broken: Mapping[PartId, BackendBroken]) -> None:
-    """Raise one error for all of *broken*, if there are any; it quotes the first."""
-    if not broken:
-        return
-    router, error = next(iter(broken.items()))
-    others = f"; {len(broken) - 1} more cannot be read" if len(broken) > 1 else ""
-    raise BackendBroken(f"router {router}: {error}{others}") from error
+    def _read_floating_ips(self, router: PartId) -> FoundRouter:
+        namespace = router_namespace(router)
+        try:
+            rules = self._executor.read_filters(namespace)
+        except NotFound:
+            rules = None
+        return FoundRouter(netns=ObservedNetns(netns=namespace, rules=rules))
+
+
+def _local_nats(update: RouterUpdate) -> Iterator[FloatingIpNat]:
+    for value in update.put.values():
+        if isinstance(value, FloatingIpNat) and value.part is RouterPart.LOCAL:
+            yield value
