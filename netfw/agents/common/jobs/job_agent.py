@@ -114,6 +114,8 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         )
         self._sweep_is_due = self._reread_is_due = self._lacks_threads = False
         self._finish_by: float | None = None
+        self._unread = ""
+        """Why a driver could not read the machine the last time."""
         self._problems: Mapping[str, str] = {}
 
     @abstractmethod
@@ -237,10 +239,11 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         except NetfwError as exc:
             return Outcome(failed={GARBAGE: exc})
         self._jobs.request(swept.requeued)
-        if swept.failed:
-            return Outcome(failed={GARBAGE: _garbage_error(swept.failed)})
+        failed = dict(swept.failed)
         if unread is not None:
-            return Outcome(failed={GARBAGE: unread})
+            failed["reading the machine"] = unread
+        if failed:
+            return Outcome(failed={GARBAGE: _garbage_error(failed)})
         return Outcome(done=frozenset({GARBAGE}))
 
     def _reread(self) -> NetfwError | None:
@@ -256,10 +259,11 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
             except BackendUnavailable:
                 raise
             except NetfwError as error:
-                if isinstance(error, DriverCrashed):
+                is_new, self._unread = str(error) != self._unread, str(error)
+                if is_new and isinstance(error, DriverCrashed):
                     LOG.error("audit: %s", error, exc_info=error)
                 return error
-            self._reread_is_due = False
+            self._reread_is_due, self._unread = False, ""
         return None
 
     def _await_idle(self) -> Outcome[Hashable]:
