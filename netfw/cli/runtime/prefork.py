@@ -100,8 +100,8 @@ class Worker:
     """When it last gave one; ``None``: it does not serve yet."""
     begun: float = 0.0
     failures: int = 0
-    refused_at: float | None = None
-    """When the machine first refused to start it; ``None``: it did not, the last time."""
+    down_since: float | None = None
+    """When its first failure was since it last served, or ran for long; ``None``: there is none."""
     again_at: float = 0.0
 
 
@@ -129,16 +129,13 @@ class PreforkSupervisor:
         self._turned_at = time.monotonic()
 
     def stuck_reason(self) -> str:
-        """Return why ended workers are not started again; empty when they are.
-
-        As long as one of them runs, others that cannot start are no reason.
-        """
+        """Return why workers are not started again, or none of them works; empty otherwise."""
         now = time.monotonic()
         if (stalled := now - self._turned_at) > STUCK_AFTER:
             return f"workers were not checked for {stalled:.0f} s"
-        refused = [worker.refused_at for worker in self._workers]
-        lasted = min((now - each if each is not None else 0.0 for each in refused), default=0.0)
-        return f"no worker could be started for {lasted:.0f} s" if lasted > STUCK_AFTER else ""
+        down = [worker.down_since for worker in self._workers]
+        lasted = min((now - each if each is not None else 0.0 for each in down), default=0.0)
+        return f"no worker has served for {lasted:.0f} s" if lasted > STUCK_AFTER else ""
 
     def run(self, stop: threading.Event, *, grace: float) -> None:
         """Run the workers until *stop*; then give them *grace* seconds to finish."""
@@ -170,7 +167,11 @@ class PreforkSupervisor:
                 self._kill_silent(worker, worker.process)
                 return
             lived = time.monotonic() - worker.begun
-            worker.failures = 0 if lived > LONG_ENOUGH else worker.failures + 1
+            if lived > LONG_ENOUGH:
+                worker.failures, worker.down_since = 0, None
+            else:
+                worker.failures += 1
+                worker.down_since = worker.down_since or time.monotonic()
             pause = _pause_after(worker.failures)
             LOG.error(
                 "worker %d (process %d) ended with status %s after %.0f s; again in %.1f s",
@@ -191,7 +192,7 @@ class PreforkSupervisor:
             self._start(worker)
         except OSError as error:
             worker.failures += 1
-            worker.refused_at = worker.refused_at or time.monotonic()
+            worker.down_since = worker.down_since or time.monotonic()
             pause = _pause_after(worker.failures)
             LOG.error("worker %d cannot start: %s; again in %.1f s", worker.number, error, pause)
             worker.again_at = time.monotonic() + pause
@@ -202,7 +203,7 @@ class PreforkSupervisor:
         now = time.monotonic()
         with suppress(BlockingIOError):
             if worker.signs is not None and os.read(worker.signs, 4096):
-                worker.alive_at = now
+                worker.alive_at, worker.down_since = now, None
         if worker.alive_at is not None and now - worker.alive_at > self._silence:
             text = "worker %d (process %d) gives no sign of life for %.0f s: killed"
             LOG.error(text, worker.number, process.pid, now - worker.alive_at)
@@ -231,7 +232,6 @@ class PreforkSupervisor:
                 )
         finally:
             os.close(signs)
-        worker.refused_at = None
         LOG.info("worker %d is process %d", worker.number, worker.process.pid)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -125,10 +125,14 @@ def test_a_worker_that_hangs_is_killed_and_begun_again() -> None:
         thread.join()
 
 
+def write_script(path, command):
+    path.write_text(f"#!/bin/sh\n{command}\n")
+    path.chmod(0o700)
+
+
 def test_worker_that_cannot_start_is_tried_again_and_the_others_stay(tmp_path):
     program = tmp_path / "worker"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    program.chmod(0o700)
+    write_script(program, f'exec "{sys.executable}" "$@"')
     listening = socket.create_server(("127.0.0.1", 0))
     workers = PreforkSupervisor([str(program), "-c", WORKER], 2, {"api": listening})
     stop = threading.Event()
@@ -153,16 +157,20 @@ def test_worker_that_cannot_start_is_tried_again_and_the_others_stay(tmp_path):
         listening.close()
 
 
-def test_supervisor_is_stuck_if_no_worker_could_be_started_for_long(tmp_path, monkeypatch):
+@pytest.mark.parametrize("script", [None, "exit 1"], ids=["refused", "ends"])
+def test_supervisor_is_stuck_while_no_worker_can_serve(tmp_path, monkeypatch, script):
     monkeypatch.setattr(prefork, "STUCK_AFTER", 0.5)
-    program = tmp_path / "worker"
+    program, working = tmp_path / "worker", tmp_path / "working"
+    if script is not None:
+        write_script(program, script)
+    write_script(working, f'exec "{sys.executable}" "$@"')
     workers = PreforkSupervisor([str(program), "-c", LIVELY], 2, {})
     stop = threading.Event()
     thread = threading.Thread(target=workers.run, args=(stop,), kwargs={"grace": 5.0})
     thread.start()
     try:
-        wait_until(lambda: workers.stuck_reason().startswith("no worker could be started for"))
-        program.symlink_to(sys.executable)
+        wait_until(lambda: workers.stuck_reason().startswith("no worker has served for"))
+        working.rename(program)
         wait_until(lambda: not workers.stuck_reason())
     finally:
         stop.set()
