@@ -117,7 +117,7 @@ def test_the_dhcp_agent_serves_with_it(
     file, directory = tmp_path / "topology.json", tmp_path / "tiny"
     file.write_text(json.dumps(topology(host.name)))
     options = {
-        "file": {"path": file, "status_path": tmp_path / "status", "poll": 0.05, "settle": 0},
+        "file": {"path": file, "status_path": tmp_path / "status", "poll": 0.05, "debounce": 0},
         "openvswitch": {"datapath_type": "netdev", "ovsdb_connection": host.ovs.remote},
     }
     selected = {"agent": {"dhcp_driver": "tiny-dhcp"}, "tiny-dhcp": {"directory": directory}}

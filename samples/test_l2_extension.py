@@ -47,7 +47,7 @@ list_file = {self.list}
 [file]
 path = {self.topology}
 poll = 0.05
-settle = 0
+debounce = 0
 """)
         write_distribution_metadata(directory / "site")
         path = os.pathsep.join([str(directory / "site"), str(SAMPLE / "src")])

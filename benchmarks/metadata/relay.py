@@ -131,7 +131,7 @@ def _agent(folder: Path, port: int) -> Iterator[tuple[int, Path]]:
         ini(
             {
                 "DEFAULT": {"host": "host1", "state_path": folder},
-                "file": {"path": topology, "settle": 0},
+                "file": {"path": topology, "debounce": 0},
                 "metadata": {
                     "nova_metadata_port": port,
                     "metadata_proxy_shared_secret": "secret",

@@ -73,7 +73,7 @@ def _options(host: Host) -> dict[str, dict[str, object]]:
             "path": host.directory / "topology.json",
             "status_path": host.directory / "said",
             "poll": 0.1,
-            "settle": 0,
+            "debounce": 0,
         },
         "openvswitch": {
             "datapath_type": "netdev",

@@ -36,7 +36,7 @@ DATABASE = (
         help="Seconds in which PostgreSQL or MariaDB must accept a connection.",
     ),
     cfg.IntOpt(
-        "attempts",
+        "transaction_attempts",
         default=20,
         min=1,
         help="Attempts of a transaction that the database refuses because of another one.",

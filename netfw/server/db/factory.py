@@ -28,7 +28,7 @@ def make_database(conf: ConfigOpts, *, create: bool = True) -> Database:
         lock_timeout=options.lock_timeout,
         connect_timeout=options.connect_timeout,
     )
-    database = Database(url, limits, attempts=options.attempts)
+    database = Database(url, limits, attempts=options.transaction_attempts)
     if database.is_file:
         option = "[database] connection" if options.connection else "[DEFAULT] state_path"
         prepare = create_sqlite_file if create else require_sqlite_file

@@ -69,7 +69,7 @@ class FileSource(StateSource):
         ),
         FloatOpt("poll", default=0.5, min=0.05, help="Seconds between two polls of the topology."),
         FloatOpt(
-            "settle",
+            "debounce",
             default=0.2,
             min=0,
             help="Seconds without a change before a file is read: it is then complete.",
@@ -82,13 +82,13 @@ class FileSource(StateSource):
         status_path: str | os.PathLike[str] | None = None,
         *,
         poll: float = 0.5,
-        settle: float = 0.2,
+        debounce: float = 0.2,
         page: int = 500,
         retention: int = 10_000,
     ) -> None:
         name = os.path.normpath(os.fspath(path))
-        self._poll, self._settle = poll, settle
-        self._watcher = TopologyWatcher(name, settle)
+        self._poll, self._debounce = poll, debounce
+        self._watcher = TopologyWatcher(name, debounce)
         # Revisions start at the time in milliseconds, since no commit is faster, so that those of a
         # restarted process are higher.
         self._memory = MemorySource(
@@ -117,7 +117,7 @@ class FileSource(StateSource):
             options["path"],
             options["status_path"],
             poll=options["poll"],
-            settle=options["settle"],
+            debounce=options["debounce"],
         )
 
     def describe(self) -> DriverInfo[Capability]:
@@ -125,7 +125,7 @@ class FileSource(StateSource):
 
     def problems(self) -> tuple[str, ...]:
         """Return the errors of the topology now, before an agent is started with it."""
-        topology = TopologyWatcher(self._watcher.path, self._settle).load_now().topology
+        topology = TopologyWatcher(self._watcher.path, self._debounce).load_now().topology
         return tuple(str(error) for error in topology.errors)
 
     # Called by embedding programs.
@@ -239,7 +239,7 @@ class FileSource(StateSource):
         while not self._ended.wait(pause):
             with self._load_lock:
                 self._poll_once()
-                pause = self._settle if self._watcher.changing else self._poll
+                pause = self._debounce if self._watcher.changing else self._poll
             with self._status_lock:
                 self._write()
 

@@ -25,7 +25,7 @@ class LoadResult:
 
 
 class TopologyWatcher:
-    """Loads a file or directory when it changed and was then stable for *settle* seconds.
+    """Loads a file or directory when it changed and was then stable for *debounce* seconds.
 
     A file that is written in place can be valid at any line's end; only a pause without a change
     shows that its writer is done.  Not thread-safe.
@@ -34,13 +34,13 @@ class TopologyWatcher:
     def __init__(
         self,
         path: str,
-        settle: float,
+        debounce: float,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.path = path
-        self._settle, self._clock, self._sleep = settle, clock, sleep
+        self._debounce, self._clock, self._sleep = debounce, clock, sleep
         self._reader = TopologyLoader()
         self._seen: FileSignatures | None = None
         """The last signatures; ``_since`` is when they were first seen."""
@@ -58,14 +58,14 @@ class TopologyWatcher:
         signatures = stat_files(self.path)
         if signatures != self._seen:
             self._seen, self._since = signatures, self._clock()
-        if signatures == self._read or self._clock() - self._since < self._settle:
+        if signatures == self._read or self._clock() - self._since < self._debounce:
             return None
         return self._load(signatures)
 
     def load_stable(self) -> LoadResult:
-        """Wait *settle* seconds once, and load the topology if it did not change meanwhile."""
+        """Wait *debounce* seconds once, and load the topology if it did not change meanwhile."""
         before = stat_files(self.path)
-        self._sleep(self._settle)
+        self._sleep(self._debounce)
         self._seen, self._since = stat_files(self.path), self._clock()
         if self._seen != before:
             return _load_failure(self.path, TORN)

@@ -31,7 +31,7 @@ class OnAFile(StateSourceConformance):
     def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, self.name)
-            source = FileSource(path, page=page, settle=0, poll=0.05)
+            source = FileSource(path, page=page, debounce=0, poll=0.05)
             yield SourceEnvironment(source, FileBackend(source, path))
             source.close()
 

@@ -42,7 +42,7 @@ class TopologySite:
                 "path": self.path,
                 "status_path": self._status_path(name),
                 "poll": 0.05,
-                "settle": 0,
+                "debounce": 0,
             },
             "openvswitch": {"datapath_type": "netdev", "ovsdb_connection": self.host.ovs.remote},
             **options,

@@ -125,7 +125,7 @@ path = {self.packets}
 path = {self.topology.path}
 status_path = {self.directory}/{status}
 poll = 0.05
-settle = 0
+debounce = 0
 """
 
     # The process.

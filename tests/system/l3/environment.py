@@ -135,7 +135,7 @@ class FileSite(TopologyFile):
         self.write()
         source: Groups = {
             "agent": {"retry_pause": 0.1},
-            "file": {"path": self.path, "poll": 0.05, "settle": 0},
+            "file": {"path": self.path, "poll": 0.05, "debounce": 0},
         }
         self.hosts = {
             name: FileHost(host, directory / name, source, "l3") for name, host in lab.hosts.items()

@@ -51,7 +51,7 @@ class AgentHost:
                 path = {self.topology}
                 status_path = {self.directory}/said
                 poll = 0.05
-                settle = 0""",
+                debounce = 0""",
             "DEFAULT": f"host = {self.host.name}\nlog_file = {self.log}\nlog_level = debug",
             **more,
         }

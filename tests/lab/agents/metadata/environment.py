@@ -92,7 +92,7 @@ class Agent(PrivateDaemon):
                 "path": self.topology,
                 "status_path": directory / "said",
                 "poll": 0.05,
-                "settle": 0,
+                "debounce": 0,
             },
             "metadata": {
                 "nova_metadata_host": "127.0.0.1",

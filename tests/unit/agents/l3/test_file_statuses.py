@@ -58,7 +58,7 @@ class FileEnvironment(L3Environment):
     def __init__(self, path: Path, text: str = TEXT) -> None:
         self.path = path
         path.write_text(text)
-        super().__init__(source=FileSource(path, settle=0, poll=1000))
+        super().__init__(source=FileSource(path, debounce=0, poll=1000))
 
     def change(self, old: str = "", new: str = "", text: str = TEXT) -> None:
         """Write *text* with a part of it replaced, and have the source read it."""

@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def source(path: Path) -> Iterator[FileSource]:
-    source = FileSource(path, settle=0)
+    source = FileSource(path, debounce=0)
     source.refresh()
     yield source
     source.close()
@@ -110,7 +110,7 @@ def test_each_service_of_each_host_has_a_file_of_its_own(path: Path, source: Fil
 @pytest.mark.spec("DRV-21")
 def test_role_of_a_highly_available_router_is_beside_its_status(path: Path) -> None:
     path.write_text((ROOT / "samples/topologies/ha-router.yaml").read_text())
-    source = FileSource(path, settle=0)
+    source = FileSource(path, debounce=0)
     source.refresh()
     router = Ref(Kind.ROUTER, id_of(Kind.ROUTER, "edge"))
     status = evolve(status_report(source, router, "host1", Status.ACTIVE), service=Service.L3)
@@ -195,7 +195,7 @@ def test_the_status_says_which_file_is_in_force(path: Path, source: FileSource) 
 
 def test_the_place_of_the_files_can_be_chosen(path: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    source = FileSource(path, tmp_path / "run" / "netfw", settle=0)
+    source = FileSource(path, tmp_path / "run" / "netfw", debounce=0)
     list(source.snapshot(Subscription("h1", {Service.L2})))
     source.flush()
     source.close()
@@ -206,7 +206,7 @@ def test_the_place_of_the_files_can_be_chosen(path: Path, tmp_path: Path) -> Non
 def test_reader_changes_no_status_file(path: Path, source: FileSource) -> None:
     source.report([status_report(source, P, "h1", Status.ACTIVE)])
     before = {each: each.read_bytes() for each in path.parent.iterdir()}
-    reader = FileSource(path, settle=0)
+    reader = FileSource(path, debounce=0)
     for host in ("h1", "h2"):
         list(reader.snapshot(Subscription(host, {Service.L2})))
     path.touch()  # read once more
@@ -217,7 +217,7 @@ def test_reader_changes_no_status_file(path: Path, source: FileSource) -> None:
 
 def test_an_agent_that_watches_begins_its_file_anew(path: Path) -> None:
     Path(f"{path}.status.h1.l2.json").write_text("of a former agent")
-    source = FileSource(path, settle=0, poll=0.05)
+    source = FileSource(path, debounce=0, poll=0.05)
     source.watch(Subscription("h1", {Service.L2}), lambda: None)
     source.close()
     assert written(path, "h1")["resources"] == []
@@ -267,7 +267,7 @@ def test_topology_errors_are_reported_and_cause_a_notification(
 
 
 def test_unwritable_status_file_fails_the_report(path: Path, tmp_path: Path) -> None:
-    source = FileSource(path, tmp_path / "missing" / "netfw", settle=0)
+    source = FileSource(path, tmp_path / "missing" / "netfw", debounce=0)
     source.refresh()
     report = status_report(source, P, "h1", Status.ACTIVE)
     with pytest.raises(BackendUnavailable, match=r"status file cannot be written.*missing"):

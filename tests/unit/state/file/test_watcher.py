@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def source(path: Path) -> Iterator[FileSource]:
-    source = FileSource(path, settle=0, poll=0.02)
+    source = FileSource(path, debounce=0, poll=0.02)
     source.flush()  # as somebody who reports: it writes status files from now on
     yield source
     source.close()
@@ -150,7 +150,7 @@ def test_a_good_file_is_in_force_again(
 
 def test_a_file_is_read_only_after_it_stayed_the_same_for_a_while(path: Path) -> None:
     fake = FakeTime()
-    watched = TopologyWatcher(str(path), settle=1.0, clock=fake.clock, sleep=lambda _: None)
+    watched = TopologyWatcher(str(path), debounce=1.0, clock=fake.clock, sleep=lambda _: None)
     assert watched.load_stable().topology.errors == ()
     half = "networks: [{name: n}]\n"  # good YAML, and without it every port would go
     with path.open("w") as file:
@@ -174,7 +174,7 @@ def test_a_first_reading_waits_for_the_writer_too(path: Path) -> None:
         with path.open("a") as file:
             file.write("# more\n")
 
-    watched = TopologyWatcher(str(path), settle=1.0, sleep=write_on)
+    watched = TopologyWatcher(str(path), debounce=1.0, sleep=write_on)
     assert [error.problem for error in watched.load_stable().topology.errors] == [
         "is being written"
     ]
@@ -183,7 +183,7 @@ def test_a_first_reading_waits_for_the_writer_too(path: Path) -> None:
 def test_a_directory_that_is_being_filled_is_not_taken_at_first(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("networks: [{name: n}]")
     watched = TopologyWatcher(
-        str(tmp_path), settle=1.0, sleep=lambda _: replace(tmp_path / "b.yaml", "ports: []")
+        str(tmp_path), debounce=1.0, sleep=lambda _: replace(tmp_path / "b.yaml", "ports: []")
     )
     assert [error.problem for error in watched.load_stable().topology.errors] == [
         "is being written"
@@ -212,7 +212,7 @@ def test_a_flipped_link_is_a_change(tmp_path: Path) -> None:
         (tmp_path / name / "net.yaml").write_text(text)
     (tmp_path / "current").symlink_to("a")
     (tmp_path / "net.yaml").symlink_to("current/net.yaml")
-    source = FileSource(tmp_path / "net.yaml", settle=0)
+    source = FileSource(tmp_path / "net.yaml", debounce=0)
     assert names(source) == {"n", "p"}
     (tmp_path / "next").symlink_to("b")
     os.replace(tmp_path / "next", tmp_path / "current")
@@ -226,7 +226,7 @@ def test_a_directory_is_all_of_its_files(tmp_path: Path) -> None:
     (place / "20-port.json").write_text('{"ports": [{"name": "p", "network": "n", "host": "h1"}]}')
     for ignored in ("README", ".hidden.yaml", "x.yaml~", "x.yaml.status.h1.l2.json"):
         (place / ignored).write_text("nonsense: [")
-    source = FileSource(place, settle=0)
+    source = FileSource(place, debounce=0)
     assert names(source) == {"n", "p"}
     (place / "30-more.yml").write_text("ports: [{name: q, network: n, host: h1}]")
     assert names(source) == {"n", "p", "q"}
@@ -238,7 +238,7 @@ def test_a_directory_is_all_of_its_files(tmp_path: Path) -> None:
 
 def test_before_a_first_good_file_the_source_is_out_of_reach(path: Path) -> None:
     path.write_text("ports: 1")
-    source = FileSource(path, settle=0)
+    source = FileSource(path, debounce=0)
     message = r"net.yaml:1: ports: not a list: 1"
     with pytest.raises(BackendUnavailable, match=message):
         list(source.snapshot(HERE))
@@ -251,7 +251,7 @@ def test_before_a_first_good_file_the_source_is_out_of_reach(path: Path) -> None
 
 
 def test_watch_is_notified_of_a_change(path: Path) -> None:
-    source = FileSource(path, poll=0.02, settle=0.02)
+    source = FileSource(path, poll=0.02, debounce=0.02)
     *_, page = source.snapshot(HERE)
     hinted = threading.Event()
     stop = source.watch(HERE, hinted.set)
@@ -267,7 +267,7 @@ def test_watch_is_notified_of_a_change(path: Path) -> None:
 
 
 def test_closing_ends_the_looking(path: Path) -> None:
-    source = FileSource(path, poll=0.02, settle=0)
+    source = FileSource(path, poll=0.02, debounce=0)
     source.watch(HERE, lambda: None)
     wait_until(lambda: bool(source.items()))
     source.close()
@@ -291,12 +291,12 @@ def test_an_unchanged_resource_keeps_its_revision_and_a_changed_one_gets_a_highe
 
 
 def test_after_a_restart_old_cursors_are_lost_and_no_revision_is_lower(path: Path) -> None:
-    before = FileSource(path, settle=0)
+    before = FileSource(path, debounce=0)
     *_, page = before.snapshot(HERE)
     for number in range(20):
         replace(path, ONE.replace("host: h1", f"host: h1, description: '{number}'"))
         before.refresh()
-    after = FileSource(path, settle=0)
+    after = FileSource(path, debounce=0)
     with pytest.raises(CursorLost):
         after.changes(HERE, page.cursor)
     old, new = ({each.id: each.revision for each in source.items()} for source in (before, after))  # type: ignore[union-attr]
@@ -306,7 +306,7 @@ def test_after_a_restart_old_cursors_are_lost_and_no_revision_is_lower(path: Pat
 def test_two_sources_in_one_process_do_not_know_each_other(tmp_path: Path) -> None:
     for name, text in (("a.yaml", ONE), ("b.yaml", TWO)):
         (tmp_path / name).write_text(text)
-    a, b = (FileSource(tmp_path / name, settle=0) for name in ("a.yaml", "b.yaml"))
+    a, b = (FileSource(tmp_path / name, debounce=0) for name in ("a.yaml", "b.yaml"))
     assert (names(a), names(b)) == ({"n", "p"}, {"n", "p", "s"})
 
 
@@ -340,13 +340,13 @@ def test_making_a_source_touches_nothing(tmp_path: Path) -> None:
 
 
 def test_a_source_needs_a_path() -> None:
-    options = {"path": "", "status_path": None, "poll": 1.0, "settle": 1.0}
+    options = {"path": "", "status_path": None, "poll": 1.0, "debounce": 1.0}
     with pytest.raises(ConfigError, match="needs the path"):
         FileSource.from_conf(options, None)  # type: ignore[arg-type]
 
 
 def test_looking_costs_next_to_nothing(path: Path) -> None:
-    watched = TopologyWatcher(str(path), settle=0, sleep=lambda _: None)
+    watched = TopologyWatcher(str(path), debounce=0, sleep=lambda _: None)
     watched.load_stable()
     began = time.process_time()
     for _ in range(1000):

@@ -57,7 +57,7 @@ class DhcpHost:
         self.write()
         options = {
             "agent": {"extensions": "dhcp", "firewall_driver": "openflow"},
-            "file": {"path": self.topology, "poll": 0.05, "settle": 0},
+            "file": {"path": self.topology, "poll": 0.05, "debounce": 0},
             "openvswitch": {"datapath_type": "netdev", "ovsdb_connection": host.ovs.remote},
         }
         self.agent = PrivateAgent(host, directory / "l2", "netfw.cli.agents.l2", options)
