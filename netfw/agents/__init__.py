@@ -1,1 +1,1 @@
-"""Agents: what should be on this host, from a source, through drivers, for ever."""
+"""Agents: converge a host to the desired state of a source, through drivers."""

@@ -1,1 +1,1 @@
-"""Console scripts: the only places where everything meets."""
+"""Console scripts: the only code that imports all layers."""

@@ -1,1 +1,1 @@
-"""The server: the Networking API, what stands behind it, and what agents are told."""
+"""The server: Networking API, plugins, database, and the state source of agents."""

@@ -1,1 +1,1 @@
-"""``netfw demo``: netfw's main job on a laboratory, chapter by chapter."""
+"""``netfw demo``: netfw's main functions in a lab, section by section."""

@@ -101,7 +101,7 @@ class Worker:
     begun: float = 0.0
     failures: int = 0
     down_since: float | None = None
-    """When its first failure was since it last served, or ran for long; ``None``: there is none."""
+    """When it first failed since it last served or ran for `LONG_ENOUGH`; ``None``: it did not."""
     again_at: float = 0.0
 
 

@@ -1,4 +1,4 @@
-"""Signs of life of a daemon, for who watches it."""
+"""Watchdog reports of a daemon to systemd or to its supervisor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ StuckReason = Callable[[], str]
 
 
 class LifeMonitor(Protocol):
-    """Who ends a daemon without signs of life: a service manager, or the parent of a worker."""
+    """Supervisor that ends a daemon which stops reporting: systemd, or the parent of a worker."""
 
     @property
     def watchdog(self) -> float | None:

@@ -206,10 +206,10 @@ class ApiListener:
         return [why] if why else []
 
     def stuck_reason(self) -> str:
-        """Return which socket accepts nothing any more; empty when all do."""
+        """Return which accept loop has stopped turning; empty when all turn."""
         for name, server in self._servers.items():
             if (stalled := server.stalled_for()) > STUCK_AFTER:
-                return f"{name} has accepted no connection for {stalled:.0f} s"
+                return f"{name}: the accept loop has not turned for {stalled:.0f} s"
         return ""
 
     def reload(self) -> None:
