@@ -58,7 +58,7 @@ pythons: ## tests of values and of the server with other Pythons: of this machin
 	$(call STEP,tests with other Pythons)
 	@tools/other-pythons .netfw/pythons $(VERSIONS)
 
-lint: $(READY) ## style, formatting and duplicate spec copies
+lint: $(READY) ## style, formatting, spec copies, names and prose, public interfaces
 	$(call STEP,lint)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -89,15 +89,15 @@ lab-server: packages $(READY) ## the server's parts on real databases, sockets a
 
 conformance: conformance-values conformance-real conformance-services ## the suites that vendors run, for our own drivers and for broken ones
 
-conformance-values: $(READY)
+conformance-values: $(READY) ## of these, the fakes and the broken drivers
 	$(call STEP,conformance suites: fakes and broken drivers)
 	@$(PYTEST) -q -n $(WORKERS) --dist worksteal -m fakes tests/conformance
 
-conformance-real: packages $(READY)
+conformance-real: packages $(READY) ## of these, the drivers on real components
 	$(call STEP,conformance suites: drivers on real components)
 	@$(PYTEST) -q --sandbox -m "not fakes and not services" tests/conformance
 
-conformance-services: packages $(READY)
+conformance-services: packages $(READY) ## of these, DHCP, metadata, sources and transports
 	$(call STEP,conformance suites: DHCP, metadata, sources and transports)
 	@$(PYTEST) -q --sandbox -n 2 --dist loadfile -m services tests/conformance
 
@@ -183,11 +183,11 @@ tutorials: packages $(READY) ## the tutorials of docs/tutorials and the first ex
 	$(call STEP,tutorials)
 	@$(PYTEST) -q --sandbox tests/system/tutorials
 
-tutorials-short: packages $(READY)
+tutorials-short: packages $(READY) ## of these, the first examples
 	$(call STEP,first examples)
 	@$(PYTEST) -q --sandbox tests/system/tutorials -k "not test_tutorials"
 
-spec-short: $(READY)
+spec-short: $(READY) ## the items of docs/spec that make test tries on real components
 	$(call STEP,items of docs/spec that make test tries)
 	@$(BIN)/python tools/spec.py --short
 
