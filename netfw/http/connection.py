@@ -243,6 +243,8 @@ class Connection(cheroot_server.HTTPConnection):
     """Whether it was accepted just now, and is not registered with the selector yet."""
     lingers = False
     """Whether the client may still send while the last response is sent."""
+    is_shut_down = False
+    """Whether this server shut it down, since its client was too slow."""
     request: Request | None = None
     """The request whose body is awaited."""
     successor: Successor | None = None
@@ -321,6 +323,7 @@ class Connection(cheroot_server.HTTPConnection):
 
     def hang_up(self) -> None:
         """Shut the socket down; this wakes the thread that waits for the client."""
+        self.is_shut_down = True
         try:
             # Not the method of SSLSocket: it would block, or clear state that the thread uses.
             socket.socket.shutdown(self.socket, socket.SHUT_RDWR)

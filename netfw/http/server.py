@@ -214,12 +214,18 @@ class _Server(wsgi.Server):
         return self.listening
 
     def process_conn(self, conn: Any) -> None:
-        """Register a new connection with the selector; queue one that has data."""
+        """Register a new connection with the selector; queue one that has data.
+
+        Many that are shut down at once would fill the queue.
+        """
         if conn.fresh:
             conn.fresh = False
             if not self.can_add_keepalive_connection:
                 self._close_idle_connections()
             self.put_conn(conn)
+            return
+        if conn.is_shut_down:
+            conn.close()
             return
         try:
             self.requests.put(conn)

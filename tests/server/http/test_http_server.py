@@ -108,6 +108,31 @@ def test_unfinished_requests_time_out_and_delay_no_other(serve: Any) -> None:
     assert slow.sock.recv(1000)[:12] in (b"", b"HTTP/1.1 408")
 
 
+@pytest.mark.spec("API-13")
+def test_connections_that_were_shut_down_take_no_place_in_the_queue(serve: Any) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def busy(environ: dict[str, Any]) -> bytes:
+        begun.set()
+        return b"late" if release.wait(60) else b""
+
+    server, path = serve(busy, threads=1, queue=1, reading=5.0)
+    slow = [Unix(path) for _ in range(8)]
+    for number, connection in enumerate(slow, 1):
+        connection.connect()
+        connection.sock.sendall(b"GET / HTTP/1.1\r\n")
+        wait_until(lambda number=number: len(server._server.watch._since) == number)
+    running, waiting = Unix(path), Unix(path)
+    running.request("GET", "/")
+    assert begun.wait(60)
+    assert [connection.sock.recv(1000) for connection in slow] == [b""] * 8
+    waiting.request("GET", "/")
+    readable, _, _ = select.select([waiting.sock], [], [], 1.0)
+    assert not readable, "it was turned away"
+    release.set()
+    assert [each.getresponse().read() for each in (running, waiting)] == [b"late", b"late"]
+
+
 def test_a_stop_lets_running_requests_finish_and_takes_no_more(serve: Any) -> None:
     begun, release = threading.Event(), threading.Event()
 
