@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from netfw.agents.common.loop import Intervals
 from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
+from netfw.cli.agents.agent_main import AgentProgram
 from netfw.cli.agents.common import SOURCE_KINDS, timing_of
 from netfw.cli.agents.components import ConfiguredComponents, name_of
-from netfw.cli.agents.program import AgentProgram
 from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, values
 from netfw.conf import core
 from netfw.conf.agent import GROUP

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from netfw.agents.common.loop import Intervals
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
+from netfw.cli.agents.agent_main import AgentProgram
 from netfw.cli.agents.common import SOURCE_KINDS, timing_of
 from netfw.cli.agents.components import ConfiguredComponents, name_of
-from netfw.cli.agents.program import AgentProgram
 from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, names, values
 from netfw.conf import core, l2_agent
 from netfw.conf.agent import COMMON, GROUP

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from netfw.agents.l3.agent import L3Agent, L3AgentConfig
 from netfw.agents.l3.state_report import ROLE_REPORT_INTERVAL
+from netfw.cli.agents.agent_main import AgentProgram
 from netfw.cli.agents.common import SOURCE_KINDS
 from netfw.cli.agents.components import ConfiguredComponents, name_of
-from netfw.cli.agents.program import AgentProgram
 from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, values
 from netfw.conf import core
 from netfw.conf.agent import COMMON, GROUP

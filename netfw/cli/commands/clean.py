@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from netfw.cli.agents.from_files import dhcp_components, l2_components, l3_components
+from netfw.cli.agents.component_factory import dhcp_components, l2_components, l3_components
 from netfw.cli.runtime.arguments import add_file_arguments, add_json_argument, file_arguments
 from netfw.cli.runtime.output import print_lines
 from netfw.cli.runtime.progress import ProgressLine

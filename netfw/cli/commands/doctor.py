@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netfw.cli.agents.from_files import add_agent_arguments
+from netfw.cli.agents.component_factory import add_agent_arguments
 from netfw.cli.runtime.arguments import file_arguments
 from netfw.cli.runtime.output import print_lines
 from netfw.cli.runtime.tables import print_table

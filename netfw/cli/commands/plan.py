@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import evolve
 
-from netfw.cli.agents.from_files import (
+from netfw.cli.agents.component_factory import (
     add_agent_arguments,
     dhcp_components,
     l2_components,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from netfw.cli.agents.from_files import AGENTS
+from netfw.cli.agents.component_factory import AGENTS
 from netfw.cli.diagnosis.host_checks import HostFacts, Program
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw.linux import clock

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from netfw.agents.l2.hybrid_ports import has_hybrid_plug
-from netfw.cli.agents.from_files import l2_components
+from netfw.cli.agents.component_factory import l2_components
 from netfw.cli.commands.plan import plans_of
 from netfw.cli.trace.datapath_ports import (
     DatapathPort,

@@ -30,7 +30,7 @@ from netfw.errors import BackendUnavailable, ConfigError, NotSupported
 from netfw.model.resource import Ref, ref
 from netfw.state.dependencies import AgentRoot, Assignment, Item
 from netfw.state.file.diagnostics import Diagnostic
-from netfw.state.file.stated_answers import (
+from netfw.state.file.file_answers import (
     stated_dhcp_port,
     stated_gateway_port,
     stated_host_mac,

@@ -19,7 +19,7 @@ from netfw_drivers.ovs.packet_log.plan.explanation import (
 )
 from netfw_drivers.ovs.packet_log.plan.flows import CONTROLLER_ID
 from netfw_drivers.ovs.packet_log.plan.frames import parse_frame
-from netfw_drivers.ovs.packet_log.plan.subject import decode_subject
+from netfw_drivers.ovs.packet_log.plan.log_subject import decode_subject
 from netfw_drivers.ovs.pipeline.tables import POLICY
 
 LOG = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from netfw.testing.conformance.dhcp.changes import DhcpChangesConformance
 from netfw.testing.conformance.dhcp.injection import DhcpInjectionConformance
 from netfw.testing.conformance.dhcp.ipv6 import DhcpIpv6Conformance
 from netfw.testing.conformance.dhcp.leases import DhcpLeasesConformance
-from netfw.testing.conformance.dhcp.left_out import DhcpLeftOutConformance
+from netfw.testing.conformance.dhcp.unservable_parts import DhcpUnservablePartsConformance
 from tests.conformance.dhcp.distributed_environment import DistributedDhcpEnvironment
 
 pytestmark = pytest.mark.services
@@ -19,7 +19,7 @@ class TestDistributedDhcp(
     DhcpLeasesConformance,
     DhcpChangesConformance,
     DhcpInjectionConformance,
-    DhcpLeftOutConformance,
+    DhcpUnservablePartsConformance,
     DhcpIpv6Conformance,
 ):
     """Answers, flows and responder; the agent and its costs are tested elsewhere."""

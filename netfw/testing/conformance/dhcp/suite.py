@@ -30,8 +30,8 @@ from netfw.testing.conformance.dhcp.factories import make_network, wanted
 from netfw.testing.conformance.dhcp.injection import DhcpInjectionConformance
 from netfw.testing.conformance.dhcp.ipv6 import DhcpIpv6Conformance
 from netfw.testing.conformance.dhcp.leases import DhcpLeasesConformance
-from netfw.testing.conformance.dhcp.left_out import DhcpLeftOutConformance
 from netfw.testing.conformance.dhcp.persistence import DhcpPersistenceConformance
+from netfw.testing.conformance.dhcp.unservable_parts import DhcpUnservablePartsConformance
 
 HALF = 1234
 """An MTU that stands for a partial server: the device exists, but no process listens."""
@@ -45,7 +45,7 @@ class DhcpDriverConformance(
     DhcpChangesConformance,
     DhcpPersistenceConformance,
     DhcpInjectionConformance,
-    DhcpLeftOutConformance,
+    DhcpUnservablePartsConformance,
     DhcpIpv6Conformance,
     BackendOptionalConformance[DhcpKey, DhcpValue],
 ):

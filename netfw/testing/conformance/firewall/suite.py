@@ -11,10 +11,10 @@ from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host_driver import HostDriver
 from netfw.testing.conformance.firewall.anti_spoofing import FirewallSourcesConformance
 from netfw.testing.conformance.firewall.atomic_updates import FirewallUpdatesConformance
-from netfw.testing.conformance.firewall.conduct import FirewallConductConformance
 from netfw.testing.conformance.firewall.connections import FirewallConnectionsConformance
 from netfw.testing.conformance.firewall.injection import FirewallInjectionConformance
 from netfw.testing.conformance.firewall.rules import FirewallRulesConformance
+from netfw.testing.conformance.firewall.side_effects import FirewallSideEffectsConformance
 from netfw.testing.conformance.firewall.stateless import FirewallStatelessConformance
 from netfw.testing.conformance.firewall.unenforceable_rules import (
     FirewallUnenforceableConformance,
@@ -29,7 +29,7 @@ class FirewallDriverConformance(
     FirewallUpdatesConformance,
     FirewallInjectionConformance,
     FirewallUnenforceableConformance,
-    FirewallConductConformance,
+    FirewallSideEffectsConformance,
 ):
     """The promises of :class:`FirewallDriver`, and of all that it is."""
 

@@ -17,7 +17,7 @@ from netfw.model.packet_log import LogEvent
 from netfw.model.security_group import Direction
 from netfw.model.values.protocol import ICMP, ICMPV6, NAMES
 from netfw_drivers.ovs.packet_log.plan.frames import ARP_TYPE, LoggedFrame
-from netfw_drivers.ovs.packet_log.plan.subject import LoggedRule, LogSubject
+from netfw_drivers.ovs.packet_log.plan.log_subject import LoggedRule, LogSubject
 
 NEW, ESTABLISHED, RELATED, REPLY, INVALID, TRACKED = (1 << bit for bit in range(6))
 """Bits of the connection's state."""

@@ -16,7 +16,7 @@ from netfw.drivers.values.pipeline_grant import Grant, PipelineHook, TableReques
 from netfw.model.packet_log import LogEvent, PacketLog
 from netfw.model.port import Port
 from netfw.model.security_group import Direction, SecurityGroupRule
-from netfw_drivers.ovs.packet_log.plan.subject import encode_subject, make_subject
+from netfw_drivers.ovs.packet_log.plan.log_subject import encode_subject, make_subject
 from netfw_drivers.ovs.pipeline.tables import PORT, TARGET
 
 TABLES: Final = (

@@ -24,7 +24,7 @@ from netfw_drivers.ovs.packet_log.plan.explanation import (
     render_line,
 )
 from netfw_drivers.ovs.packet_log.plan.frames import parse_frame
-from netfw_drivers.ovs.packet_log.plan.subject import (
+from netfw_drivers.ovs.packet_log.plan.log_subject import (
     MAX_OCTETS,
     LogSubject,
     decode_subject,

@@ -10,7 +10,7 @@ from netfw.errors import ConfigError
 from netfw.model.packet_log import LogEvent
 from netfw_drivers.iptables.driver import IptablesFirewallDriver
 from netfw_drivers.ovs.packet_log.driver import PacketLogExtension
-from netfw_drivers.ovs.packet_log.plan.subject import decode_subject
+from netfw_drivers.ovs.packet_log.plan.log_subject import decode_subject
 from netfw_drivers.ovs.pipeline.extension_grants import grant_violation
 from tests.unit.backends.ovs.packet_log.samples import (
     GROUP,

@@ -17,7 +17,7 @@ from netfw.model.security_group import Direction
 from netfw.model.values.protocol import TCP
 from netfw.ovs.openflow.packets import PacketIn
 from netfw.testing.lab.wait import wait_until
-from netfw_drivers.ovs.packet_log.plan.subject import encode_subject, make_subject
+from netfw_drivers.ovs.packet_log.plan.log_subject import encode_subject, make_subject
 from netfw_drivers.ovs.packet_log.writer import LogFile, PacketLogWriter
 from tests.thread_limit import threads_left
 from tests.unit.backends.ovs.packet_log.samples import PORT, ipv4, log, tcp

@@ -60,7 +60,7 @@ class NXActionController2(parser.NXActionController2):  # type: ignore[misc]  # 
         return body
 
 
-def correct_codecs() -> None:
+def patch_codecs() -> None:
     """Make the corrections, for everybody in this process; call it once."""
     _pad_actions()
     _read_meters()

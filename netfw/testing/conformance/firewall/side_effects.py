@@ -21,7 +21,7 @@ from netfw.testing.conformance.watch.secret_options import assert_secrets_are_de
 from netfw.testing.lab.wait import wait_until
 
 
-class FirewallConductConformance(FirewallSuite):
+class FirewallSideEffectsConformance(FirewallSuite):
     """The promises of `Driver`, and those of host drivers about reading and planning."""
 
     def simple_state(self) -> State:

@@ -32,7 +32,7 @@ _UNSENDABLE = {
 }
 
 
-class DhcpLeftOutConformance(DhcpSuite):
+class DhcpUnservablePartsConformance(DhcpSuite):
     """What cannot be served is named, and takes nothing from the rest."""
 
     @proves(DhcpDriver, 10)
