@@ -7,7 +7,7 @@ rules in force decide, whatever wrote them.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import ip_network
 from itertools import pairwise
@@ -82,13 +82,26 @@ def _words(address: IpAddress) -> Iterator[str]:
 
 @lru_cache(maxsize=65536)
 def parse_rule(line: str) -> ParsedRule:
-    """Parse a rule of a group's chain, in our spelling or that of iptables."""
+    """Parse a rule of a group's chain, in our spelling or that of iptables.
+
+    A foreign rule that netfw cannot interpret allows no connection.
+    """
     words = [word.strip('"') for word in _WORD.findall(line)]
     options = dict(pairwise(words))
-    target = options.get("-j", "")
-    if "--ctstate" in options or "--u32" in options or not target:
+    if "!" in words or "--ctstate" in options or "--u32" in options or "-j" not in options:
         return ParsedRule(never=True)
-    _, _, name = target.partition("-")
+    try:
+        return _parse(words, options)
+    except (ValueError, IndexError):
+        return ParsedRule(never=True)
+
+
+def _parse(words: Sequence[str], options: Mapping[str, str]) -> ParsedRule:
+    """Parse a rule by its words.
+
+    :raises ValueError, IndexError: netfw does not make such rules.
+    """
+    _, _, name = options["-j"].partition("-")
     macs = name if name[:1] in (SENDING_MACS, TAKING_MACS) else None
     ports = options.get("--dport") or options.get("--dports") or "0:65535"
     first, _, last = ports.partition(":")

@@ -14,7 +14,7 @@ from typing import Any
 from attrs import frozen
 
 from netfw.linux.conntrack.entry import ConntrackTuple
-from netfw.linux.nftables.values import Chain, KernelSet, Ruleset
+from netfw.linux.nftables.values import Chain, KernelSet, Rule, Ruleset
 from netfw.model.security_group import Direction
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import SecurityGroupId
@@ -46,7 +46,14 @@ class RuleInterpreter:
 
     def _accepts(self, name: str, flow: ConntrackTuple) -> bool:
         chain = self.ruleset.chains.get(self.tables.filter(name), Chain())
-        return any(self._takes(_parse(rule.text), flow) for rule in chain.rules)
+        return any(self._rule_accepts(rule, flow) for rule in chain.rules)
+
+    def _rule_accepts(self, rule: Rule, flow: ConntrackTuple) -> bool:
+        """Return whether *rule* accepts; a foreign one that cannot be interpreted does not."""
+        try:
+            return self._takes(_parse(rule.text), flow)
+        except (KeyError, TypeError, ValueError, RecursionError):
+            return False
 
     def _takes(self, statements: list[dict[str, Any]], flow: ConntrackTuple) -> bool:
         for statement in statements:
@@ -63,6 +70,8 @@ class RuleInterpreter:
         return False
 
     def _matches(self, body: Mapping[str, Any], flow: ConntrackTuple) -> bool:
+        if body["op"] != "==":
+            return False
         left, right = body["left"], body["right"]
         mask = None
         if "&" in left:

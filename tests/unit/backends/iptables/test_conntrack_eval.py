@@ -136,6 +136,20 @@ def test_a_line_is_read_as_ours_or_as_iptables_prints_it() -> None:
     assert parse_rule("-m comment --comment stateless").never
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-p tcp -m multiport --dports 80,443 -j ACCEPT",
+        "-s 10.0.0.0/255.0.255.0 -j ACCEPT",
+        "! -s 192.0.2.0/24 -j ACCEPT",
+        "-m set --match-set lonely",
+        "-m set -j ACCEPT --match-set lonely",
+    ],
+)
+def test_a_foreign_rule_that_cannot_be_interpreted_allows_nothing(line: str) -> None:
+    assert parse_rule(line).never
+
+
 @pytest.mark.parametrize("allowed", [1, 2])
 def test_an_address_that_two_may_have_is_cut_when_neither_allows_it(allowed: int) -> None:
     pair = AllowedSource("fa:16:3e:00:00:77", ip_network("10.0.0.77/32"))

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.linux.conntrack.entry import ConntrackTuple
+from netfw.linux.nftables.values import Chain, Rule
 from netfw_drivers.nftables.plan.connection_rules import RuleInterpreter
-from netfw_drivers.nftables.plan.expressions import RETURN, address_text, payload
+from netfw_drivers.nftables.plan.expressions import RETURN, address_text, match, payload
 from netfw_drivers.nftables.plan.names import read_macs, read_remote, read_set, set_name
 from netfw_drivers.nftables.plan.port_chains import read_source
 from tests.unit.backends.iptables.samples import (
@@ -72,6 +73,25 @@ def test_first_packets_are_evaluated_by_the_installed_rules(rule, packet, allowe
     host = host_with(a_group(rule), a_member("10.9.0.0/16"), a_member("10.8.0.2/32"))
     interpreter = RuleInterpreter(ruleset=host.ruleset, tables=TABLES)
     assert interpreter.allows(GROUP, packet, IN) is allowed
+
+
+FOREIGN = {
+    "negated": [match(payload("ip", "saddr"), "192.0.2.1", op="!="), {"accept": None}],
+    "anonymous set": [match(payload("tcp", "dport"), {"set": [80, 443]}), {"accept": None}],
+    "address set": [match(payload("ip", "saddr"), {"set": ["192.0.2.1"]}), {"accept": None}],
+    "missing set": [match(payload("ip", "saddr"), "@missing"), {"accept": None}],
+    "raw payload": [match({"payload": {"base": "nh", "offset": 0, "len": 8}}, 1), {"accept": None}],
+    "name": [match(payload("tcp", "dport"), "http"), {"accept": None}],
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_foreign_rule_that_cannot_be_interpreted_allows_nothing(name: str) -> None:
+    host = host_with(a_group())
+    key = TABLES.filter(f"ingress4-{GROUP}")
+    host.ruleset.chains[key] = Chain((Rule(json.dumps(FOREIGN[name])),))
+    interpreter = RuleInterpreter(ruleset=host.ruleset, tables=TABLES)
+    assert not interpreter.allows(GROUP, first_packet("192.0.2.1"), IN)
 
 
 def test_answers_are_matched_with_both_ends_exchanged() -> None:
