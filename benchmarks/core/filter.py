@@ -28,8 +28,8 @@ from netfw.linux.iptables import (
     Family,
     Iptables,
     IptablesBinaries,
+    IptablesRule,
     Jump,
-    Rule,
     match,
 )
 from netfw.plan import Update
@@ -163,10 +163,10 @@ def _key(number: int) -> ChainKey:
     return ChainKey(family=Family.IPV4, table="filter", name=f"port-{number}")
 
 
-def _rules(number: int) -> tuple[Rule, ...]:
+def _rules(number: int) -> tuple[IptablesRule, ...]:
     """Return rules as the security groups of a port may have them."""
     rules = [
-        Rule(
+        IptablesRule(
             source=IPv4Network((0x0A000000 + (number * RULES + each) * 256, 24)),
             protocol="tcp",
             matches=(match("tcp", dport=1024 + each), match("conntrack", ctstate="NEW")),
@@ -174,7 +174,7 @@ def _rules(number: int) -> tuple[Rule, ...]:
         )
         for each in range(RULES - 1)
     ]
-    return (*rules, Rule(target=DROP, comment=f"port {number}"))
+    return (*rules, IptablesRule(target=DROP, comment=f"port {number}"))
 
 
 def _rule_lines(number: int) -> list[str]:
@@ -189,7 +189,8 @@ def _rule_lines(number: int) -> list[str]:
 def _chains() -> dict[ChainKey, Chain]:
     top = ChainKey(family=Family.IPV4, table="filter", name="FORWARD")
     jumps = tuple(
-        Rule(target=Jump(_key(number).name), in_device=f"tap{number}") for number in range(CHAINS)
+        IptablesRule(target=Jump(_key(number).name), in_device=f"tap{number}")
+        for number in range(CHAINS)
     )
     ports = {_key(number): Chain(_rules(number)) for number in range(CHAINS)}
     return {top: Chain(jumps, frozenset({"FORWARD"})), **ports}

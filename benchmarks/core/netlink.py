@@ -24,7 +24,7 @@ from netfw.linux.ip.operations import (
     SetMtu,
     SetUp,
 )
-from netfw.linux.ip.values import Address, Rule, route
+from netfw.linux.ip.values import Address, IpRule, route
 from netfw.testing.lab import sandbox
 
 TARGET = 1.5
@@ -53,7 +53,7 @@ _OPERATIONS: tuple[NetworkOperation, ...] = (
     AddRoute(route("default", via="10.0.0.1", device="e0")),
     AddRoute(route("10.9.0.0/16", via="10.0.0.1", device="e0")),
     AddRoute(route("fd01::/64", via="fd00::1", device="e0")),
-    AddRule(Rule(priority=100, source="10.9.0.0/16", table=100)),
+    AddRule(IpRule(priority=100, source="10.9.0.0/16", table=100)),
 )
 
 

@@ -29,7 +29,7 @@ from netfw.model.values.device_names import dhcp_namespace
 from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp.factories import Net, a_subnet, make_network
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, a_subnet, make_network
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.settings import Settings
@@ -80,14 +80,14 @@ def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
         )
 
 
-def _port(net: Net, number: int) -> DhcpPort:
+def _port(net: ServedNetwork, number: int) -> DhcpPort:
     address = BLOCK[number + 100]
     mac = Mac(f"fa:16:3e:{number >> 16:02x}:{number >> 8 & 255:02x}:{number & 255:02x}")
     fixed = (FixedIp(subnet_id=net.subnets[0].id, address=IPv4Address(address)),)
     return DhcpPort(network=net.id, mac=mac, fixed_ips=fixed)
 
 
-def _one_more(driver: DnsmasqDhcpDriver, net: Net, size: int) -> Cost:
+def _one_more(driver: DnsmasqDhcpDriver, net: ServedNetwork, size: int) -> Cost:
     walls, cpus = [], []
     for number in range(size, size + ROUNDS):
         put: dict[DhcpKey, DhcpValue] = {PortKey(PortId(uuid4())): _port(net, number)}
@@ -99,7 +99,7 @@ def _one_more(driver: DnsmasqDhcpDriver, net: Net, size: int) -> Cost:
     return Cost(median(walls), median(cpus))
 
 
-def _by_hand(net: Net, settings: Settings, driver: DnsmasqDhcpDriver) -> float:
+def _by_hand(net: ServedNetwork, settings: Settings, driver: DnsmasqDhcpDriver) -> float:
     """Write the files that the driver wrote, and start what it started, in the same namespace."""
     files = NetworkPaths(settings.confs, net.id)
     pid = int(files.pid.read_text())

@@ -23,7 +23,7 @@ Groups = Mapping[str | None, Sequence[cfg.Opt]]
 
 
 @frozen(kw_only=True)
-class Changed:
+class ChangedOption:
     """An option whose value in the files has changed."""
 
     name: str
@@ -55,7 +55,7 @@ class LoadedConfig:
         self._source = program, argv, groups
         self.conf = _read(*self._source)
 
-    def reload(self) -> tuple[Changed, ...]:
+    def reload(self) -> tuple[ChangedOption, ...]:
         """Read the files again and apply the options that may change in a running process.
 
         Return every option whose value in the files differs, also those that need a restart.
@@ -78,7 +78,7 @@ class LoadedConfig:
         except (cfg.Error, ValueError) as exc:
             raise ConfigError(f"a file changed while it was read: {exc}") from exc
         return tuple(
-            Changed.of(group, option, old, new)
+            ChangedOption.of(group, option, old, new)
             for (group, option), old, new in zip(options, former, latest, strict=True)
             if old != new
         )

@@ -44,7 +44,7 @@ class SlowClientReaper:
     def __init__(self, settings: HttpSettings) -> None:
         self._limits = {"reading": settings.reading, "writing": settings.writing}
         self._lock = threading.Lock()
-        self._since: dict[Connection, tuple[str, float]] = {}
+        self._since: dict[HttpConnection, tuple[str, float]] = {}
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -58,7 +58,7 @@ class SlowClientReaper:
         """Stop the thread."""
         self._stopped.set()
 
-    def note(self, connection: Connection, phase: str | None) -> None:
+    def note(self, connection: HttpConnection, phase: str | None) -> None:
         """Start the clock of *phase*, or stop it (``None``); one of reading goes on."""
         with self._lock:
             if phase is None:
@@ -88,12 +88,12 @@ class BodyMemory:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._sizes: dict[Connection, int] = {}
+        self._sizes: dict[HttpConnection, int] = {}
         self._total = 0
 
-    def note(self, connection: Connection, size: int) -> None:
+    def note(self, connection: HttpConnection, size: int) -> None:
         """Record how many bytes of its body *connection* has; 0: it awaits none any more."""
-        oldest: Connection | None = None
+        oldest: HttpConnection | None = None
         with self._lock:
             self._total += size - self._sizes.get(connection, 0)
             if size:
@@ -107,7 +107,7 @@ class BodyMemory:
             oldest.hang_up()
 
 
-class Request(cheroot_server.HTTPRequest):
+class HttpRequest(cheroot_server.HTTPRequest):
     """A request, created when its head has arrived in full.
 
     While its body is awaited, its connection is registered with the selector again.
@@ -227,17 +227,17 @@ class _Unread:
 class Successor(Protocol):
     """Goes on with a response that has no end, in threads of its own."""
 
-    def adopt(self, connection: Connection) -> None:
+    def adopt(self, connection: HttpConnection) -> None:
         """Take *connection* over; its response has begun."""
 
     def release(self) -> None:
         """Note that the connection is closed, whether it was adopted or not."""
 
 
-class Connection(cheroot_server.HTTPConnection):
+class HttpConnection(cheroot_server.HTTPConnection):
     """A connection that uses no thread until a request has arrived."""
 
-    RequestHandlerClass: Any = Request
+    RequestHandlerClass: Any = HttpRequest
     server: Any
     fresh = True
     """Whether it was accepted just now, and is not registered with the selector yet."""
@@ -245,7 +245,7 @@ class Connection(cheroot_server.HTTPConnection):
     """Whether the client may still send while the last response is sent."""
     is_shut_down = False
     """Whether this server shut it down, since its client was too slow."""
-    request: Request | None = None
+    request: HttpRequest | None = None
     """The request whose body is awaited."""
     successor: Successor | None = None
     """What the application hands the connection to after the head of its response."""
@@ -286,7 +286,7 @@ class Connection(cheroot_server.HTTPConnection):
         try:
             keep = bool(super().communicate())  # type: ignore[no-untyped-call]
         finally:
-            self.RequestHandlerClass = Request  # the request, and its body, can be freed
+            self.RequestHandlerClass = HttpRequest  # the request, and its body, can be freed
         return keep or self.is_handed_over or self.request is not None
 
     def hand_over(self, successor: Successor) -> None:

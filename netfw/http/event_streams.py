@@ -24,7 +24,7 @@ from netfw.errors import BackendUnavailable
 from netfw.http.http_error import HttpError
 
 if TYPE_CHECKING:
-    from netfw.http.connection import Connection
+    from netfw.http.connection import HttpConnection
 
 LOG = logging.getLogger(__name__)
 
@@ -58,11 +58,11 @@ class EventStream:
     owner: str
     known: str
     """Id of the last event that the client has."""
-    connection: Connection | None = None
+    connection: HttpConnection | None = None
     ends_at: float = 0.0
     is_released: bool = False
 
-    def adopt(self, connection: Connection) -> None:
+    def adopt(self, connection: HttpConnection) -> None:
         """Take the connection over from the HTTP server."""
         self.connection = connection
         self.streams.add(self)

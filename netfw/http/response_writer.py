@@ -17,7 +17,7 @@ from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from netfw.http.connection import Connection
+    from netfw.http.connection import HttpConnection
 
 LOG = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class ResponseBuffer:
 class _Rest:
     """The rest of a response, when it was handed over."""
 
-    connection: Connection
+    connection: HttpConnection
     keep: bool
     """Whether the connection stays open afterwards."""
     size: int
@@ -122,7 +122,7 @@ class ResponseWriter:
             self._end()
             raise
 
-    def add(self, connection: Connection, *, keep: bool) -> None:
+    def add(self, connection: HttpConnection, *, keep: bool) -> None:
         """Send the rest of a response, then register the connection again or close it."""
         with self._lock:
             serving = self._serving

@@ -25,7 +25,7 @@ from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendUnavailable, ConfigError
-from netfw.http.connection import BodyMemory, Connection, SlowClientReaper, WsgiGateway
+from netfw.http.connection import BodyMemory, HttpConnection, SlowClientReaper, WsgiGateway
 from netfw.http.http_error import ErrorRenderer, busy, render_response, render_text_error
 from netfw.http.response_writer import ResponseWriter
 from netfw.http.worker_pool import WorkerPool
@@ -153,7 +153,7 @@ class HttpServer:
 class _Server(wsgi.Server):
     """Cheroot on a socket that listens already."""
 
-    ConnectionClass = Connection
+    ConnectionClass = HttpConnection
     requests: WorkerPool
     _connections: Any
 

@@ -55,7 +55,7 @@ _NS_GET_NSTYPE = 0xB703
 
 
 @frozen
-class Identity:
+class NamespaceIdentity:
     """Device and inode of a living namespace: unique, whatever names it has."""
 
     device: int
@@ -99,14 +99,14 @@ def exists(namespace: Namespace) -> bool:
     return _is_namespace(path_of(namespace))
 
 
-def identity(namespace: Namespace = None) -> Identity:
+def identity(namespace: Namespace = None) -> NamespaceIdentity:
     """Return the identity of the namespace.
 
     :raises NotFound: there is no such namespace.
     """
     with _opened(namespace) as descriptor:
         status = os.fstat(descriptor)
-        return Identity(status.st_dev, status.st_ino)
+        return NamespaceIdentity(status.st_dev, status.st_ino)
 
 
 def is_of_own_users(namespace: Namespace) -> bool:

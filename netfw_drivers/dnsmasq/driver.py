@@ -34,7 +34,7 @@ from netfw.linux.fs.directory_lock import DirectoryLock
 from netfw.linux.fs.inotify import instance_limit_problem
 from netfw.linux.fs.permissions import exposure_problem
 from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor, why_missing
-from netfw.linux.process import ProcessDied as Died
+from netfw.linux.process import ProcessExited as Died
 from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.model.values.ids import NetworkId
 from netfw.plan import Outcome, Plan, Stage, Update

@@ -24,7 +24,7 @@ from netfw.linux import netns
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.fs.directory_lock import DirectoryLock
 from netfw.linux.process import OnDeath, ProcessKey, RespawnFailed, Supervisor
-from netfw.linux.process import ProcessDied as SupervisedDied
+from netfw.linux.process import ProcessExited as SupervisedDied
 from netfw.linux.sockets.tcp_listeners import listeners, listeners_of, sockets_of
 from netfw.model.values.ids import NetworkId, RouterId
 from netfw.plan import Operation, Outcome, Plan, Update
@@ -34,7 +34,7 @@ from netfw_drivers.haproxy.plan import (
     Observed,
     ObservedNamespace,
     RemoveProxy,
-    Running,
+    RunningProxy,
     StartProxy,
     Step,
     StopProxy,
@@ -176,7 +176,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
             return Found(None, text, remains=any(path.exists() for path in self._files(key)))
         sockets = sockets_of(running.pid)
         return Found(
-            Running(digest=running.digest, namespace=running.namespace, sockets=sockets), text
+            RunningProxy(digest=running.digest, namespace=running.namespace, sockets=sockets), text
         )
 
     def _files(self, key: MetadataKey) -> Iterator[Path]:

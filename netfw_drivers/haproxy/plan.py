@@ -23,7 +23,7 @@ CONFIGURATION = "NETFW_CONFIGURATION"
 
 
 @frozen(kw_only=True)
-class Running:
+class RunningProxy:
     """Process of a proxy."""
 
     digest: str
@@ -36,7 +36,7 @@ class Running:
 class Found:
     """Observed state of one proxy."""
 
-    running: Running | None = None
+    running: RunningProxy | None = None
     text: str | None = None
     """Text of its configuration."""
     remains: bool = False

@@ -24,7 +24,7 @@ from netfw.linux.iptables import Backend, Iptables, IptablesBinaries
 from netfw.linux.iptables.operations import DropChain, PutChain, TableChange
 from netfw.linux.iptables.operations import Operation as TableOperation
 from netfw.linux.iptables.refusal import RulesRefused
-from netfw.linux.iptables.rule import Rule
+from netfw.linux.iptables.rule import IptablesRule
 from netfw.linux.netns import Namespace
 from netfw.model.values.address import IpNetwork
 from netfw.plan import Outcome, Plan, Update
@@ -37,10 +37,10 @@ from netfw_drivers.iptables.plan.plan import (
     plan_firewall,
 )
 from netfw_drivers.iptables.plan.refused_rules import EnforceableUpdate, Refusals
-from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 
 
-class IptablesFirewallDriver(BridgeFirewallDriver[Observed, RulesetIndex]):
+class IptablesFirewallDriver(BridgeFirewallDriver[Observed, IptablesRulesetIndex]):
     """Filters devices that are ports of Linux bridges by chains, sets and frame rules."""
 
     VERSION: ClassVar[int] = 2
@@ -66,7 +66,7 @@ class IptablesFirewallDriver(BridgeFirewallDriver[Observed, RulesetIndex]):
         self._tables = Iptables(self.OWNER, namespace=namespace, tool=tool)
         self._sets = IpSets(self.OWNER, namespace=namespace)
         self._frames = Ebtables(self.OWNER, namespace=namespace)
-        self._refused_lines: dict[object, Rule] = {}
+        self._refused_lines: dict[object, IptablesRule] = {}
         """By operation on tables, the line that iptables refused since `converge` was called."""
         self._refusals: Refusals = {}
 
@@ -118,8 +118,8 @@ class IptablesFirewallDriver(BridgeFirewallDriver[Observed, RulesetIndex]):
         self._sets.observe()
         self._frames.observe()
 
-    def _make_index(self) -> RulesetIndex:
-        index = RulesetIndex()
+    def _make_index(self) -> IptablesRulesetIndex:
+        index = IptablesRulesetIndex()
         index.update_all(self._tables.chains)
         return index
 

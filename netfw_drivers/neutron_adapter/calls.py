@@ -25,7 +25,7 @@ SEGMENT_KEY: Final = "segment_id"
 UNBOUND: Final = frozenset({VifType.UNBOUND.value, VifType.BINDING_FAILED.value})
 
 
-class Event(enum.StrEnum):
+class ResourceEvent(enum.StrEnum):
     """The first word of a driver method."""
 
     CREATE = "create"
@@ -41,10 +41,10 @@ class Phase(enum.StrEnum):
 
 
 @frozen(kw_only=True)
-class Call:
+class DriverCall:
     """One call of a driver method with the context of a resource."""
 
-    event: Event
+    event: ResourceEvent
     current: Resource
     original: Resource | None = None
 
@@ -53,11 +53,11 @@ class Call:
         return f"{self.event}_{type(self.current).__name__.lower()}_{phase}"
 
 
-def plan_calls(change: Change) -> tuple[Call, ...]:
+def plan_calls(change: Change) -> tuple[DriverCall, ...]:
     """Return the calls for *change*."""
     before, after = change.before, change.after
     if after is None:
-        return (Call(event=Event.DELETE, current=change.resource),)
+        return (DriverCall(event=ResourceEvent.DELETE, current=change.resource),)
     if not isinstance(after, Port):
         return (_call(before, after),)
     former = before if isinstance(before, Port) else None
@@ -112,10 +112,10 @@ def top_segment(
     )
 
 
-def _call(before: Resource | None, after: Resource) -> Call:
+def _call(before: Resource | None, after: Resource) -> DriverCall:
     if before is None:
-        return Call(event=Event.CREATE, current=after)
-    return Call(event=Event.UPDATE, current=after, original=before)
+        return DriverCall(event=ResourceEvent.CREATE, current=after)
+    return DriverCall(event=ResourceEvent.UPDATE, current=after, original=before)
 
 
 def _unbound(port: Port) -> Port:

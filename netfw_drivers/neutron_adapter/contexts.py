@@ -18,7 +18,7 @@ from netfw.model.resource import Resource
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.model.wire import render
-from netfw_drivers.neutron_adapter.calls import Call, bound_segment, top_segment
+from netfw_drivers.neutron_adapter.calls import DriverCall, bound_segment, top_segment
 from netfw_drivers.neutron_adapter.current_call import refuse
 from netfw_drivers.neutron_adapter.plugin_context import CORE_PLUGIN, PluginContext
 
@@ -234,7 +234,7 @@ class BindingPortContext(AdaptedPortContext):
         )
 
 
-def make_context(environment: Environment, call: Call) -> _ResourceContext:
+def make_context(environment: Environment, call: DriverCall) -> _ResourceContext:
     """Return the context of *call*."""
     current, original = call.current, call.original
     if isinstance(current, Port):

@@ -18,19 +18,25 @@ from netfw.linux.bridge_firewall.bridge_driver import (
 )
 from netfw.linux.bridge_firewall.connection_plan import DenialFinder
 from netfw.linux.netns import Namespace
-from netfw.linux.nftables.operations import DropTable, MakeSet, MakeTable, NftOperation, PutChain
+from netfw.linux.nftables.operations import (
+    DropTable,
+    MakeNftSet,
+    MakeTable,
+    NftOperation,
+    PutNftChain,
+)
 from netfw.linux.nftables.tables import Nftables
-from netfw.linux.nftables.values import Table
+from netfw.linux.nftables.values import NftTable
 from netfw.plan import Plan, Update
 from netfw_drivers.nftables.plan.connection_rules import RuleInterpreter
 from netfw_drivers.nftables.plan.names import HYBRID_OWNER, OWNER, Tables
 from netfw_drivers.nftables.plan.plan import Observed, plan_firewall
 from netfw_drivers.nftables.plan.port_chains import shared_chains, tracking_chains
 from netfw_drivers.nftables.plan.ruleset_builder import FILTER_SETS, TRACKING_SETS
-from netfw_drivers.nftables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.nftables.plan.ruleset_index import NftRulesetIndex
 
 
-class NftablesFirewallDriver(BridgeFirewallDriver[Observed, RulesetIndex]):
+class NftablesFirewallDriver(BridgeFirewallDriver[Observed, NftRulesetIndex]):
     """Filters devices that are ports of Linux bridges by two tables."""
 
     VERSION: ClassVar[int] = 2
@@ -78,8 +84,8 @@ class NftablesFirewallDriver(BridgeFirewallDriver[Observed, RulesetIndex]):
     def _read_rules(self) -> None:
         self._tables.observe()
 
-    def _make_index(self) -> RulesetIndex:
-        return RulesetIndex.of(self._tables.ruleset)
+    def _make_index(self) -> NftRulesetIndex:
+        return NftRulesetIndex.of(self._tables.ruleset)
 
     def _present_members(self) -> Iterator[Member]:
         return self._current_index().members()
@@ -111,10 +117,10 @@ _CHECKED = Tables("netfw-check")
 
 
 def _what_every_host_needs() -> list[NftOperation]:
-    tables: list[Table] = [_CHECKED.bridge, _CHECKED.inet]
+    tables: list[NftTable] = [_CHECKED.bridge, _CHECKED.inet]
     operations: list[NftOperation] = [MakeTable(table) for table in tables]
-    operations += [MakeSet(_CHECKED.filter(name), kind) for name, kind in FILTER_SETS.items()]
-    operations += [MakeSet(_CHECKED.track(name), kind) for name, kind in TRACKING_SETS.items()]
-    operations += [PutChain(_CHECKED.filter(name), c) for name, c in shared_chains().items()]
-    operations += [PutChain(_CHECKED.track(name), c) for name, c in tracking_chains().items()]
+    operations += [MakeNftSet(_CHECKED.filter(name), kind) for name, kind in FILTER_SETS.items()]
+    operations += [MakeNftSet(_CHECKED.track(name), kind) for name, kind in TRACKING_SETS.items()]
+    operations += [PutNftChain(_CHECKED.filter(name), c) for name, c in shared_chains().items()]
+    operations += [PutNftChain(_CHECKED.track(name), c) for name, c in tracking_chains().items()]
     return operations

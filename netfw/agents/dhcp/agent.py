@@ -13,7 +13,7 @@ from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.jobs.job_agent import JobAgent
 from netfw.agents.common.jobs.job_executor import SweepResult
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter
-from netfw.agents.dhcp.desired import Desired, DhcpHostContext
+from netfw.agents.dhcp.desired import DesiredDhcp, DhcpHostContext
 from netfw.agents.dhcp.executor import DhcpJobExecutor
 from netfw.agents.dhcp.jobs import NetworkSpec
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
@@ -39,7 +39,7 @@ class DhcpAgent(JobAgent[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
     KEY_TYPES: ClassVar[tuple[type[Any], ...]] = (NetworkKey, PortKey)
     _settings: DhcpAgentConfig
     _executor: DhcpJobExecutor
-    _desired: Desired
+    _desired: DesiredDhcp
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class DhcpAgent(JobAgent[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
     def subscription(self) -> Subscription:
         return Subscription(self._settings.host, {Service.DHCP})
 
-    def make_desired(self) -> Desired:
-        return Desired(self._view, self.resources, self._executor.answers)
+    def make_desired(self) -> DesiredDhcp:
+        return DesiredDhcp(self._view, self.resources, self._executor.answers)
 
     def sweep(self) -> SweepResult[DhcpKey]:
         return self._executor.sweep(self._desired.networks, self._desired.ports)

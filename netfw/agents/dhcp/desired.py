@@ -42,7 +42,7 @@ class DhcpHostContext:
     metadata: MetadataPolicy = field(factory=MetadataPolicy)
 
 
-class Desired(GroupedState[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
+class DesiredDhcp(GroupedState[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
     """The desired state of each key.  One more port costs one port, however many there are.
 
     A network is served if it is up and has a subnet with DHCP, and so is every port with an

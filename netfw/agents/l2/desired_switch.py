@@ -19,7 +19,7 @@ from netfw.agents.l2.distributed_routers import (
     make_router_interfaces,
 )
 from netfw.agents.l2.host_context import L2HostContext
-from netfw.agents.l2.host_macs import HostMacs
+from netfw.agents.l2.host_macs import DesiredHostMacs
 from netfw.agents.l2.mixed_networks import MixedNetworks
 from netfw.agents.l2.port_references import PortReferences
 from netfw.agents.l2.port_wiring import (
@@ -86,7 +86,7 @@ class DesiredSwitch:
         self._mixed = MixedNetworks()
         self._routers = DistributedRouters(view.host)
         self._peers = OverlayPeers(view, self._put, self._drop, self._joined)
-        self._macs = HostMacs(view.host, self._peers.host_endpoints, self._put, self._drop)
+        self._macs = DesiredHostMacs(view.host, self._peers.host_endpoints, self._put, self._drop)
 
     @property
     def values(self) -> Mapping[SwitchKey, SwitchValue]:

@@ -15,7 +15,7 @@ EndpointsOf = Callable[[str], frozenset[Endpoint]]
 """Returns the endpoints of a host to which this host has tunnels."""
 
 
-class HostMacs:
+class DesiredHostMacs:
     """The desired MAC address of each host, updated incrementally.
 
     That of this host is what the source answered for it; before, what its agent reported until it

@@ -22,14 +22,14 @@ from netfw.agents.common.jobs.job_executor import SweepResult
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter
 from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
-from netfw.agents.l3.desired import Desired, L3Group, L3Key, L3Value
+from netfw.agents.l3.desired import DesiredL3, L3Group, L3Key, L3Value
 from netfw.agents.l3.executor import L3JobExecutor, read_role
 from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.operator_warnings import extension_warnings
 from netfw.agents.l3.prefix_reporter import PrefixReporter, has_delegated
 from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.role_reporter import RoleReporter
-from netfw.agents.l3.router_parts import Absent, L3HostContext
+from netfw.agents.l3.router_parts import L3HostContext, NotOnHost
 from netfw.agents.l3.router_state import ha_of
 from netfw.agents.l3.state_report import L3AgentConfig, make_state_report, validate_config
 from netfw.drivers.interface import InterfaceDriver
@@ -87,7 +87,7 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
     KEY_TYPES: ClassVar[tuple[type[Any], ...]] = (RouterKey, FloatingIpKey, AgentGatewayKey)
     _settings: L3AgentConfig
     _executor: L3JobExecutor
-    _desired: Desired
+    _desired: DesiredL3
 
     def __init__(
         self,
@@ -142,8 +142,8 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
     def subscription(self) -> Subscription:
         return Subscription(self._settings.host, {Service.L3})
 
-    def make_desired(self) -> Desired:
-        return Desired(self._context, self.resources, self._extensions, self._base)
+    def make_desired(self) -> DesiredL3:
+        return DesiredL3(self._context, self.resources, self._extensions, self._base)
 
     def watch(self, sink: Sink) -> None:
         def handle(event: Event) -> None:
@@ -315,7 +315,7 @@ class L3Agent(JobAgent[L3Group, L3Key, L3Value]):
         value = self._desired.value(key)
         if value is None:
             return Status.DOWN, NOT_HERE
-        if isinstance(value, Absent) and not (value.refused or value.waits):
+        if isinstance(value, NotOnHost) and not (value.refused or value.waits):
             return Status.DOWN, value.reason
         if not result.reason:
             self._activated.add(key)

@@ -11,8 +11,8 @@ from attrs import field, frozen
 
 from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.router_parts import (
-    Absent,
     L3HostContext,
+    NotOnHost,
     describe_port,
     find_next_hops,
     make_router_port,
@@ -67,7 +67,7 @@ class UnusedAgentGateway:
 
 def make_agent_gateway(
     network: NetworkId, index: L3ResourceIndex, context: L3HostContext, *, is_used: bool
-) -> AgentGatewaySpec | UnusedAgentGateway | Absent | None:
+) -> AgentGatewaySpec | UnusedAgentGateway | NotOnHost | None:
     """Return the desired agent gateway to *network*; *is_used*: a floating IP needs it."""
     bound = (p for p in index.agent_gateway_ports(network) if p.binding.is_on(context.host))
     port = next(bound, None)
@@ -75,7 +75,7 @@ def make_agent_gateway(
         return None if port is None else UnusedAgentGateway(port=port.id)
     found = index.network(network)
     if found is None:
-        return Absent(reason=f"network {network} is not known to this host yet", waits=True)
+        return NotOnHost(reason=f"network {network} is not known to this host yet", waits=True)
     return AgentGatewaySpec(
         request=EnsureGatewayPort(network=network, host=context.host),
         own=None if port is None else make_router_port(port, index),

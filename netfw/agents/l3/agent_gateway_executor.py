@@ -11,7 +11,7 @@ from netfw.agents.common.jobs.jobs import Job
 from netfw.agents.l3.agent_gateway import AgentGatewaySpec, UnusedAgentGateway
 from netfw.agents.l3.agent_gateway_users import AgentGatewayUsers
 from netfw.agents.l3.desired import L3Group, L3Key, L3Value
-from netfw.agents.l3.router_parts import Absent
+from netfw.agents.l3.router_parts import NotOnHost
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.support.fault_isolation import converge_isolated
@@ -54,7 +54,7 @@ class AgentGatewayExecutor:
         """
         value = job.put.get(key)
         match value:
-            case Absent():
+            case NotOnHost():
                 return Outcome(waiting={key: value.reason})
             case AgentGatewaySpec():
                 return self._put(key, value)

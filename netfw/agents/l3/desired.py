@@ -24,7 +24,7 @@ from netfw.agents.l3.distributed_router_state import (
 )
 from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex, is_agent_gateway, router_of
-from netfw.agents.l3.router_parts import Absent, L3HostContext
+from netfw.agents.l3.router_parts import L3HostContext, NotOnHost
 from netfw.agents.l3.router_state import (
     ContributedFloatingIp,
     find_part,
@@ -56,12 +56,14 @@ from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import FloatingIpId, NetworkId, RouterId
 
 L3Key = RouterDriverKey
-L3Value = RouterDriverValue | ContributedFloatingIp | AgentGatewaySpec | UnusedAgentGateway | Absent
+L3Value = (
+    RouterDriverValue | ContributedFloatingIp | AgentGatewaySpec | UnusedAgentGateway | NotOnHost
+)
 L3Group = RouterId | AgentGatewayKey
 """A router with its floating IPs, or an agent gateway."""
 
 
-class Desired(GroupedState[L3Group, L3Key, L3Value]):
+class DesiredL3(GroupedState[L3Group, L3Key, L3Value]):
     """The desired value of each router, floating IP and agent gateway.
 
     One more floating IP costs itself, and the calls of extensions for its router.
@@ -237,13 +239,13 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
         self._calls |= self._extensions.update(id, view)
         self._set_router(id, made)
         if former is None or state is None:
-            return former is not state or isinstance(made, Absent)
+            return former is not state or isinstance(made, NotOnHost)
         moved = gateway_port_of(former) != gateway_port_of(state)
         if moved:
             self._again |= set(self.dependents(RouterKey(id)))
         return moved or former.parts != state.parts
 
-    def _make_router(self, router: Router) -> RouterState | Absent | None:
+    def _make_router(self, router: Router) -> RouterState | NotOnHost | None:
         former = self._left_out.pop(router.id, "")
         if not router.distributed:
             return make_full_router(router, self._index, self._context)
@@ -262,7 +264,7 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
 
         return tuple(self._index.related(id, is_here))
 
-    def _set_router(self, id: RouterId, made: RouterState | Absent | None) -> None:
+    def _set_router(self, id: RouterId, made: RouterState | NotOnHost | None) -> None:
         self._contributed.pop(id, None)
         if isinstance(made, RouterState):
             made = evolve(made, contributions=self._contributions(id))
@@ -280,8 +282,8 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
         value: L3Value | None = None
         if floating is not None and floating.router_id is not None:
             router = self._values.get(RouterKey(floating.router_id))
-            if isinstance(router, Absent):
-                value = None if self._is_elsewhere(floating) else Absent(reason=router.reason)
+            if isinstance(router, NotOnHost):
+                value = None if self._is_elsewhere(floating) else NotOnHost(reason=router.reason)
             elif isinstance(router, RouterState):  # None: the router is not this host's
                 contributed = self._contributed[floating.router_id]
                 value = make_floating_ip(floating, router, contributed, self._context)
@@ -306,7 +308,7 @@ class Desired(GroupedState[L3Group, L3Key, L3Value]):
     def _set(self, key: L3Key, value: L3Value | None) -> None:
         former = self._values.get(key)
         self._values.set(key, value)
-        is_absent = isinstance(value, Absent | UnusedAgentGateway)
+        is_absent = isinstance(value, NotOnHost | UnusedAgentGateway)
         (self.absent.add if is_absent else self.absent.discard)(key)
         is_prepared = isinstance(value, FloatingIpNat) and value.prepared
         (self.prepared.add if is_prepared else self.prepared.discard)(key)

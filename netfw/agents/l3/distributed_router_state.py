@@ -15,8 +15,8 @@ from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.router_parts import (
     ADMIN_DOWN,
     NO_HA,
-    Absent,
     L3HostContext,
+    NotOnHost,
     find_gateway_port,
     has_ipv6,
     make_gateway,
@@ -51,16 +51,16 @@ class DistributedRouter:
 
 def make_distributed_router(
     router: Router, index: L3ResourceIndex, context: L3HostContext
-) -> DistributedRouter | Absent | None:
+) -> DistributedRouter | NotOnHost | None:
     """Return the desired parts of *router*, without contributions; ``None``: not this host's."""
     ports = [port for port in index.ports(router.id) if port.admin_up]
     is_assigned = _has_central_part(ports, context)
     if not context.agent_mode.runs_local_parts and not is_assigned:
         return None  # delivered since an instance of this host is on one of its subnets
     if not router.admin_up:
-        return Absent(reason=ADMIN_DOWN)
+        return NotOnHost(reason=ADMIN_DOWN)
     if not context.agent_mode.runs_local_parts:
-        return Absent(reason=LEGACY_MODE, refused=True)
+        return NotOnHost(reason=LEGACY_MODE, refused=True)
     central = _make_central(router, ports, index, context) if is_assigned else None
     return DistributedRouter(
         state=RouterState(
@@ -69,7 +69,7 @@ def make_distributed_router(
             routes=router.routes,
             metadata_port=context.metadata_port,
         ),
-        left_out=central.reason if isinstance(central, Absent) else "",
+        left_out=central.reason if isinstance(central, NotOnHost) else "",
     )
 
 
@@ -118,16 +118,16 @@ def _central_ports(ports: Iterable[Port]) -> list[Port]:
 
 def _make_central(
     router: Router, ports: Sequence[Port], index: L3ResourceIndex, context: L3HostContext
-) -> CentralRouter | Absent | None:
+) -> CentralRouter | NotOnHost | None:
     """Return the central part, or why this host cannot have it; ``None``: it has no gateway."""
     gateway_port = find_gateway_port(ports)
     if router.gateway is None or gateway_port is None:
         return None
     problem = _central_problem(router, context)
     if problem is not None:
-        return Absent(reason=problem, refused=True)
+        return NotOnHost(reason=problem, refused=True)
     ha = make_ha(router, ports, index, context) if router.ha else None
-    if isinstance(ha, Absent):
+    if isinstance(ha, NotOnHost):
         return ha
     own = _describe_central_ports(ports, index)
     snat, ipv6 = router.gateway.enable_snat, has_ipv6(own)

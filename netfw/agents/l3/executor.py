@@ -25,7 +25,7 @@ from netfw.agents.l3.agent_gateway import AgentGatewaySpec
 from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
 from netfw.agents.l3.contributed_rules import ContributedRules
 from netfw.agents.l3.desired import L3Group, L3Key, L3Value
-from netfw.agents.l3.router_parts import Absent
+from netfw.agents.l3.router_parts import NotOnHost
 from netfw.agents.l3.router_state import ContributedFloatingIp, ha_of
 from netfw.agents.l3.unwired_ports import floating_ip_reason, local_interfaces, router_reason
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
@@ -108,7 +108,7 @@ class L3JobExecutor(JobExecutor[L3Group, L3Key, L3Value]):
 
     def _action(self, job: L3Job, key: RouterKey) -> RouterAction | None:
         """Return what *job* does to its router; ``None``: the router is not there."""
-        if key in job.put and not isinstance(job.put[key], Absent):
+        if key in job.put and not isinstance(job.put[key], NotOnHost):
             return RouterAction.UPDATE if key in self._created else RouterAction.CREATE
         if key not in self._created:
             return None
@@ -153,9 +153,9 @@ class L3JobExecutor(JobExecutor[L3Group, L3Key, L3Value]):
                 error = failed.get(key)
             if isinstance(value, ContributedFloatingIp) and error is not None:
                 outcome = with_failed(outcome, each, error)
-            if isinstance(value, Absent) and value.refused and each in outcome.done:
+            if isinstance(value, NotOnHost) and value.refused and each in outcome.done:
                 outcome = with_failed(outcome, each, NotSupported(value.reason))
-            if isinstance(value, Absent) and value.waits and each in outcome.done:
+            if isinstance(value, NotOnHost) and value.waits and each in outcome.done:
                 outcome = with_waiting(outcome, each, value.reason)
         return outcome
 
@@ -244,12 +244,12 @@ class L3JobExecutor(JobExecutor[L3Group, L3Key, L3Value]):
         refused = {
             key: NotSupported(value.reason)
             for key, value in values.items()
-            if isinstance(value, Absent) and value.refused
+            if isinstance(value, NotOnHost) and value.refused
         }
         waiting = {
             key: value.reason
             for key, value in values.items()
-            if isinstance(value, Absent) and value.waits
+            if isinstance(value, NotOnHost) and value.waits
         }
         for key, value in values.items():
             if isinstance(value, AgentGatewaySpec) and value.own is not None:

@@ -63,7 +63,7 @@ class L3HostContext:
 
 
 @frozen(kw_only=True)
-class Absent:
+class NotOnHost:
     """A router or floating IP of the source that is not to be on this host."""
 
     reason: str
@@ -75,22 +75,22 @@ class Absent:
 
 def make_ha(
     router: Router, ports: Sequence[Port], index: L3ResourceIndex, context: L3HostContext
-) -> HighAvailability | Absent:
+) -> HighAvailability | NotOnHost:
     """Return the settings of a highly available router, or what this host lacks of them."""
     ha_ports = [port for port in ports if port.device_owner == DeviceOwner.ROUTER_HA_INTERFACE]
     own = next((port for port in ha_ports if port.binding.is_on(context.host)), None)
     if own is None:
-        return Absent(reason="the router has no HA port for this host yet", waits=True)
+        return NotOnHost(reason="the router has no HA port for this host yet", waits=True)
     made = make_router_port(own, index)
     if made is None or not made.addresses:
         lacks = "network" if made is None else "address"
-        return Absent(reason=f"HA port {own.id} of the router has no {lacks} yet", waits=True)
+        return NotOnHost(reason=f"HA port {own.id} of the router has no {lacks} yet", waits=True)
     if router.vrid is None:
-        return Absent(reason="the router has no virtual router id yet", waits=True)
+        return NotOnHost(reason="the router has no virtual router id yet", waits=True)
     peers = [fixed.address for port in ha_ports if port is not own for fixed in port.fixed_ips]
     if len(peers) > MAX_HA_PEERS:
         reason = f"the router is on {len(peers) + 1} hosts; at most {MAX_HA_PEERS + 1} are possible"
-        return Absent(reason=f"{reason}: lower max_l3_agents_per_router", refused=True)
+        return NotOnHost(reason=f"{reason}: lower max_l3_agents_per_router", refused=True)
     return HighAvailability(
         port=made, vrid=router.vrid, priority=context.ha_priority, peers=tuple(peers)
     )

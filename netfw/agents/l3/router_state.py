@@ -10,8 +10,8 @@ from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.router_parts import (
     ADMIN_DOWN,
     NO_HA,
-    Absent,
     L3HostContext,
+    NotOnHost,
     find_gateway_port,
     has_ipv6,
     make_gateway,
@@ -45,17 +45,17 @@ class ContributedFloatingIp:
 
 def make_full_router(
     router: Router, index: L3ResourceIndex, context: L3HostContext
-) -> RouterState | Absent:
+) -> RouterState | NotOnHost:
     """Return the desired state of a router that is not distributed, without contributions."""
     if not router.admin_up:
-        return Absent(reason=ADMIN_DOWN)
+        return NotOnHost(reason=ADMIN_DOWN)
     refusal = _refusal(router, context)
     if refusal is not None:
-        return Absent(reason=refusal, refused=True)
+        return NotOnHost(reason=refusal, refused=True)
     ports = [port for port in index.ports(router.id) if port.admin_up]
     interfaces, gateway_port = make_interfaces(ports, index), find_gateway_port(ports)
     ha = make_ha(router, ports, index, context) if router.ha else None
-    if isinstance(ha, Absent):
+    if isinstance(ha, NotOnHost):
         return ha
     gateway = None
     if router.gateway is not None and gateway_port is not None:
@@ -73,7 +73,7 @@ def make_floating_ip(
     router: RouterState,
     contributed: Container[IpAddress],
     context: L3HostContext,
-) -> FloatingIpNat | ContributedFloatingIp | Absent | None:
+) -> FloatingIpNat | ContributedFloatingIp | NotOnHost | None:
     """Return the desired state of a floating IP of *router*; ``None``: it is not this host's.
 
     *contributed* are the addresses that extensions contribute to its router.
@@ -85,13 +85,13 @@ def make_floating_ip(
         if floating.address in contributed:
             gateway_port = gateway_port_of(router)
             return ContributedFloatingIp(router=floating.router_id, gateway_port=gateway_port)
-        return Absent(reason=NOT_CONTRIBUTED)
+        return NotOnHost(reason=NOT_CONTRIBUTED)
     if part is RouterPart.LOCAL and not context.agent_mode.has_agent_gateways:
         mode = context.agent_mode
-        return Absent(reason=f"agent_mode of the host of its port, {context.host}, is {mode}")
+        return NotOnHost(reason=f"agent_mode of the host of its port, {context.host}, is {mode}")
     problem = context.gateway_problem(floating.network_id)
     if part is RouterPart.LOCAL and problem is not None:
-        return Absent(reason=problem, refused=True)
+        return NotOnHost(reason=problem, refused=True)
     return FloatingIpNat(
         router=floating.router_id,
         part=part,

@@ -67,7 +67,7 @@ _IDENTITY_PREFIXES = (
 
 
 @frozen
-class Instance:
+class RequestingInstance:
     """The instance and project of the port that a request came from."""
 
     id: str
@@ -85,7 +85,7 @@ def signature(secret: str, instance_id: str) -> str:
 
 
 def request_headers(
-    guest: Mapping[str, str], address: IpAddress, instance: Instance, secret: str
+    guest: Mapping[str, str], address: IpAddress, instance: RequestingInstance, secret: str
 ) -> Headers:
     """Return the headers for the service: the *guest*'s allowed ones, and the instance's ids."""
     connection_only = _named_by_connection(guest.items())

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 
 from attrs import frozen
 
-from netfw.agents.metadata.headers import Instance
+from netfw.agents.metadata.headers import RequestingInstance
 from netfw.drivers.values.agent_requests import FindPorts
 from netfw.errors import NetfwError, NotFound
 from netfw.http.http_error import RETRY_AFTER, HttpError
@@ -38,7 +38,7 @@ class CachePolicy:
     """Maximum number of answers; beyond it, the oldest are evicted."""
 
 
-Answer = Instance | HttpError
+Answer = RequestingInstance | HttpError
 
 
 class InstanceCache:
@@ -63,7 +63,7 @@ class InstanceCache:
     def __len__(self) -> int:
         return len(self._cache)
 
-    def find(self, request: FindPorts) -> Instance:
+    def find(self, request: FindPorts) -> RequestingInstance:
         """Return the instance behind an address.
 
         :raises HttpError: there is none, or more than one, or the source does not answer.
@@ -136,7 +136,7 @@ class InstanceCache:
 
     def _store(self, request: FindPorts, answer: Answer) -> None:
         policy = self.policy
-        seconds = policy.found if isinstance(answer, Instance) else policy.none
+        seconds = policy.found if isinstance(answer, RequestingInstance) else policy.none
         with self._lock:
             self._cache.pop(request, None)
             if seconds > 0:
@@ -148,7 +148,7 @@ class InstanceCache:
 def _only(ports: tuple[Port, ...]) -> Answer:
     if len(ports) != 1:
         return _not_found()
-    instance = Instance(ports[0].device_id, ports[0].project_id or "")
+    instance = RequestingInstance(ports[0].device_id, ports[0].project_id or "")
     return instance if instance.fits_header else _not_found()
 
 

@@ -44,7 +44,7 @@ _INTERNAL_ERROR = HttpError(
 
 
 @frozen
-class Policy:
+class ForwardingTarget:
     """The service that requests are forwarded to, and the shared secret; replaced as a whole."""
 
     upstream: UpstreamPool
@@ -63,7 +63,7 @@ class MetadataProxyApp:
     def __init__(
         self,
         directory: InstanceCache,
-        policy: Policy,
+        policy: ForwardingTarget,
         *,
         share: int = 16,
         peers: frozenset[int] | None = None,

@@ -16,7 +16,7 @@ from netfw.agents.common.loop import Intervals
 from netfw.agents.metadata.agent import MetadataAgent
 from netfw.agents.metadata.health_file import HealthProbe
 from netfw.agents.metadata.instance_cache import CachePolicy, InstanceCache
-from netfw.agents.metadata.proxy_app import MAX_REQUEST_BODY, MetadataProxyApp, Policy
+from netfw.agents.metadata.proxy_app import MAX_REQUEST_BODY, ForwardingTarget, MetadataProxyApp
 from netfw.agents.metadata.state_report import (
     MetadataSettings,
     RunAs,
@@ -192,10 +192,10 @@ def _http(settings: MetadataSettings) -> HttpSettings:
     )
 
 
-def _policy(conf: ConfigOpts) -> Policy:
+def _policy(conf: ConfigOpts) -> ForwardingTarget:
     options = conf[GROUP]
     upstream = UpstreamPool(_service(conf), spare=options.metadata_workers)
-    return Policy(upstream, options.metadata_proxy_shared_secret)
+    return ForwardingTarget(upstream, options.metadata_proxy_shared_secret)
 
 
 def _service(conf: ConfigOpts) -> UpstreamConfig:

@@ -18,7 +18,7 @@ from netfw.cli.runtime.tables import print_table
 from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
-    from netfw.testing.promise_report.evaluation import Row
+    from netfw.testing.promise_report.evaluation import PromiseRow
 
 KEPT, BROKEN, INCOMPLETE = 0, 1, 3
 _LONGEST_SENTENCE: Final = 72
@@ -76,7 +76,7 @@ def report(arguments: argparse.Namespace) -> int:
     """
     if find_spec("pytest") is None:
         raise ConfigError("the suites need pytest: pip install 'netfw[testing]'")
-    from netfw.testing.promise_report.evaluation import State
+    from netfw.testing.promise_report.evaluation import PromiseState
     from netfw.testing.promise_report.runner import examine
 
     with ProgressLine() as progress:
@@ -95,20 +95,20 @@ def report(arguments: argparse.Namespace) -> int:
         if exit_status(rows) != KEPT:
             print(HINT)
         counted = Counter(row.state for row in rows)
-        print(", ".join(f"{counted[state]} {state}" for state in State))
+        print(", ".join(f"{counted[state]} {state}" for state in PromiseState))
     return exit_status(rows)
 
 
-def exit_status(rows: Sequence[Row]) -> int:
+def exit_status(rows: Sequence[PromiseRow]) -> int:
     """Return the exit status for *rows*."""
-    from netfw.testing.promise_report.evaluation import State
+    from netfw.testing.promise_report.evaluation import PromiseState
 
-    if any(row.state is State.BROKEN for row in rows):
+    if any(row.state is PromiseState.BROKEN for row in rows):
         return BROKEN
     return INCOMPLETE if any(row.is_incomplete for row in rows) else KEPT
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: PromiseRow) -> tuple[str, ...]:
     sentence = _shorten(row.sentence, _LONGEST_SENTENCE)
     return row.driver, row.promise, row.state, sentence, row.reason
 

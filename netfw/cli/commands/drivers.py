@@ -22,7 +22,7 @@ TIMEOUT: Final = 60.0
 
 
 @frozen(kw_only=True)
-class Row:
+class DriverRow:
     """One installed driver, as ``netfw drivers`` shows it."""
 
     interface: str
@@ -103,11 +103,11 @@ def _tried(
     return list(zip(chosen, reports, strict=True))
 
 
-def _row(each: Registration, report: DriverReport) -> Row:
+def _row(each: Registration, report: DriverReport) -> DriverRow:
     health = report.health
     if each.contract.DRAFT:
         health += "; draft contract: may change without notice"
-    return Row(
+    return DriverRow(
         interface=each.contract.__name__,
         name=each.name,
         distribution=each.distribution,
@@ -118,7 +118,7 @@ def _row(each: Registration, report: DriverReport) -> Row:
     )
 
 
-def _misplaced() -> list[Row]:
+def _misplaced() -> list[DriverRow]:
     """Return the drivers that nobody finds: their entry points are misspelt or unreadable."""
     groups = [contract.GROUP for contract in all_contracts()]
     found = [(each.name, each.origin, each.problem) for each in misplaced_points(groups)]
@@ -127,7 +127,7 @@ def _misplaced() -> list[Row]:
     for name, origin, problem in found:
         distribution, _, version = origin.rpartition(" ")
         rows.append(
-            Row(
+            DriverRow(
                 interface="-",
                 name=name,
                 distribution=distribution,
@@ -139,7 +139,7 @@ def _misplaced() -> list[Row]:
     return rows
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: DriverRow) -> tuple[str, ...]:
     capabilities = ", ".join(row.capabilities) or "-"
     health = "; ".join((row.health, *(f"warning: {each}" for each in row.warnings)))
     return row.interface, row.name, row.distribution, row.version, capabilities, health

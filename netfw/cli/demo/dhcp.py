@@ -13,7 +13,7 @@ from netfw.cli.demo.report import DemoReport
 from netfw.cli.demo.server import Cloud
 from netfw.model.values.device_names import DHCP_NAMESPACE
 from netfw.testing.lab.dhcp_client import Udhcpc
-from netfw.testing.lab.dhcp_lease import Lease
+from netfw.testing.lab.dhcp_lease import ClientLease
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 
@@ -35,7 +35,7 @@ def demo_dhcp(report: DemoReport, cloud: Cloud) -> None:
             client.close()
 
 
-def use_routes(instance: Instance, lease: Lease) -> None:
+def use_routes(instance: Instance, lease: ClientLease) -> None:
     """Install the routes of a lease as the instance's own system would."""
     commands = [f"route replace {each.destination} via {each.nexthop}" for each in lease.routes]
     commands += [f"route replace default via {gateway}" for gateway in lease.gateways]
@@ -106,7 +106,7 @@ def _lease(report: DemoReport, cloud: Cloud) -> dict[str, Udhcpc]:
     return clients
 
 
-def _describe(report: DemoReport, lease: Lease) -> None:
+def _describe(report: DemoReport, lease: ClientLease) -> None:
     received: dict[str, Any] = {
         "gateway": ", ".join(map(str, lease.gateways)),
         "DNS": ", ".join(map(str, lease.dns)),

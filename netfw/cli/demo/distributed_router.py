@@ -41,7 +41,7 @@ network.add_interface_to_router(spread, subnet_id=violet_subnet.id)
 
 
 @define
-class DistributedSite:
+class DistributedDemo:
     """A distributed router between two networks, with an instance of each on its own host."""
 
     cloud: Cloud
@@ -102,7 +102,7 @@ def _start(report: DemoReport, cloud: Cloud) -> None:
     report.say(f"ready after {time.monotonic() - began:.1f} s")
 
 
-def _connect(report: DemoReport, cloud: Cloud) -> DistributedSite:
+def _connect(report: DemoReport, cloud: Cloud) -> DistributedDemo:
     report.step(
         "Make a distributed router by the API",
         [
@@ -118,7 +118,7 @@ def _connect(report: DemoReport, cloud: Cloud) -> DistributedSite:
         name="spread", is_distributed=True, external_gateway_info=gateway
     )
     amber, violet = connect_instances(cloud, router, CIDRS)
-    site = DistributedSite(cloud, router, world, amber, violet)
+    site = DistributedDemo(cloud, router, world, amber, violet)
     ok = reached(amber, cloud.named("violet1").fixed_ips[0]["ip_address"])
     report.say(f"{time.monotonic() - began:.1f} s after the first call:")
     report.check("amber1 on host1 pings violet1 on host2, through the distributed router", ok)
@@ -130,7 +130,7 @@ def _connect(report: DemoReport, cloud: Cloud) -> DistributedSite:
     return site
 
 
-def _go_out(report: DemoReport, site: DistributedSite) -> None:
+def _go_out(report: DemoReport, site: DistributedDemo) -> None:
     report.step("Go out", [f"from amber1 to {WORLD}, by TCP; it has no floating IP:"])
     ok = reached(site.amber, WORLD)
     with listening(site.world, WEB) as server, connected(site.amber, WORLD, server) as (_, far):
@@ -139,7 +139,7 @@ def _go_out(report: DemoReport, site: DistributedSite) -> None:
     report.check("amber1 goes out through the network node: SNAT", ok and seen == site.gateway)
 
 
-def _give_floating_ip(report: DemoReport, site: DistributedSite) -> str:
+def _give_floating_ip(report: DemoReport, site: DistributedDemo) -> str:
     """Give the second instance a floating IP; return its address."""
     report.step("Give violet1 a floating IP", ["it is served on host2, where violet1 is:"])
     began = time.monotonic()
@@ -157,7 +157,7 @@ def _give_floating_ip(report: DemoReport, site: DistributedSite) -> str:
     return address
 
 
-def _cut_off(report: DemoReport, site: DistributedSite, address: str) -> None:
+def _cut_off(report: DemoReport, site: DistributedDemo, address: str) -> None:
     report.step(
         "Cut off host3, the network node",
         ["from all networks, under a ping every 10 ms in each direction:"],
@@ -185,7 +185,7 @@ def _cut_off(report: DemoReport, site: DistributedSite, address: str) -> None:
     report.check("with host3 back, it does", reached(site.amber, WORLD))
 
 
-def _remove(report: DemoReport, site: DistributedSite) -> None:
+def _remove(report: DemoReport, site: DistributedDemo) -> None:
     report.step("Delete the router", ["and look for what was made for it"])
     network, router = site.cloud.network, site.router
     for floating in list(network.ips()):
@@ -199,7 +199,7 @@ def _remove(report: DemoReport, site: DistributedSite) -> None:
     report.check("nor a port of it in the API, the gateway of host2 included", gone)
 
 
-def _remains(site: DistributedSite, host: ServedHost) -> list[str]:
+def _remains(site: DistributedDemo, host: ServedHost) -> list[str]:
     """Return namespaces, processes and files of the router, and of agent gateways."""
     router = str(site.router.id)
     return [
@@ -209,7 +209,7 @@ def _remains(site: DistributedSite, host: ServedHost) -> list[str]:
     ]
 
 
-def _draw(site: DistributedSite) -> Iterator[str]:
+def _draw(site: DistributedDemo) -> Iterator[str]:
     """Return a diagram of all hosts: their instances, and the namespaces of the router."""
     instances = ("amber1", "violet1", "network node")
     contents = {

@@ -20,7 +20,7 @@ from netfw.model.values.address import Mac
 from netfw.model.values.ids import PortId
 from netfw.ovs.openflow import FlowMirror, FlowPlan, OpenFlow, group_of
 from netfw.ovs.ovsdb.client import Ovsdb
-from netfw.ovs.ovsdb.operations import AddBridge, SetColumns, Table, tunnel_port
+from netfw.ovs.ovsdb.operations import AddBridge, OvsdbTable, SetColumns, tunnel_port
 from netfw.plan import Outcome, Plan, Update
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
@@ -54,7 +54,7 @@ PICTURE = (
 
 
 @frozen(kw_only=True)
-class Side:
+class DemoHost:
     """One of the two hosts, and its desired state."""
 
     host: Host
@@ -139,12 +139,12 @@ def demo_drivers(report: DemoReport) -> None:
         _drift(report, sides)
 
 
-def _two_sides(lab: Lab, stack: ExitStack) -> tuple[Side, Side]:
+def _two_sides(lab: Lab, stack: ExitStack) -> tuple[DemoHost, DemoHost]:
     one, two = lab.hosts.values()
     return _side(stack, one, two, 1), _side(stack, two, one, 2)
 
 
-def _side(stack: ExitStack, host: Host, peer: Host, number: int) -> Side:
+def _side(stack: ExitStack, host: Host, peer: Host, number: int) -> DemoHost:
     local = stack.enter_context(LocalHostResources())
     ovsdb = stack.enter_context(Ovsdb(host.ovs.remote))
     ovsdb.run([AddBridge(name=BRIDGE, datapath_type="netdev", fail_mode="secure")])
@@ -154,7 +154,7 @@ def _side(stack: ExitStack, host: Host, peer: Host, number: int) -> Side:
     stack.callback(driver.close)
     stack.callback(switch.close)
     name = f"vm{number}"
-    return Side(
+    return DemoHost(
         host=host,
         peer=peer,
         instance=host.instance(name),
@@ -178,7 +178,7 @@ def _lab_lines(lab: Lab, seconds: float) -> list[str]:
     return [*lines, f"up in {seconds:.1f} s; nothing of this machine was touched"]
 
 
-def _plug(report: DemoReport, sides: Sequence[Side]) -> None:
+def _plug(report: DemoReport, sides: Sequence[DemoHost]) -> None:
     report.step("Plug an instance on each host", ["first the plan, on " + sides[0].host.name + ":"])
     report.quote(str(sides[0].plan()).splitlines())
     outcomes = [side.converge() for side in sides]
@@ -191,7 +191,7 @@ def _plug(report: DemoReport, sides: Sequence[Side]) -> None:
         side.ovsdb.run([tunnel_port(BRIDGE, TUNNEL, "vxlan", peer, local_ip=own)])
 
 
-def _connect(report: DemoReport, sides: Sequence[Side]) -> None:
+def _connect(report: DemoReport, sides: Sequence[DemoHost]) -> None:
     one, two = sides
     lost = one.instance.ping(two.address, count=2, timeout=0.3).lost
     report.step("Connect them by declared flows", ["a pipeline is data, and documents itself:"])
@@ -210,12 +210,14 @@ def _connect(report: DemoReport, sides: Sequence[Side]) -> None:
     report.check("and vm2 pings vm1", back.lost == 0)
 
 
-def _admit(side: Side) -> None:
+def _admit(side: DemoHost) -> None:
     """Remove the port from the dead VLAN, on which every new port starts."""
-    side.ovsdb.run([SetColumns(table=Table.PORT, record=side.wanted.device, values={"tag": None})])
+    side.ovsdb.run(
+        [SetColumns(table=OvsdbTable.PORT, record=side.wanted.device, values={"tag": None})]
+    )
 
 
-def _again(report: DemoReport, sides: Sequence[Side]) -> None:
+def _again(report: DemoReport, sides: Sequence[DemoHost]) -> None:
     report.step("Run it all again", ["the plan of a second run:"])
     plans = [side.plan() for side in sides]
     report.quote(str(plans[0]).splitlines())
@@ -223,7 +225,7 @@ def _again(report: DemoReport, sides: Sequence[Side]) -> None:
     report.check("the second plan is empty, and no flow changes", not any(plans) and not changes)
 
 
-def _drift(report: DemoReport, sides: Sequence[Side]) -> None:
+def _drift(report: DemoReport, sides: Sequence[DemoHost]) -> None:
     one, two = sides
     one.host.ovs.ofctl("del-flows", one.host.ovs.management(BRIDGE), "table=60")
     one.instance.run(["ip", "link", "set", one.wanted.device, "mtu", "1300"])
@@ -239,7 +241,7 @@ def _drift(report: DemoReport, sides: Sequence[Side]) -> None:
     report.check("and then there is nothing left to do", not one.plan() and not one.connect())
 
 
-def _ping_until_answered(side: Side, address: str, count: int) -> Ping:
+def _ping_until_answered(side: DemoHost, address: str, count: int) -> Ping:
     """Ping until all are answered; the switch revalidates its flow cache after the flows."""
     deadline = time.monotonic() + 10
     while (ping := side.instance.ping(address, count=count)).lost and time.monotonic() < deadline:
@@ -247,7 +249,7 @@ def _ping_until_answered(side: Side, address: str, count: int) -> Ping:
     return ping
 
 
-def _falls_silent(side: Side, address: str) -> bool:
+def _falls_silent(side: DemoHost, address: str) -> bool:
     """Return whether pings stop; the switch revalidates its flow cache after the flows."""
     deadline = time.monotonic() + 10
     while side.instance.ping(address, count=2, timeout=0.3).received:
@@ -256,7 +258,7 @@ def _falls_silent(side: Side, address: str) -> bool:
     return True
 
 
-def _planned_repair(side: Side) -> list[str]:
+def _planned_repair(side: DemoHost) -> list[str]:
     deadline = time.monotonic() + 5
     while not (changes := side.plan_flows().changes) and time.monotonic() < deadline:
         time.sleep(0.01)  # the switch tells the mirror what somebody deleted

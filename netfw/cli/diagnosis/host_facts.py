@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from netfw.cli.agents.component_factory import AGENTS
-from netfw.cli.diagnosis.host_checks import HostFacts, Program
+from netfw.cli.diagnosis.host_checks import HostFacts, RequiredProgram
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw.linux import clock
 from netfw.linux.fs.permissions import exposure_problem
@@ -87,16 +87,18 @@ def _capabilities() -> int:
     return next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff:"))
 
 
-def _program(name: str) -> Program:
+def _program(name: str) -> RequiredProgram:
     arguments, purpose = PROGRAMS[name]
     if problem := why_missing(name):
-        return Program(problem=problem, needed_for=purpose)
+        return RequiredProgram(problem=problem, needed_for=purpose)
     try:
         done = run_command([name, *arguments], timeout=10.0)
     except NetfwError as exc:
-        return Program(problem=str(exc), needed_for=purpose)
+        return RequiredProgram(problem=str(exc), needed_for=purpose)
     lines = (done.output + done.errors).strip().splitlines()
-    return Program(version=lines[0][:200] if lines else "it prints no version", needed_for=purpose)
+    return RequiredProgram(
+        version=lines[0][:200] if lines else "it prints no version", needed_for=purpose
+    )
 
 
 def _conntrack() -> tuple[int, int] | None:

@@ -41,7 +41,7 @@ NEEDS: Final[Mapping[str, Needs]] = {
 
 
 @frozen
-class Kind:
+class ScaffoldKind:
     """A contract as an argument of ``netfw new-driver``."""
 
     name: str
@@ -54,11 +54,11 @@ class Kind:
         return ("common", *self.needs.parts, self.name)
 
 
-def all_kinds() -> dict[str, Kind]:
+def all_kinds() -> dict[str, ScaffoldKind]:
     """Return every kind by its name, sorted."""
     named = {kind_name(contract): contract for contract in all_contracts()}
     return {
-        name: Kind(name, contract, NEEDS.get(name, Needs()))
+        name: ScaffoldKind(name, contract, NEEDS.get(name, Needs()))
         for name, contract in sorted(named.items())
     }
 
@@ -69,7 +69,7 @@ def kind_name(contract: type[Driver]) -> str:
     return plural.removesuffix("s").removesuffix("_driver").replace("_", "-")
 
 
-def find_kind(name: str) -> Kind:
+def find_kind(name: str) -> ScaffoldKind:
     """Return the kind that is called *name*.
 
     :raises ConfigError: there is none; the text lists them.

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from string import Template
 from typing import Final
 
-from netfw.cli.scaffold.kinds import Kind
+from netfw.cli.scaffold.kinds import ScaffoldKind
 from netfw.cli.scaffold.names import PackageNames
 from netfw.errors import ConfigError
 
@@ -33,7 +33,7 @@ CI_PACKAGES: Final = (
 Files = Mapping[PurePosixPath, str]
 
 
-def render_package(kind: Kind, names: PackageNames) -> Files:
+def render_package(kind: ScaffoldKind, names: PackageNames) -> Files:
     """Return the files of a package, by path."""
     values = template_values(kind, names)
     rendered: dict[PurePosixPath, str] = {}
@@ -43,7 +43,7 @@ def render_package(kind: Kind, names: PackageNames) -> Files:
     return rendered
 
 
-def template_values(kind: Kind, names: PackageNames) -> dict[str, str]:
+def template_values(kind: ScaffoldKind, names: PackageNames) -> dict[str, str]:
     """Return the values of all placeholders of the templates."""
     contract, needs = kind.contract, kind.needs
     extras = f"[{','.join(needs.extras)}]" if needs.extras else ""

@@ -20,7 +20,7 @@ _VLAN = re.compile(r"push_vlan\(.*?vid=(\d+)")
 
 
 @frozen(kw_only=True)
-class TraceStep:
+class FlowTraceStep:
     """A flow that the packet matched, and what it did."""
 
     bridge: str
@@ -65,7 +65,7 @@ Output = TunnelOutput | PortOutput
 class OfprotoTrace:
     """What a switch does with a packet."""
 
-    steps: tuple[TraceStep, ...] = ()
+    steps: tuple[FlowTraceStep, ...] = ()
     outputs: tuple[Output, ...] = ()
     """Empty: the packet is dropped."""
     fields: tuple[tuple[str, str], ...] = ()
@@ -126,9 +126,9 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
         yield (name, value) if equals else ("protocol", name)
 
 
-def _steps(lines: Sequence[str]) -> Iterator[TraceStep]:
+def _steps(lines: Sequence[str]) -> Iterator[FlowTraceStep]:
     bridges: list[tuple[int, str]] = []
-    step: TraceStep | None = None
+    step: FlowTraceStep | None = None
     actions: list[str] = []
     remarks: list[str] = []
     for line in [*lines, "Final flow: "]:
@@ -150,8 +150,8 @@ def _steps(lines: Sequence[str]) -> Iterator[TraceStep]:
             actions.append(line.strip())
 
 
-def _finish(step: TraceStep, actions: Sequence[str], remarks: Sequence[str]) -> TraceStep:
-    return TraceStep(
+def _finish(step: FlowTraceStep, actions: Sequence[str], remarks: Sequence[str]) -> FlowTraceStep:
+    return FlowTraceStep(
         bridge=step.bridge,
         table=step.table,
         match=step.match,
@@ -162,21 +162,21 @@ def _finish(step: TraceStep, actions: Sequence[str], remarks: Sequence[str]) -> 
     )
 
 
-def _step(bridge: str, found: re.Match[str]) -> TraceStep:
+def _step(bridge: str, found: re.Match[str]) -> FlowTraceStep:
     table, text = int(found["table"]), found["text"].strip()
     if text.lower().startswith("no match"):
-        return TraceStep(bridge=bridge, table=table)
+        return FlowTraceStep(bridge=bridge, table=table)
     flow = _FLOW.fullmatch(text)
     if flow is None:  # a flow of the default priority, which is not printed
         match, _, cookie = text.partition(", cookie ")
-        return TraceStep(
+        return FlowTraceStep(
             bridge=bridge,
             table=table,
             match=match,
             priority=_DEFAULT_PRIORITY,
             cookie=int(cookie or "0", 16),
         )
-    return TraceStep(
+    return FlowTraceStep(
         bridge=bridge,
         table=table,
         match=flow["match"] or "",

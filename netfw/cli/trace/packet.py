@@ -14,7 +14,7 @@ _NEW = "trk|new"
 
 
 @frozen(kw_only=True)
-class Packet:
+class TracedPacket:
     """The first packet of a connection."""
 
     source_mac: str
@@ -70,7 +70,7 @@ class Packet:
         """Return the packet as plain data."""
         return asdict(self)
 
-    def rewritten(self, fields: dict[str, str]) -> Packet:
+    def rewritten(self, fields: dict[str, str]) -> TracedPacket:
         """Return the packet with the addresses that a switch wrote into it."""
         ip = "ipv6" if self.is_ipv6 else "nw"
         return evolve(
@@ -83,7 +83,7 @@ class Packet:
 
 
 @frozen(kw_only=True)
-class Entry:
+class PacketEntry:
     """Where a packet enters the switch of a host: a device, a tunnel or a physical network."""
 
     device: str = ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import define, evolve, field, frozen
 
 from netfw.cli.trace.hosts import TraceHosts
-from netfw.cli.trace.packet import Entry, Packet
+from netfw.cli.trace.packet import PacketEntry, TracedPacket
 from netfw.cli.trace.values import Hop, HopOutput, PacketTrace
 from netfw.diagnosis.connection_trace import Decision, TracedPort, address_of
 from netfw.errors import NetfwError, NotFound, NotSupported
@@ -34,10 +34,10 @@ class TraceQuestion:
 class _Way:
     """The way of a packet so far."""
 
-    packet: Packet
+    packet: TracedPacket
     goal: TracedPort
     host: str
-    entry: Entry
+    entry: PacketEntry
     hops: list[Hop] = field(factory=list)
     remarks: list[str] = field(factory=list)
     arrives: bool | None = None
@@ -118,7 +118,7 @@ def _start(hosts: TraceHosts, question: TraceQuestion, start: str, end: str) -> 
     source, target = question.source, question.target
     goal = target if source.network == target.network else _router_port(hosts, source, start)
     is_icmp = question.protocol in (ICMP, ICMPV6)
-    packet = Packet(
+    packet = TracedPacket(
         source_mac=source.mac,
         target_mac=goal.mac,
         source=start,
@@ -128,7 +128,7 @@ def _start(hosts: TraceHosts, question: TraceQuestion, start: str, end: str) -> 
         target_port=0 if is_icmp else question.number or 0,
     )
     device = hosts.ask(source.host, {"request": "device", "port": source.id})
-    way = _Way(packet, goal, source.host, Entry(device=device or ""))
+    way = _Way(packet, goal, source.host, PacketEntry(device=device or ""))
     if device is None:
         way.stop(False, f"{source.title} is not plugged into the switch of {source.host}")
     return way
@@ -208,7 +208,7 @@ def _arrive(hosts: TraceHosts, way: _Way, target: TracedPort, hop: Hop) -> None:
     ttl = way.packet.ttl - 1
     macs = {"source_mac": route["mac"], "target_mac": target.mac}
     way.packet = evolve(way.packet, ttl=ttl, **macs)
-    way.goal, way.entry = target, Entry(device=route["device"])
+    way.goal, way.entry = target, PacketEntry(device=route["device"])
 
 
 def _leave(hosts: TraceHosts, way: _Way, outputs: Sequence[HopOutput]) -> None:
@@ -220,7 +220,7 @@ def _leave(hosts: TraceHosts, way: _Way, outputs: Sequence[HopOutput]) -> None:
     tunnels = [each for each in outputs if each.kind == "tunnel"]
     if physical:
         output = physical[0]
-        way.entry = Entry(physical_network=output.physical_network, vlan=output.vlan)
+        way.entry = PacketEntry(physical_network=output.physical_network, vlan=output.vlan)
     elif tunnels:
         ends = _tunnel_ends(hosts, way.goal.host)
         fitting = [each for each in tunnels if not ends or each.remote in ends]
@@ -229,7 +229,7 @@ def _leave(hosts: TraceHosts, way: _Way, outputs: Sequence[HopOutput]) -> None:
             way.stop(False, f"its tunnels end at {remotes}, none of them on {way.goal.host}")
             return
         output = fitting[0]
-        way.entry = Entry(
+        way.entry = PacketEntry(
             tunnel_type=output.tunnel_type,
             tunnel_id=output.tunnel_id,
             sender=output.local,

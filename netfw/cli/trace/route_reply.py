@@ -13,7 +13,7 @@ _MOST_RULES = 20
 
 
 @frozen(kw_only=True)
-class Route:
+class RouteReply:
     """The way of a packet out of a router."""
 
     namespace: str

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from netfw.cli.trace.route_reply import Route, parse_route, parse_translations
+from netfw.cli.trace.route_reply import RouteReply, parse_route, parse_translations
 from netfw.errors import NetfwError, NotFound
 from netfw.linux import netns
 from netfw.linux.process.command import run_command
@@ -39,7 +39,9 @@ def read_route(question: RouteQuestion) -> dict[str, Any]:
         )
     mac = netns.run_in(namespace, _mac, device)
     rules = _translations(namespace, question)
-    return asdict(Route(namespace=namespace, device=device, mac=mac, via=via, translations=rules))
+    return asdict(
+        RouteReply(namespace=namespace, device=device, mac=mac, via=via, translations=rules)
+    )
 
 
 def _has(namespace: str, device: str) -> bool:

@@ -17,8 +17,8 @@ from netfw.cli.trace.datapath_ports import (
     port_of_number,
     tunnel_port,
 )
-from netfw.cli.trace.ofproto_trace import OfprotoTrace, PortOutput, TraceStep, parse_trace
-from netfw.cli.trace.packet import Entry, Packet
+from netfw.cli.trace.ofproto_trace import FlowTraceStep, OfprotoTrace, PortOutput, parse_trace
+from netfw.cli.trace.packet import PacketEntry, TracedPacket
 from netfw.cli.trace.router_netns import RouteQuestion, read_route
 from netfw.cli.trace.values import Hop, HopOutput, HopStep
 from netfw.drivers.firewall import FirewallCapability
@@ -199,7 +199,7 @@ class TraceHost:
     # The live state.
 
     def _hop(self, request: Request) -> dict[str, Any]:
-        entry, packet = Entry(**request["entry"]), Packet(**request["packet"])
+        entry, packet = PacketEntry(**request["entry"]), TracedPacket(**request["packet"])
         ports = parse_ports(self._control.command("dpif/show"))
         entered, prefix = self._entered(entry, ports)
         first = self._trace(entered.bridge, f"in_port={entered.ofport},{prefix}", packet)
@@ -215,7 +215,7 @@ class TraceHost:
             uncertain=bool(trace.tracked_on),
         ).to_dict()
 
-    def _trace(self, bridge: str, entry: str, packet: Packet) -> OfprotoTrace:
+    def _trace(self, bridge: str, entry: str, packet: TracedPacket) -> OfprotoTrace:
         text = self._control.command("ofproto/trace", bridge, f"{entry}{packet.flow()}")
         try:
             return parse_trace(text)
@@ -223,8 +223,8 @@ class TraceHost:
             raise BackendBroken(f"{bridge}: {exc}: {text[:500]!r}") from exc
 
     def _resumed(
-        self, first: OfprotoTrace, bridge: str, packet: Packet
-    ) -> tuple[OfprotoTrace, Sequence[TraceStep]]:
+        self, first: OfprotoTrace, bridge: str, packet: TracedPacket
+    ) -> tuple[OfprotoTrace, Sequence[FlowTraceStep]]:
         """Trace again from the integration bridge on, if the packet lost its connection there.
 
         A patch port between two bridges clears what the switch knows of the connection.
@@ -237,7 +237,7 @@ class TraceHost:
         second = self._trace(integration, f"in_port={first.tracked_on},{tag}", packet)
         return second, (*before, *second.steps)
 
-    def _entered(self, entry: Entry, ports: list[DatapathPort]) -> tuple[DatapathPort, str]:
+    def _entered(self, entry: PacketEntry, ports: list[DatapathPort]) -> tuple[DatapathPort, str]:
         """Return the port by which a packet enters, and the fields of a flow for that.
 
         :raises NotFound: there is no such port.
@@ -283,7 +283,7 @@ class TraceHost:
                 vlan=output.vlan,
             )
 
-    def _step(self, step: TraceStep) -> HopStep:
+    def _step(self, step: FlowTraceStep) -> HopStep:
         tables = self._pipelines[step.bridge].tables if step.bridge in self._pipelines else ()
         table = next((each for each in tables if each.number == step.table), None)
         return HopStep(
@@ -329,7 +329,7 @@ def _is_uplink(port: DatapathPort) -> bool:
     return port.kind not in ("patch", "tap", "internal") and port.name != port.bridge
 
 
-def _tunnel_addresses(entry: Entry) -> str:
+def _tunnel_addresses(entry: PacketEntry) -> str:
     word = "tun_ipv6" if ":" in entry.sender else "tun"
     return f"{word}_src={entry.sender},{word}_dst={entry.receiver}"
 

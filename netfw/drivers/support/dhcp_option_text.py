@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 
 from netfw.drivers.support.dhcp_options import (
-    Kind,
     Option,
+    OptionFormat,
     check_client_id,
     check_left_out,
     find_option,
@@ -84,7 +84,7 @@ def render_value(option: Option, version: int, value: str) -> str:
     if not value:
         return ""
     check_line(value)
-    text, size = _RENDER[option.kind](value, version)
+    text, size = _RENDER[option.format](value, version)
     if size > LENGTH[version]:
         raise ValueError(f"is {size} bytes long; {LENGTH[version]} is the most")
     if len(text) > _LINE_LENGTH:
@@ -185,19 +185,19 @@ def _free(value: str, version: int) -> Rendered:
     return _text(value, version)
 
 
-_RENDER: dict[Kind, Callable[[str, int], Rendered]] = {
-    Kind.ADDRESSES: _addresses,
-    Kind.ROUTES: _routes,
-    Kind.BYTE: _whole(1),
-    Kind.SHORT: _whole(2),
-    Kind.LONG: _whole(4),
-    Kind.TIME: _time,
-    Kind.DOMAINS: _domains,
-    Kind.SERVERS: _servers,
-    Kind.OCTETS: _octets,
-    Kind.TEXT: _text,
-    Kind.TEXTS: _texts,
-    Kind.FREE: _free,
+_RENDER: dict[OptionFormat, Callable[[str, int], Rendered]] = {
+    OptionFormat.ADDRESSES: _addresses,
+    OptionFormat.ROUTES: _routes,
+    OptionFormat.BYTE: _whole(1),
+    OptionFormat.SHORT: _whole(2),
+    OptionFormat.LONG: _whole(4),
+    OptionFormat.TIME: _time,
+    OptionFormat.DOMAINS: _domains,
+    OptionFormat.SERVERS: _servers,
+    OptionFormat.OCTETS: _octets,
+    OptionFormat.TEXT: _text,
+    OptionFormat.TEXTS: _texts,
+    OptionFormat.FREE: _free,
 }
 
 

@@ -26,7 +26,7 @@ from netfw.model.values.text_validation import (
 )
 
 
-class Kind(enum.Enum):
+class OptionFormat(enum.Enum):
     """The format of the value of an option."""
 
     ADDRESSES = "addresses"
@@ -49,55 +49,56 @@ class Option:
     """One option of DHCP: number, format and name."""
 
     code: int
-    kind: Kind = Kind.FREE
+    format: OptionFormat = OptionFormat.FREE
     name: str = ""
 
 
-_A, _T, _D = Kind.ADDRESSES, Kind.TEXT, Kind.DOMAINS
+_A, _T, _D = OptionFormat.ADDRESSES, OptionFormat.TEXT, OptionFormat.DOMAINS
+_B, _S, _L, _F = OptionFormat.BYTE, OptionFormat.SHORT, OptionFormat.LONG, OptionFormat.FREE
 _KNOWN = {
     4: (
-        Option(1, _A, "netmask"), Option(2, Kind.LONG, "time-offset"),
+        Option(1, _A, "netmask"), Option(2, _L, "time-offset"),
         Option(3, _A, "router"), Option(6, _A, "dns-server"),
         Option(7, _A, "log-server"), Option(9, _A, "lpr-server"),
-        Option(12, _T), Option(13, Kind.SHORT, "boot-file-size"), Option(15, _T, "domain-name"),
+        Option(12, _T), Option(13, _S, "boot-file-size"), Option(15, _T, "domain-name"),
         Option(16, _A, "swap-server"), Option(17, _T, "root-path"),
-        Option(18, _T, "extension-path"), Option(19, Kind.BYTE, "ip-forward-enable"),
-        Option(20, Kind.BYTE, "non-local-source-routing"), Option(21, _A, "policy-filter"),
-        Option(22, Kind.SHORT, "max-datagram-reassembly"), Option(23, Kind.BYTE, "default-ttl"),
-        Option(26, Kind.SHORT, "mtu"), Option(27, Kind.BYTE, "all-subnets-local"),
-        Option(28, _A), Option(31, Kind.BYTE, "router-discovery"),
+        Option(18, _T, "extension-path"), Option(19, _B, "ip-forward-enable"),
+        Option(20, _B, "non-local-source-routing"), Option(21, _A, "policy-filter"),
+        Option(22, _S, "max-datagram-reassembly"), Option(23, _B, "default-ttl"),
+        Option(26, _S, "mtu"), Option(27, _B, "all-subnets-local"),
+        Option(28, _A), Option(31, _B, "router-discovery"),
         Option(32, _A, "router-solicitation"),
-        Option(33, _A, "static-route"), Option(34, Kind.BYTE, "trailer-encapsulation"),
-        Option(35, Kind.LONG, "arp-timeout"), Option(36, Kind.BYTE, "ethernet-encap"),
-        Option(37, Kind.BYTE, "tcp-ttl"), Option(38, Kind.LONG, "tcp-keepalive"),
+        Option(33, _A, "static-route"), Option(34, _B, "trailer-encapsulation"),
+        Option(35, _L, "arp-timeout"), Option(36, _B, "ethernet-encap"),
+        Option(37, _B, "tcp-ttl"), Option(38, _L, "tcp-keepalive"),
         Option(40, _T, "nis-domain"), Option(41, _A, "nis-server"), Option(42, _A, "ntp-server"),
-        Option(43, Kind.OCTETS), Option(44, _A, "netbios-ns"), Option(45, _A, "netbios-dd"),
-        Option(46, Kind.BYTE, "netbios-nodetype"), Option(47, Kind.FREE, "netbios-scope"),
+        Option(43, OptionFormat.OCTETS), Option(44, _A, "netbios-ns"), Option(45, _A, "netbios-dd"),
+        Option(46, _B, "netbios-nodetype"), Option(47, _F, "netbios-scope"),
         Option(48, _A, "x-windows-fs"), Option(49, _A, "x-windows-dm"),
-        Option(58, Kind.TIME, "t1"), Option(59, Kind.TIME, "t2"),
-        Option(60, Kind.FREE, "vendor-class"), Option(64, _T, "nis+-domain"),
+        Option(58, OptionFormat.TIME, "t1"), Option(59, OptionFormat.TIME, "t2"),
+        Option(60, _F, "vendor-class"), Option(64, _T, "nis+-domain"),
         Option(65, _A, "nis+-server"), Option(66, _T, "tftp-server"),
         Option(67, _T, "bootfile-name"), Option(68, _A, "mobile-ip-home"),
         Option(69, _A, "smtp-server"), Option(70, _A, "pop3-server"),
         Option(71, _A, "nntp-server"), Option(74, _A, "irc-server"),
-        Option(77, Kind.FREE, "user-class"), Option(80, Kind.FREE, "rapid-commit"),
-        Option(93, Kind.SHORT, "client-arch"), Option(94, Kind.FREE, "client-interface-id"),
-        Option(97, Kind.FREE, "client-machine-id"), Option(100, _T, "posix-timezone"),
-        Option(101, _T, "tzdb-timezone"), Option(108, Kind.LONG, "ipv6-only"),
-        Option(119, _D, "domain-search"), Option(120, Kind.SERVERS, "sip-server"),
-        Option(121, Kind.ROUTES, "classless-static-route"),
-        Option(125, Kind.FREE, "vendor-id-encap"), Option(150, _A, "tftp-server-address"),
-        Option(249, Kind.ROUTES), Option(255, _A, "server-ip-address"),
+        Option(77, _F, "user-class"), Option(80, _F, "rapid-commit"),
+        Option(93, _S, "client-arch"), Option(94, _F, "client-interface-id"),
+        Option(97, _F, "client-machine-id"), Option(100, _T, "posix-timezone"),
+        Option(101, _T, "tzdb-timezone"), Option(108, _L, "ipv6-only"),
+        Option(119, _D, "domain-search"), Option(120, OptionFormat.SERVERS, "sip-server"),
+        Option(121, OptionFormat.ROUTES, "classless-static-route"),
+        Option(125, _F, "vendor-id-encap"), Option(150, _A, "tftp-server-address"),
+        Option(249, OptionFormat.ROUTES), Option(255, _A, "server-ip-address"),
     ),
     6: (
         Option(21, _D, "sip-server-domain"), Option(22, _A, "sip-server"),
         Option(23, _A, "dns-server"), Option(24, _D, "domain-search"),
         Option(27, _A, "nis-server"), Option(28, _A, "nis+-server"),
         Option(29, _D, "nis-domain"), Option(30, _D, "nis+-domain"),
-        Option(31, _A, "sntp-server"), Option(32, Kind.TIME, "information-refresh-time"),
+        Option(31, _A, "sntp-server"), Option(32, OptionFormat.TIME, "information-refresh-time"),
         Option(41, _T, "posix-timezone"), Option(42, _T, "tzdb-timezone"),
-        Option(56, Kind.SERVERS, "ntp-server"), Option(59, _T, "bootfile-url"),
-        Option(60, Kind.TEXTS, "bootfile-param"),
+        Option(56, OptionFormat.SERVERS, "ntp-server"), Option(59, _T, "bootfile-url"),
+        Option(60, OptionFormat.TEXTS, "bootfile-param"),
     ),
 }  # fmt: skip
 _BY_NAME = {version: {o.name: o for o in known if o.name} for version, known in _KNOWN.items()}
@@ -233,16 +234,16 @@ def _as_it_looks(text: str) -> bytes:
         return _text(text)
 
 
-_FORMS: Final[Mapping[Kind, Form]] = {
-    Kind.ADDRESSES: _addresses,
-    Kind.ROUTES: _routes,
-    Kind.BYTE: _whole(1),
-    Kind.SHORT: _whole(2),
-    Kind.LONG: _whole(4),
-    Kind.TIME: _time,
-    Kind.DOMAINS: encode_domains,
-    Kind.SERVERS: _servers,
-    Kind.TEXT: _text,
+_FORMS: Final[Mapping[OptionFormat, Form]] = {
+    OptionFormat.ADDRESSES: _addresses,
+    OptionFormat.ROUTES: _routes,
+    OptionFormat.BYTE: _whole(1),
+    OptionFormat.SHORT: _whole(2),
+    OptionFormat.LONG: _whole(4),
+    OptionFormat.TIME: _time,
+    OptionFormat.DOMAINS: encode_domains,
+    OptionFormat.SERVERS: _servers,
+    OptionFormat.TEXT: _text,
 }
 """Encoders by format; any other format is encoded as it looks."""
 
@@ -279,7 +280,7 @@ def is_of_other_family(option: DhcpOption, found: Option) -> bool:
 
     The API has always accepted such options, from requests that leave out the family.
     """
-    if option.ip_version != 4 or found.kind is not Kind.ADDRESSES:
+    if option.ip_version != 4 or found.format is not OptionFormat.ADDRESSES:
         return False
     try:
         return all(ipaddress.IPv6Address(each.strip()) for each in option.value.split(","))
@@ -329,7 +330,7 @@ def option_value(option: DhcpOption) -> bytes:
 def _coded(option: DhcpOption) -> tuple[int, bytes]:
     found = _found(option)
     try:
-        form = _FORMS.get(found.kind, _as_it_looks)
+        form = _FORMS.get(found.format, _as_it_looks)
         value = form(option.value) if option.value else b""
     except (ValueError, OverflowError) as exc:
         raise InvalidInput({"value": f"{option.value!r} is none for {option.code}: {exc}"}) from exc

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from attrs import frozen
 
 from netfw.linux.bridge_firewall.values import PortIndex
-from netfw.linux.conntrack.entry import Connection, ConntrackTuple, Filter
+from netfw.linux.conntrack.entry import ConntrackTuple, Filter, TrackedConnection
 from netfw.model.security_group import Direction
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import PortId, SecurityGroupId
@@ -38,9 +38,9 @@ class FlushConnections:
 class DeniedConnections(Filter):
     """Selects connections by a predicate."""
 
-    is_denied: Callable[[Connection], bool]
+    is_denied: Callable[[TrackedConnection], bool]
 
-    def takes(self, connection: Connection) -> bool:
+    def takes(self, connection: TrackedConnection) -> bool:
         return self.is_denied(connection)
 
 
@@ -51,7 +51,7 @@ class DenialFinder:
     index: PortIndex
     group_allows: GroupAllows
 
-    def denied(self, ports: Iterable[PortId]) -> Callable[[Connection], bool]:
+    def denied(self, ports: Iterable[PortId]) -> Callable[[TrackedConnection], bool]:
         """Return a predicate: the connection is one of *ports*, and no rule allows it."""
         present = self.index.ports
         concerned = {id for id in ports if id in present and not present[id].trusted}
@@ -64,7 +64,7 @@ class DenialFinder:
             if zone.number in neighbours:
                 neighbours[zone.number].add(self.index.on_bridge.get(bridge, frozenset()))
 
-        def is_denied(connection: Connection) -> bool:
+        def is_denied(connection: TrackedConnection) -> bool:
             owners = neighbours.get(connection.zone)
             if owners is None:
                 return False

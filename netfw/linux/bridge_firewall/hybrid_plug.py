@@ -17,7 +17,7 @@ from netfw.drivers.firewall import HYBRID_DEVICE_PREFIX
 from netfw.errors import InvalidInput
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import (
-    AddBridge,
+    AddLinuxBridge,
     AddVeth,
     DelLink,
     NetworkOperation,
@@ -100,7 +100,7 @@ def plan_plug(
 ) -> Iterator[NetworkOperation]:
     """Yield the operations that complete *plug*.  Pure."""
     if found[plug.bridge] is None:
-        yield AddBridge(plug.bridge)
+        yield AddLinuxBridge(plug.bridge)
     if found[plug.switch_end] is None:
         yield AddVeth(name=plug.switch_end, peer=plug.bridge_end)
     for name in (plug.bridge, plug.switch_end, plug.bridge_end):

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from attrs import define, field
 
 from netfw.linux.bridge_firewall.remote_values import Remote
-from netfw.linux.bridge_firewall.values import Index, IndexedPort, Zone
+from netfw.linux.bridge_firewall.values import IndexedPort, SetIndex, Zone
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import PortId, SecurityGroupId
 
@@ -25,15 +25,15 @@ class PolicyIndex(Generic[C]):
     ports: dict[PortId, IndexedPort] = field(factory=dict)
     devices: dict[str, PortId] = field(factory=dict)
     """Ports by device."""
-    on_bridge: Index[str, PortId] = field(factory=Index)
-    users: Index[SecurityGroupId, PortId] = field(factory=Index)
+    on_bridge: SetIndex[str, PortId] = field(factory=SetIndex)
+    users: SetIndex[SecurityGroupId, PortId] = field(factory=SetIndex)
     """Ports by group."""
     sources: dict[tuple[PortId, int], frozenset[IpNetwork]] = field(factory=dict)
     groups: dict[SecurityGroupId, bool] = field(factory=dict)
     """Groups with chains, and whether each was put."""
     refers: dict[SecurityGroupId, dict[C, frozenset[Remote]]] = field(factory=dict)
     """Remote groups by group and chain."""
-    referrers: Index[Remote, SecurityGroupId] = field(factory=Index)
+    referrers: SetIndex[Remote, SecurityGroupId] = field(factory=SetIndex)
     zones: dict[str, Zone] = field(factory=dict)
     """Zones by bridge."""
 

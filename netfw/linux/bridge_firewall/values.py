@@ -63,7 +63,7 @@ class IndexedPort:
     groups: frozenset[SecurityGroupId] = frozenset()
 
 
-class Index(defaultdict[K, set[V]]):
+class SetIndex(defaultdict[K, set[V]]):
     """Sets by key, without empty sets."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from ipaddress import IPv4Address, IPv6Address
 
-from netfw.linux.conntrack.entry import Connection, ConntrackTuple, Entry
+from netfw.linux.conntrack.entry import ConntrackEntry, ConntrackTuple, TrackedConnection
 from netfw.linux.netlink.messages import (
     NLM_F_ACK,
     NLM_F_DUMP,
@@ -39,7 +39,7 @@ def dump_request(sequence: int, family: int, mark: tuple[int, int] | None) -> by
     return render_message(_GET, NLM_F_DUMP, sequence, body)
 
 
-def delete_request(sequence: int, entry: Entry) -> bytes:
+def delete_request(sequence: int, entry: ConntrackEntry) -> bytes:
     """Build a request to remove exactly this entry, not a successor with the same addresses."""
     body = _GENERIC.pack(entry.address_family, 0, 0) + render_attribute(
         _ORIGINAL | _NESTED, entry.raw
@@ -51,13 +51,13 @@ def delete_request(sequence: int, entry: Entry) -> bytes:
     return render_message(_DELETE, NLM_F_ACK, sequence, body)
 
 
-def decode_entry(body: memoryview) -> Entry:
+def decode_entry(body: memoryview) -> ConntrackEntry:
     """Decode the entry in the body of a message."""
     attributes = parse_attributes(body[_GENERIC.size :])
     raw = attributes[_ORIGINAL]
     original = parse_attributes(raw)
     zone = attributes.get(_ZONE) or original.get(_TUPLE_ZONE)
-    connection = Connection(
+    connection = TrackedConnection(
         original=_flow(original),
         reply=_flow(parse_attributes(attributes[_REPLY])),
         mark=_number(attributes.get(_MARK)),
@@ -65,7 +65,7 @@ def decode_entry(body: memoryview) -> Entry:
         status=_number(attributes.get(_STATUS)),
         timeout=_number(attributes.get(_TIMEOUT)),
     )
-    return Entry(connection, _number(attributes.get(_ID)), body[0], bytes(raw))
+    return ConntrackEntry(connection, _number(attributes.get(_ID)), body[0], bytes(raw))
 
 
 def _flow(attributes: dict[int, memoryview]) -> ConntrackTuple:

@@ -13,7 +13,7 @@ from netfw.model.values.port_range import PortRange
 PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "gre": 47, "ipv6-icmp": 58, "sctp": 132}
 
 
-class Status(enum.IntFlag):
+class ConntrackStatus(enum.IntFlag):
     """Status bits of a connection (the more useful ones)."""
 
     EXPECTED = 1
@@ -37,14 +37,14 @@ class ConntrackTuple:
 
 
 @frozen(kw_only=True)
-class Connection:
+class TrackedConnection:
     """A tracked connection; *timeout* is how many seconds it has left without packets."""
 
     original: ConntrackTuple
     reply: ConntrackTuple
     mark: int = 0
     zone: int = 0
-    status: Status = field(converter=Status)
+    status: ConntrackStatus = field(converter=ConntrackStatus)
     timeout: int = field(default=0, eq=False)
 
     @property
@@ -59,10 +59,10 @@ class Connection:
 
 
 @frozen
-class Entry:
+class ConntrackEntry:
     """A connection as the kernel identifies it; *raw* is its original direction, as received."""
 
-    connection: Connection
+    connection: TrackedConnection
     id: int
     address_family: int
     raw: bytes = field(repr=False)
@@ -95,7 +95,7 @@ class Filter:
                 return network.network_address
         return None
 
-    def takes(self, connection: Connection) -> bool:
+    def takes(self, connection: TrackedConnection) -> bool:
         """Return whether *connection* matches."""
         flow = connection.original
         return (
@@ -111,7 +111,7 @@ class Filter:
             and self._touches(connection)
         )
 
-    def _touches(self, connection: Connection) -> bool:
+    def _touches(self, connection: TrackedConnection) -> bool:
         ends = connection.addresses
         return self.address is None or any(_within(self.address, end) for end in ends)
 

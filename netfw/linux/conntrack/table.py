@@ -12,7 +12,7 @@ from typing import Self
 
 from netfw.errors import BackendError, BackendUnavailable
 from netfw.linux.conntrack import codec
-from netfw.linux.conntrack.entry import Connection, Entry, Filter
+from netfw.linux.conntrack.entry import ConntrackEntry, Filter, TrackedConnection
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netlink.raw_socket import NETLINK_NETFILTER, RawNetlinkSocket
 from netfw.linux.netns import Namespace, run_in
@@ -53,7 +53,7 @@ class Conntrack:
                 error.errno or 0, "opening a conntrack socket", str(error)
             ) from error
 
-    def connections(self, wanted: Filter = _ALL) -> tuple[Connection, ...]:
+    def connections(self, wanted: Filter = _ALL) -> tuple[TrackedConnection, ...]:
         """Return the connections that match *wanted*.
 
         :raises BackendUnavailable: the kernel was too busy to answer.
@@ -88,7 +88,7 @@ class Conntrack:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _entries(self, wanted: Sequence[Filter]) -> Iterator[Entry]:
+    def _entries(self, wanted: Sequence[Filter]) -> Iterator[ConntrackEntry]:
         """Yield the entries that match any of *wanted*, some of them perhaps twice."""
         if not wanted:
             return
@@ -106,7 +106,7 @@ class Conntrack:
                 if filters.take(entry.connection):
                     yield entry
 
-    def _delete(self, entries: Sequence[Entry]) -> int:
+    def _delete(self, entries: Sequence[ConntrackEntry]) -> int:
         requests = {self._removal.next_sequence(): entry for entry in entries}
         removed, left = 0, len(requests)
         with _translate_errors():
@@ -137,7 +137,7 @@ class _FilterIndex:
         addresses = [address for address in self._filters if address is not None]
         return () if None in self._filters else tuple(each.packed for each in addresses)
 
-    def take(self, connection: Connection) -> bool:
+    def take(self, connection: TrackedConnection) -> bool:
         """Return whether any filter takes *connection*."""
         return any(
             each.takes(connection)

@@ -8,14 +8,14 @@ from typing import Final
 
 from attrs import evolve
 
-from netfw.linux.ip.values import PROTOCOL_KERNEL, Address, FoundAddress, Link, Route
+from netfw.linux.ip.values import PROTOCOL_KERNEL, Address, FoundAddress, IpRoute, Link
 
 _THIS_HOST: Final = IPv4Network("0.0.0.0/8")
 """Networks in it have no connected route."""
 
 
 def mark_unrouted(
-    addresses: Iterable[FoundAddress], links: Mapping[str, Link], routes: Iterable[Route]
+    addresses: Iterable[FoundAddress], links: Mapping[str, Link], routes: Iterable[IpRoute]
 ) -> tuple[FoundAddress, ...]:
     """Return *addresses*, those marked whose connected route another program has removed.
 

@@ -16,7 +16,7 @@ from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.ip import netlink_decode, netlink_encode
 from netfw.linux.ip.execute import Applied, execute
 from netfw.linux.ip.ipv6 import why_no_ipv6_here
-from netfw.linux.ip.netlink_socket import Netlink, NetlinkError, Request
+from netfw.linux.ip.netlink_socket import Netlink, NetlinkError, NetlinkRequest
 from netfw.linux.ip.operations import NetworkOperation
 from netfw.linux.ip.plan import BY_HAND
 from netfw.linux.ip.values import (
@@ -24,10 +24,10 @@ from netfw.linux.ip.values import (
     PROTOCOL_KEEPALIVED,
     PROTOCOL_RA,
     FoundAddress,
+    IpRoute,
+    IpRule,
     Link,
     Neighbour,
-    Route,
-    Rule,
 )
 from netfw.linux.netns import Namespace
 
@@ -130,10 +130,10 @@ class NetlinkClient:
 
         return tuple(self._read(f"ip address show {device or ''}", read))
 
-    def routes(self, table: int = MAIN_TABLE) -> tuple[Route, ...]:
+    def routes(self, table: int = MAIN_TABLE) -> tuple[IpRoute, ...]:
         """Return the routes of one table, of both families."""
 
-        def read(netlink: Netlink) -> list[Route]:
+        def read(netlink: Netlink) -> list[IpRoute]:
             messages = _dump_families(
                 netlink, lambda family: netlink_encode.read_routes(family, table)
             )
@@ -142,7 +142,7 @@ class NetlinkClient:
 
         return tuple(self._read(f"ip route show table {table}", read))
 
-    def static_routes(self, device: str | None = None) -> tuple[Route, ...]:
+    def static_routes(self, device: str | None = None) -> tuple[IpRoute, ...]:
         """Return the routes of all tables that netfw, an operator or an advertisement added.
 
         Those that the kernel has for each address are not decoded.
@@ -152,7 +152,7 @@ class NetlinkClient:
         """
         return self._read_routes(device, _is_static)
 
-    def static_and_connected_routes(self, device: str | None = None) -> tuple[Route, ...]:
+    def static_and_connected_routes(self, device: str | None = None) -> tuple[IpRoute, ...]:
         """Return the static routes of all tables, and the kernel's own of the main table.
 
         Parameter and errors as of `static_routes`.
@@ -163,8 +163,8 @@ class NetlinkClient:
 
     def _read_routes(
         self, device: str | None, is_kept: Callable[[memoryview], bool]
-    ) -> tuple[Route, ...]:
-        def read(netlink: Netlink) -> list[Route]:
+    ) -> tuple[IpRoute, ...]:
+        def read(netlink: Netlink) -> list[IpRoute]:
             index = netlink.index(device) if device is not None else 0
             messages = _dump_families(
                 netlink, lambda family: netlink_encode.read_all_routes(family, index)
@@ -173,10 +173,10 @@ class NetlinkClient:
 
         return tuple(self._read("ip route show table all", read))
 
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[IpRule, ...]:
         """Return the rules of both families, in the order the kernel tries them."""
 
-        def read(netlink: Netlink) -> list[Rule]:
+        def read(netlink: Netlink) -> list[IpRule]:
             return _kept(
                 _dump_families(netlink, netlink_encode.read_rules), netlink_decode.rule, netlink
             )
@@ -216,7 +216,7 @@ def _is_static(message: memoryview) -> bool:
     return netlink_decode.route_protocol(message) in _STATIC
 
 
-def _dump_families(netlink: Netlink, request: Callable[[int], Request]) -> list[memoryview]:
+def _dump_families(netlink: Netlink, request: Callable[[int], NetlinkRequest]) -> list[memoryview]:
     """Dump both families; without IPv6 a kernel returns nothing for it, or IPv4's entries again."""
     return [
         message
@@ -226,7 +226,7 @@ def _dump_families(netlink: Netlink, request: Callable[[int], Request]) -> list[
     ]
 
 
-def _dump_existing(netlink: Netlink, request: Request) -> list[memoryview]:
+def _dump_existing(netlink: Netlink, request: NetlinkRequest) -> list[memoryview]:
     """Dump a routing table; one that does not exist is empty, as it exists only while used."""
     try:
         return netlink.dump(request)

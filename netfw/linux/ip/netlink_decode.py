@@ -25,12 +25,12 @@ from netfw.linux.ip.values import (
     PROTOCOL_KERNEL,
     Address,
     FoundAddress,
+    IpRoute,
+    IpRule,
     Link,
     Neighbour,
     NextHop,
-    Route,
     RouteKind,
-    Rule,
     RuleAction,
     Scope,
 )
@@ -162,7 +162,7 @@ def is_connected_route(body: Body) -> bool:
     return (body[_ROUTE_TABLE], body[_ROUTE_PROTOCOL]) == (MAIN_TABLE, PROTOCOL_KERNEL)
 
 
-def route(body: Body, names: Names) -> Route | None:
+def route(body: Body, names: Names) -> IpRoute | None:
     """Decode a route; None for a kind that netfw does not model."""
     family, length, src_len, tos, table, protocol, scope, type_, flags = rt.ROUTE.unpack_from(body)
     if type_ not in RouteKind._value2member_map_:
@@ -171,7 +171,7 @@ def route(body: Body, names: Names) -> Route | None:
     attributes = parse_attributes(memoryview(body)[rt.ROUTE.size :])
     metric = _number(attributes, rt.RTA_PRIORITY)
     source = f"from {_network(attributes.get(rt.RTA_SRC), src_len, family)}" if src_len else ""
-    return Route(
+    return IpRoute(
         destination=_network(attributes.get(rt.RTA_DST), length, family),
         hops=() if kind in _NO_GATEWAY else _hops(attributes, flags, names),
         table=_number(attributes, rt.RTA_TABLE, table),
@@ -259,7 +259,7 @@ def _gateway(attributes: _Attributes) -> IpAddress | None:
     return _ip_address(attributes.get(rt.RTA_GATEWAY))
 
 
-def rule(body: Body, _names: Names) -> Rule | None:
+def rule(body: Body, _names: Names) -> IpRule | None:
     """Decode a rule; None for one that netfw does not model."""
     family, dst_len, src_len, tos, table, _, _, action, flags = rt.RULE.unpack_from(body)
     if action not in RuleAction._value2member_map_:
@@ -275,7 +275,7 @@ def rule(body: Body, _names: Names) -> Rule | None:
     other |= ({f"tos {tos:#x}"} if tos else set()) | (
         {"not"} if flags & rt.FIB_RULE_INVERT else set()
     )
-    return Rule(
+    return IpRule(
         priority=_number(attributes, rt.FRA_PRIORITY, 0),
         source=sources,
         destination=destinations,

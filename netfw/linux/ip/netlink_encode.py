@@ -12,11 +12,11 @@ from attrs import frozen
 
 from netfw.linux.ip import rtnetlink as rt
 from netfw.linux.ip.netlink_new_link import encode_new_link
-from netfw.linux.ip.netlink_socket import NetlinkError, Request
+from netfw.linux.ip.netlink_socket import NetlinkError, NetlinkRequest
 from netfw.linux.ip.operations import (
     AddAddress,
-    AddBridge,
     AddLink,
+    AddLinuxBridge,
     AddRoute,
     AddRule,
     AddVeth,
@@ -34,7 +34,7 @@ from netfw.linux.ip.operations import (
     SetNeighbour,
     SetUp,
 )
-from netfw.linux.ip.values import Address, Neighbour, NextHop, Route, RouteKind, Rule, Scope
+from netfw.linux.ip.values import Address, IpRoute, IpRule, Neighbour, NextHop, RouteKind, Scope
 from netfw.linux.netlink.messages import render_attribute
 from netfw.model.values.address import Mac
 
@@ -54,7 +54,7 @@ class Lookup:
     """Open descriptor of another namespace."""
 
 
-def encode(operation: NetworkOperation, lookup: Lookup) -> Request:
+def encode(operation: NetworkOperation, lookup: Lookup) -> NetlinkRequest:
     """Return the request that executes *operation*.
 
     :raises TypeError: the operation is not executed by netlink.
@@ -66,43 +66,47 @@ def encode(operation: NetworkOperation, lookup: Lookup) -> Request:
         raise NetlinkError(errno.EINVAL, f"a number is out of range: {error}") from error
 
 
-def _encode(operation: NetworkOperation, lookup: Lookup) -> Request:
+def _encode(operation: NetworkOperation, lookup: Lookup) -> NetlinkRequest:
     match operation:
         case AddAddress(address, replace):
             request = _new_address(address, lookup, _ANEW if replace else _NEW)
         case DelAddress(address):
-            request = Request(rt.DEL_ADDRESS, _address(address, lookup))
+            request = NetlinkRequest(rt.DEL_ADDRESS, _address(address, lookup))
         case AddRoute(route, replace):
-            request = Request(rt.NEW_ROUTE, _route(route, lookup), _ANEW if replace else _NEW)
+            request = NetlinkRequest(
+                rt.NEW_ROUTE, _route(route, lookup), _ANEW if replace else _NEW
+            )
         case DelRoute(route) if route.message:
-            request = Request(rt.DEL_ROUTE, route.message)
+            request = NetlinkRequest(rt.DEL_ROUTE, route.message)
         case DelRoute(route):
-            request = Request(rt.DEL_ROUTE, _route(route, lookup))
+            request = NetlinkRequest(rt.DEL_ROUTE, _route(route, lookup))
         case AddRule(rule):
-            request = Request(rt.NEW_RULE, _rule(rule), _NEW)
+            request = NetlinkRequest(rt.NEW_RULE, _rule(rule), _NEW)
         case DelRule(rule) if rule.message:
-            request = Request(rt.DEL_RULE, rule.message)
+            request = NetlinkRequest(rt.DEL_RULE, rule.message)
         case DelRule(rule):
-            request = Request(rt.DEL_RULE, _rule(rule))
+            request = NetlinkRequest(rt.DEL_RULE, _rule(rule))
         case SetNeighbour(neighbour):
-            request = Request(rt.NEW_NEIGHBOUR, _neighbour(neighbour, lookup), _ANEW)
+            request = NetlinkRequest(rt.NEW_NEIGHBOUR, _neighbour(neighbour, lookup), _ANEW)
         case DelNeighbour(neighbour):
-            request = Request(rt.DEL_NEIGHBOUR, _neighbour(neighbour, lookup))
+            request = NetlinkRequest(rt.DEL_NEIGHBOUR, _neighbour(neighbour, lookup))
         case _:
             request = _link(operation, lookup)
     return request
 
 
-def _link(operation: NetworkOperation, lookup: Lookup) -> Request:
+def _link(operation: NetworkOperation, lookup: Lookup) -> NetlinkRequest:
     match operation:
-        case AddLink() | AddBridge() | AddVeth():
+        case AddLink() | AddLinuxBridge() | AddVeth():
             body = encode_new_link(operation, lookup.descriptor)
-            request = Request(rt.NEW_LINK, body, _NEW)
+            request = NetlinkRequest(rt.NEW_LINK, body, _NEW)
         case DelLink(name):
-            request = Request(rt.DEL_LINK, _link_header(lookup.index(name)))
+            request = NetlinkRequest(rt.DEL_LINK, _link_header(lookup.index(name)))
         case SetUp(name, up):
             flags = rt.IFF_UP if up else 0
-            request = Request(rt.SET_LINK, _link_header(lookup.index(name), flags, rt.IFF_UP))
+            request = NetlinkRequest(
+                rt.SET_LINK, _link_header(lookup.index(name), flags, rt.IFF_UP)
+            )
         case SetMtu(name, mtu):
             request = _set_link(lookup.index(name), _number(rt.IFLA_MTU, mtu))
         case SetMac(name, mac):
@@ -138,8 +142,8 @@ def _link_header(index: int = 0, flags: int = 0, change: int = 0) -> bytes:
     return rt.LINK.pack(AF_UNSPEC, 0, index, flags, change)
 
 
-def _set_link(index: int, attributes: bytes) -> Request:
-    return Request(rt.SET_LINK, _link_header(index) + attributes)
+def _set_link(index: int, attributes: bytes) -> NetlinkRequest:
+    return NetlinkRequest(rt.SET_LINK, _link_header(index) + attributes)
 
 
 def _family(version: int) -> int:
@@ -159,14 +163,14 @@ def _address(address: Address, lookup: Lookup) -> bytes:
     return header + local + render_attribute(rt.IFA_ADDRESS, (address.peer or interface.ip).packed)
 
 
-def _new_address(address: Address, lookup: Lookup, flags: int) -> Request:
+def _new_address(address: Address, lookup: Lookup, flags: int) -> NetlinkRequest:
     marks = rt.IFA_F_NODAD if address.nodad else 0
     marks |= rt.IFA_F_NOPREFIXROUTE if address.noprefixroute else 0
     body = _address(address, lookup) + _number(rt.IFA_FLAGS, marks)
     network = address.interface.network
     if network.version == 4 and network.prefixlen < 31:
         body += render_attribute(rt.IFA_BROADCAST, network.broadcast_address.packed)
-    return Request(rt.NEW_ADDRESS, body, flags)
+    return NetlinkRequest(rt.NEW_ADDRESS, body, flags)
 
 
 def _address_scope(address: Address) -> Scope:
@@ -175,7 +179,7 @@ def _address_scope(address: Address) -> Scope:
     return Scope.HOST if address.interface.is_loopback else Scope.GLOBAL
 
 
-def _route(route: Route, lookup: Lookup) -> bytes:
+def _route(route: IpRoute, lookup: Lookup) -> bytes:
     only = route.hops[0] if len(route.hops) == 1 else None
     header = rt.ROUTE.pack(
         _family(route.destination.version),
@@ -211,7 +215,7 @@ def _compatible_table(table: int) -> int:
     return table if table < 256 else _COMPATIBLE_TABLE
 
 
-def _route_scope(route: Route) -> Scope:
+def _route_scope(route: IpRoute) -> Scope:
     if route.scope is not None:
         return route.scope
     if route.kind == RouteKind.LOCAL:
@@ -220,7 +224,7 @@ def _route_scope(route: Route) -> Scope:
     return Scope.GLOBAL if reached or route.destination.version == 6 else Scope.LINK
 
 
-def _gateway(hop: NextHop, route: Route) -> bytes:
+def _gateway(hop: NextHop, route: IpRoute) -> bytes:
     if hop.via is None:
         return b""
     if hop.via.version == route.destination.version:
@@ -228,7 +232,7 @@ def _gateway(hop: NextHop, route: Route) -> bytes:
     return render_attribute(rt.RTA_VIA, rt.VIA.pack(_family(hop.via.version)) + hop.via.packed)
 
 
-def _hop(hop: NextHop, route: Route, lookup: Lookup) -> bytes:
+def _hop(hop: NextHop, route: IpRoute, lookup: Lookup) -> bytes:
     gateway = _gateway(hop, route)
     flags = rt.RTNH_F_ONLINK if hop.onlink else 0
     index = lookup.index(hop.device) if hop.device is not None else 0
@@ -236,7 +240,7 @@ def _hop(hop: NextHop, route: Route, lookup: Lookup) -> bytes:
     return rt.NEXT_HOP.pack(size, flags, hop.weight - 1, index) + gateway
 
 
-def _rule(rule: Rule) -> bytes:
+def _rule(rule: IpRule) -> bytes:
     header = rt.RULE.pack(
         _family(rule.version),
         rule.destination.prefixlen if rule.destination is not None else 0,
@@ -283,37 +287,39 @@ def _neighbour(neighbour: Neighbour, lookup: Lookup) -> bytes:
 _SKIP_STATISTICS = _number(rt.IFLA_EXT_MASK, rt.RTEXT_FILTER_SKIP_STATS)
 
 
-def read_links() -> Request:
-    return Request(rt.GET_LINK, _link_header() + _SKIP_STATISTICS)
+def read_links() -> NetlinkRequest:
+    return NetlinkRequest(rt.GET_LINK, _link_header() + _SKIP_STATISTICS)
 
 
-def read_link(name: str) -> Request:
-    return Request(rt.GET_LINK, _link_header() + _text(rt.IFLA_IFNAME, name) + _SKIP_STATISTICS)
+def read_link(name: str) -> NetlinkRequest:
+    return NetlinkRequest(
+        rt.GET_LINK, _link_header() + _text(rt.IFLA_IFNAME, name) + _SKIP_STATISTICS
+    )
 
 
-def read_addresses(index: int) -> Request:
+def read_addresses(index: int) -> NetlinkRequest:
     """Build a request for the addresses of one device, or (0) of all."""
-    return Request(rt.GET_ADDRESS, rt.ADDRESS.pack(AF_UNSPEC, 0, 0, 0, index))
+    return NetlinkRequest(rt.GET_ADDRESS, rt.ADDRESS.pack(AF_UNSPEC, 0, 0, 0, index))
 
 
-def read_routes(version: int, table: int) -> Request:
+def read_routes(version: int, table: int) -> NetlinkRequest:
     header = rt.ROUTE.pack(_family(version), 0, 0, 0, _compatible_table(table), 0, 0, 0, 0)
-    return Request(rt.GET_ROUTE, header + _number(rt.RTA_TABLE, table))
+    return NetlinkRequest(rt.GET_ROUTE, header + _number(rt.RTA_TABLE, table))
 
 
-def read_all_routes(version: int, index: int = 0) -> Request:
+def read_all_routes(version: int, index: int = 0) -> NetlinkRequest:
     """Build a request for the routes of all tables, by one device or (0) by any.
 
     The kernel could select those of one origin, except for the unspecified one.
     """
     header = rt.ROUTE.pack(_family(version), *bytes(8))
-    return Request(rt.GET_ROUTE, header + _number(rt.RTA_OIF, index) if index else header)
+    return NetlinkRequest(rt.GET_ROUTE, header + _number(rt.RTA_OIF, index) if index else header)
 
 
-def read_rules(version: int) -> Request:
-    return Request(rt.GET_RULE, rt.RULE.pack(_family(version), *bytes(8)))
+def read_rules(version: int) -> NetlinkRequest:
+    return NetlinkRequest(rt.GET_RULE, rt.RULE.pack(_family(version), *bytes(8)))
 
 
-def read_neighbours(proxy: bool) -> Request:
+def read_neighbours(proxy: bool) -> NetlinkRequest:
     flags = rt.NTF_PROXY if proxy else 0
-    return Request(rt.GET_NEIGHBOUR, rt.NEIGHBOUR.pack(AF_UNSPEC, 0, 0, flags, 0))
+    return NetlinkRequest(rt.GET_NEIGHBOUR, rt.NEIGHBOUR.pack(AF_UNSPEC, 0, 0, flags, 0))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from netfw.linux.ip import rtnetlink as rt
-from netfw.linux.ip.operations import AddBridge, AddLink, AddVeth
+from netfw.linux.ip.operations import AddLink, AddLinuxBridge, AddVeth
 from netfw.linux.netlink.messages import HEADER, render_attribute
 
 Attributes = Sequence[tuple[str, Any]]
@@ -17,14 +17,14 @@ _NUMBER = struct.Struct("=I")
 
 
 def encode_new_link(
-    operation: AddLink | AddBridge | AddVeth, descriptor: Callable[[str | Path], int]
+    operation: AddLink | AddLinuxBridge | AddVeth, descriptor: Callable[[str | Path], int]
 ) -> bytes:
     """Return the body of the request that creates a device.
 
     :param descriptor: returns the open descriptor of a namespace.
     """
     match operation:
-        case AddBridge(name):
+        case AddLinuxBridge(name):
             options = [("IFLA_BR_FORWARD_DELAY", 0), ("IFLA_BR_MCAST_SNOOPING", 0)]
             return _encode(name, "bridge", options)
         case AddVeth():

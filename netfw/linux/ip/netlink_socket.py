@@ -34,7 +34,7 @@ class NetlinkError(Exception):
         super().__init__(message or os.strerror(number))
 
 
-class Request(NamedTuple):
+class NetlinkRequest(NamedTuple):
     """One message before it has a sequence number."""
 
     kind: int
@@ -58,7 +58,7 @@ class Netlink:
     def close(self) -> None:
         self._netlink.close()
 
-    def send(self, request: Request) -> None:
+    def send(self, request: NetlinkRequest) -> None:
         """Send one request and wait for its acknowledgement.
 
         :raises NetlinkError: the kernel refused.
@@ -71,7 +71,7 @@ class Netlink:
                     _raise_error(message)
                     return
 
-    def dump(self, request: Request) -> list[memoryview]:
+    def dump(self, request: NetlinkRequest) -> list[memoryview]:
         """Dump a table as bodies of messages.  A dump that a change interrupts is repeated.
 
         :raises NetlinkError: the kernel refused.
@@ -84,7 +84,7 @@ class Netlink:
                 return entries
         raise NetlinkError(errno.EAGAIN, "the table changed faster than it could be read")
 
-    def get(self, request: Request) -> list[memoryview]:
+    def get(self, request: NetlinkRequest) -> list[memoryview]:
         """Read the object that *request* names as bodies of messages, without a dump of the table.
 
         :raises NetlinkError: there is no such object.
@@ -129,7 +129,7 @@ class Netlink:
                     return whole
                 entries.append(reply.body)
 
-    def _put(self, request: Request, flags: int) -> int:
+    def _put(self, request: NetlinkRequest, flags: int) -> int:
         """Send *request*; return its sequence number."""
         try:
             return self._netlink.request(request.kind, request.body, request.flags | flags)

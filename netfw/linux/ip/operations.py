@@ -15,12 +15,12 @@ from attrs import Attribute, field, frozen
 
 from netfw.linux.ip.sysctl_names import path_of
 from netfw.linux.ip.text import address_text, neighbour_text, route_text, rule_text
-from netfw.linux.ip.values import Address, Neighbour, Route, Rule
+from netfw.linux.ip.values import Address, IpRoute, IpRule, Neighbour
 from netfw.model.values.address import Mac
 from netfw.model.values.device_names import check_device_name, check_namespace_name
 
 _KIND = re.compile(r"[a-z0-9_-]+")
-_About = Address | Route | Rule | Neighbour
+_About = Address | IpRoute | IpRule | Neighbour
 
 
 def _device(_instance: object, _attribute: Attribute[Any], name: str | None) -> None:
@@ -33,7 +33,7 @@ def _devices_of(_instance: object, _attribute: Attribute[Any], value: _About) ->
         check_device_name(name)
 
 
-def _addable(instance: object, attribute: Attribute[Any], route: Route) -> None:
+def _addable(instance: object, attribute: Attribute[Any], route: IpRoute) -> None:
     _devices_of(instance, attribute, route)
     if route.destination.version == 6 and route.metric == 0:
         raise ValueError(f"{route.destination}: IPv6 has no metric 0; leave it out for 1024")
@@ -66,7 +66,7 @@ class AddLink:
 
 
 @frozen
-class AddBridge:
+class AddLinuxBridge:
     """Add a bridge that forwards at once and floods multicast, as a cable does."""
 
     name: str = field(validator=_device)
@@ -206,7 +206,7 @@ class DelAddress:
 class AddRoute:
     """Add a route; with *replace* one of the same key, if any, is replaced in the same step."""
 
-    route: Route = field(validator=_addable)
+    route: IpRoute = field(validator=_addable)
     replace: bool = False
 
     @property
@@ -216,7 +216,7 @@ class AddRoute:
 
 @frozen
 class DelRoute:
-    route: Route
+    route: IpRoute
 
     @property
     def text(self) -> str:
@@ -225,7 +225,7 @@ class DelRoute:
 
 @frozen
 class AddRule:
-    rule: Rule = field(validator=_devices_of)
+    rule: IpRule = field(validator=_devices_of)
 
     @property
     def text(self) -> str:
@@ -234,7 +234,7 @@ class AddRule:
 
 @frozen
 class DelRule:
-    rule: Rule
+    rule: IpRule
 
     @property
     def text(self) -> str:
@@ -278,7 +278,7 @@ Removal = DelLink | DelAddress | DelRoute | DelRule | DelNeighbour
 
 NetworkOperation = (
     AddLink
-    | AddBridge
+    | AddLinuxBridge
     | AddVeth
     | MoveLink
     | RenameLink
@@ -330,9 +330,9 @@ def devices(operation: NetworkOperation) -> frozenset[str]:
 
 def _devices(value: _About) -> frozenset[str]:
     match value:
-        case Route(hops=hops):
+        case IpRoute(hops=hops):
             names = [hop.device for hop in hops]
-        case Rule(iif=iif, oif=oif):
+        case IpRule(iif=iif, oif=oif):
             names = [iif, oif]
         case Address(device=device) | Neighbour(device=device):
             names = [device]

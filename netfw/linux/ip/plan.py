@@ -29,11 +29,11 @@ from netfw.linux.ip.values import (
     PROTOCOL_UNSPEC,
     Address,
     FoundAddress,
+    IpRoute,
+    IpRule,
     Neighbour,
     NextHop,
-    Route,
     RouteKey,
-    Rule,
 )
 
 Operations = tuple[NetworkOperation, ...]
@@ -93,15 +93,15 @@ def _goes_with(entry: FoundAddress, stale: Iterable[FoundAddress]) -> bool:
     )
 
 
-def by_hand(thing: Route | Rule) -> bool:
+def by_hand(thing: IpRoute | IpRule) -> bool:
     """Return whether netfw or an operator added it, not the kernel or a routing daemon."""
     return thing.protocol in BY_HAND
 
 
 def plan_routes(
-    wanted: Iterable[Route],
-    found: Iterable[Route],
-    owned: Callable[[Route], bool] = by_hand,
+    wanted: Iterable[IpRoute],
+    found: Iterable[IpRoute],
+    owned: Callable[[IpRoute], bool] = by_hand,
 ) -> Operations:
     """Make the routes that are *owned* equal to *wanted*: first add and change, then remove.
 
@@ -109,7 +109,7 @@ def plan_routes(
     one key, in the order of the kernel, one is kept or replaced.
     """
     want = {route.key: route for route in wanted}
-    have: dict[RouteKey, list[Route]] = {}
+    have: dict[RouteKey, list[IpRoute]] = {}
     for route in found:
         have.setdefault(route.key, []).append(route)
     operations: list[NetworkOperation] = []
@@ -125,7 +125,7 @@ def plan_routes(
     return (*operations, *stale)
 
 
-def _plan_rivals(route: Route, own: Iterable[Route], kept: Route | None) -> Operations:
+def _plan_rivals(route: IpRoute, own: Iterable[IpRoute], kept: IpRoute | None) -> Operations:
     """Plan the removal of all routes of one key but the one that is kept or replaced.
 
     The kernel may take a removal of an IPv6 route without a gateway for one of the kept route,
@@ -136,22 +136,22 @@ def _plan_rivals(route: Route, own: Iterable[Route], kept: Route | None) -> Oper
     return (*rivals, AddRoute(route, replace=True)) if again else rivals
 
 
-def _replaced(route: Route, own: Sequence[Route]) -> Route | None:
+def _replaced(route: IpRoute, own: Sequence[IpRoute]) -> IpRoute | None:
     """Return the route that the kernel replaces: the first, in IPv6 the first of the same form."""
     alike = (each for each in own if _has_gateway(each) == _has_gateway(route))
     first = next(iter(own), None)
     return next(alike, first) if route.destination.version == 6 else first
 
 
-def _has_gateway(route: Route) -> bool:
+def _has_gateway(route: IpRoute) -> bool:
     return any(hop.via is not None for hop in route.hops)
 
 
-def _needs_others(route: Route) -> bool:
+def _needs_others(route: IpRoute) -> bool:
     return any(hop.via is not None and not hop.onlink for hop in route.hops)
 
 
-def _agrees(wanted: Route, found: Route) -> bool:
+def _agrees(wanted: IpRoute, found: IpRoute) -> bool:
     """Return whether a route is as wanted, where the kernel filled in unspecified values."""
     if wanted.scope is None or wanted.destination.version == 6:
         found = evolve(found, scope=wanted.scope)
@@ -173,7 +173,7 @@ def _hop_agrees(wanted: NextHop, found: NextHop) -> bool:
 
 
 def plan_rules(
-    wanted: Iterable[Rule], found: Iterable[Rule], owned: Callable[[Rule], bool] = by_hand
+    wanted: Iterable[IpRule], found: Iterable[IpRule], owned: Callable[[IpRule], bool] = by_hand
 ) -> Operations:
     """Make the rules that are *owned* equal to *wanted*: first add, then remove."""
     want, have = tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(found))

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from netfw.linux.ip.values import Address, Neighbour, NextHop, Route, RouteKind, Rule, RuleAction
+from netfw.linux.ip.values import (
+    Address,
+    IpRoute,
+    IpRule,
+    Neighbour,
+    NextHop,
+    RouteKind,
+    RuleAction,
+)
 
 
 def address_text(address: Address) -> str:
@@ -25,11 +33,11 @@ def _address_words(address: Address) -> Iterator[str]:
         yield "nodad"
 
 
-def route_text(route: Route) -> str:
+def route_text(route: IpRoute) -> str:
     return " ".join(_route_words(route))
 
 
-def _route_words(route: Route) -> Iterator[str]:
+def _route_words(route: IpRoute) -> Iterator[str]:
     if route.kind != RouteKind.UNICAST:
         yield route.kind.name.lower()
     yield str(route.destination)
@@ -59,11 +67,11 @@ def _hop_words(hop: NextHop) -> Iterator[str]:
         yield "onlink"
 
 
-def rule_text(rule: Rule) -> str:
+def rule_text(rule: IpRule) -> str:
     return " ".join(_rule_words(rule))
 
 
-def _rule_words(rule: Rule) -> Iterator[str]:
+def _rule_words(rule: IpRule) -> Iterator[str]:
     yield f"priority {rule.priority} from {rule.source or 'all'}"
     if rule.destination is not None:
         yield f"to {rule.destination}"

@@ -159,12 +159,12 @@ RouteKey = tuple[int, int, IpNetwork, int, str]
 """Key of a route: family, table, destination, metric, selector."""
 
 
-def _usual_metric(route: Route) -> int:
+def _usual_metric(route: IpRoute) -> int:
     return 1024 if route.destination.version == 6 else 0
 
 
 @frozen(kw_only=True)
-class Route:
+class IpRoute:
     """A route, identified by :attr:`key`."""
 
     destination: IpNetwork = field(converter=_network)
@@ -198,7 +198,7 @@ def route(
     device: str | None = None,
     onlink: bool = False,
     **rest: Any,
-) -> Route:
+) -> IpRoute:
     """Make a route with one next hop; ``default`` needs *via*, whose family it takes."""
     gateway = maybe_address(via)
     if destination == "default":
@@ -206,10 +206,10 @@ def route(
             raise ValueError("a default route without a gateway: name 0.0.0.0/0 or ::/0")
         destination = "::/0" if gateway.version == 6 else "0.0.0.0/0"
     hop = NextHop(via=gateway, device=device, onlink=onlink)
-    return Route(destination=_network(destination), hops=(hop,), **rest)
+    return IpRoute(destination=_network(destination), hops=(hop,), **rest)
 
 
-def _version(rule: Rule) -> int:
+def _version(rule: IpRule) -> int:
     for network in (rule.source, rule.destination):
         if network is not None:
             return network.version
@@ -221,7 +221,7 @@ def _optional_network(value: str | IpNetwork | None) -> IpNetwork | None:
 
 
 @frozen(kw_only=True)
-class Rule:
+class IpRule:
     """A rule of the policy routing database."""
 
     priority: int

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from netfw.errors import InvalidInput
 from netfw.linux.iptables.quoting import CHAIN_NAME_LENGTH, check_chain_name
-from netfw.linux.iptables.rule import Family, Rule
+from netfw.linux.iptables.rule import Family, IptablesRule
 
 BUILTIN: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -51,7 +51,7 @@ class Chain:
     (*hooked_last*).  It is not moved when other programs insert rules later.
     """
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[IptablesRule, ...] = ()
     hooks: frozenset[str] = frozenset()
     hooked_last: bool = False
 

@@ -27,7 +27,7 @@ _OWN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 @define
-class Mirror:
+class ChainMirror:
     """The chains of one owner as lines of text, and the jumps to them from built-in chains.
 
     ``printed`` are the chains that were read and not yet compared with the desired ones: iptables
@@ -41,7 +41,7 @@ class Mirror:
     foreign: dict[HookPoint, tuple[str, ...]] = field(factory=dict)
     denying: set[HookPoint] = field(factory=set)
 
-    def replace(self, family: Family, read: Mirror) -> None:
+    def replace(self, family: Family, read: ChainMirror) -> None:
         """Replace everything of *family* with what was *read*."""
         for key in [key for key in self.chains if key.family is family]:
             del self.chains[key]
@@ -54,9 +54,9 @@ class Mirror:
         self.printed = {key for key in self.printed if key.family is not family} | read.printed
         self.denying = {each for each in self.denying if each.family is not family} | read.denying
 
-    def copy(self) -> Mirror:
+    def copy(self) -> ChainMirror:
         """Return the mirror as it is now."""
-        return Mirror(
+        return ChainMirror(
             dict(self.chains),
             dict(self.hooks),
             set(self.printed),
@@ -96,7 +96,7 @@ class Mirror:
         self.printed.discard(key)
 
 
-def parse_save(text: str, family: Family, owner: str) -> Mirror:
+def parse_save(text: str, family: Family, owner: str) -> ChainMirror:
     """Parse the chains of *owner* from the output of ``iptables-save``.
 
     Only the structure is parsed (tables, names and policies of chains, the chain of each line,
@@ -104,7 +104,7 @@ def parse_save(text: str, family: Family, owner: str) -> Mirror:
 
     :raises BackendBroken: iptables reports a table that it cannot print.
     """
-    mirror = Mirror()
+    mirror = ChainMirror()
     lines: dict[ChainKey, list[str]] = {}
     for table, line in _tables(text):
         if line.startswith(f":{owner}-"):

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from netfw.errors import Conflict
 from netfw.linux.iptables.chain import BUILTIN, Chain, ChainKey, check_chain, full_name
-from netfw.linux.iptables.mirror import Mirror, jumped_to
+from netfw.linux.iptables.mirror import ChainMirror, jumped_to
 from netfw.linux.iptables.operations import (
     AddHook,
     DropChain,
@@ -23,7 +23,7 @@ from netfw.linux.iptables.operations import (
     RuleEdits,
     TableChange,
 )
-from netfw.linux.iptables.rule import Family, Jump, Rule, render_rule
+from netfw.linux.iptables.rule import Family, IptablesRule, Jump, render_rule
 from netfw.plan import Update
 
 Spelling = Mapping[tuple[Family, str], Mapping[str, str]]
@@ -43,7 +43,7 @@ class ChainEdit:
     Its other rules stay as they are, and are not looked at.
     """
 
-    added: tuple[Rule, ...] = ()
+    added: tuple[IptablesRule, ...] = ()
     removed: tuple[str, ...] = ()
     """Lines as the chain has them."""
 
@@ -53,13 +53,13 @@ class Unsure:
     """A rule whose printed text differs from ours; only iptables can decide whether it is equal."""
 
     key: ChainKey
-    rule: Rule
+    rule: IptablesRule
     line: str
 
 
 def plan_chains(
     update: Update[ChainKey, Chain],
-    mirror: Mirror,
+    mirror: ChainMirror,
     owner: str,
     spelling: Spelling,
     edits: Mapping[ChainKey, ChainEdit] = MappingProxyType({}),
@@ -88,14 +88,14 @@ def plan_chains(
     return _by_table([*foreign, *hooks, *operations])
 
 
-def _foreign(mirror: Mirror) -> Iterator[Operation]:
+def _foreign(mirror: ChainMirror) -> Iterator[Operation]:
     for point, lines in mirror.foreign.items():
         yield DropForeignRules(point, lines, mirror.hooks.get(point, ()))
     yield from map(ResetPolicy, mirror.denying)
 
 
 def find_unsure(
-    update: Update[ChainKey, Chain], mirror: Mirror, owner: str, spelling: Spelling
+    update: Update[ChainKey, Chain], mirror: ChainMirror, owner: str, spelling: Spelling
 ) -> Iterator[Unsure]:
     """Find the rules whose text alone does not decide whether they are present already.
 
@@ -117,7 +117,7 @@ def find_unsure(
 
 
 def make_put(
-    key: ChainKey, chain: Chain, lines: tuple[str, ...], mirror: Mirror, spelling: Spelling
+    key: ChainKey, chain: Chain, lines: tuple[str, ...], mirror: ChainMirror, spelling: Spelling
 ) -> PutChain:
     """Make the operation that gives the chain *lines*: by edits if it is long and few differ."""
     have = mirror.chains.get(key, ())
@@ -164,7 +164,10 @@ def _edited(key: ChainKey, edit: ChainEdit, have: tuple[str, ...], owner: str) -
 
 
 def plan_rollback(
-    former: Mirror, present: Mirror, places: frozenset[tuple[Family, str]], spelling: Spelling
+    former: ChainMirror,
+    present: ChainMirror,
+    places: frozenset[tuple[Family, str]],
+    spelling: Spelling,
 ) -> tuple[TableChange, ...]:
     """Plan the changes that give the tables at *places* their former chains and jumps again."""
     operations: list[Operation] = []
@@ -188,7 +191,7 @@ def _hooked(point: HookPoint) -> ChainKey:
     return ChainKey(family=point.family, table=point.table, name=point.builtin)
 
 
-def _holds(key: ChainKey, lines: tuple[str, ...], mirror: Mirror, spelling: Spelling) -> bool:
+def _holds(key: ChainKey, lines: tuple[str, ...], mirror: ChainMirror, spelling: Spelling) -> bool:
     """Return whether the present lines are the desired ones, in our or in iptables' spelling."""
     have = mirror.chains.get(key)
     if have is None or lines == have:
@@ -208,7 +211,7 @@ def _rendered(
         yield key, chain, tuple([render_rule(rule, owner) for rule in chain.rules])
 
 
-def _dropped(update: Update[ChainKey, Chain], mirror: Mirror) -> Iterable[ChainKey]:
+def _dropped(update: Update[ChainKey, Chain], mirror: ChainMirror) -> Iterable[ChainKey]:
     if not update.complete:
         return update.drop
     return [key for key in mirror.chains if key not in update.put and key not in update.keep]
@@ -217,7 +220,7 @@ def _dropped(update: Update[ChainKey, Chain], mirror: Mirror) -> Iterable[ChainK
 def _refuse_dangling(
     puts: Iterable[PutChain],
     update: Update[ChainKey, Chain],
-    mirror: Mirror,
+    mirror: ChainMirror,
     dropped: frozenset[ChainKey],
 ) -> None:
     there: set[tuple[Family, str, str]] = set()
@@ -232,7 +235,7 @@ def _refuse_dangling(
             there.add((*place, name))
 
 
-def _hooks(update: Update[ChainKey, Chain], mirror: Mirror, owner: str) -> Iterator[Operation]:
+def _hooks(update: Update[ChainKey, Chain], mirror: ChainMirror, owner: str) -> Iterator[Operation]:
     """Plan the jumps to the chains of *update*: exactly the desired ones; other jumps stay."""
     for point, lines in mirror.hooks.items():
         wanted: set[str] = set()

@@ -8,10 +8,10 @@ from netfw.errors import OperationRefused
 from netfw.linux.iptables.binaries import IptablesBinaries
 from netfw.linux.iptables.operations import Operation, PutChain, TableChange
 from netfw.linux.iptables.restore import Script, parse_restore_errors
-from netfw.linux.iptables.rule import Rule, render_rule
+from netfw.linux.iptables.rule import IptablesRule, render_rule
 from netfw.linux.iptables.rule_normalizer import RuleNormalizer
 
-Refused = dict[Operation, tuple[str, Rule | None]]
+Refused = dict[Operation, tuple[str, IptablesRule | None]]
 
 
 class RulesRefused(OperationRefused):
@@ -20,7 +20,7 @@ class RulesRefused(OperationRefused):
     ``rules`` maps each operation to the rule that was refused, as far as iptables says which.
     """
 
-    def __init__(self, reasons: Mapping[object, str], rules: Mapping[object, Rule]) -> None:
+    def __init__(self, reasons: Mapping[object, str], rules: Mapping[object, IptablesRule]) -> None:
         super().__init__(reasons)
         self.rules = dict(rules)
 
@@ -64,7 +64,7 @@ def explain_refusal(
     )
 
 
-def _rule_of(operation: Operation, line: str, owner: str) -> Rule | None:
+def _rule_of(operation: Operation, line: str, owner: str) -> IptablesRule | None:
     words = {"-A": 2, "-I": 3}.get(line[:2])
     if not isinstance(operation, PutChain) or words is None:
         return None
@@ -91,7 +91,7 @@ def _search(
     return {operation: (whole, None) for change in changes for operation in change.operations}
 
 
-def _written(put: PutChain, owner: str) -> Sequence[Rule]:
+def _written(put: PutChain, owner: str) -> Sequence[IptablesRule]:
     """Return the rules that the operation writes."""
     if put.edits is None:
         return put.chain.rules

@@ -48,7 +48,7 @@ def _check_line(_: object, attribute: Attribute[str], text: str) -> None:
 
 
 @frozen
-class Match:
+class IptablesMatch:
     """A match extension with its options as text; made by :func:`match`, which checks them."""
 
     name: str
@@ -71,14 +71,14 @@ class Jump:
     goto: bool = False
 
 
-def match(extension: str, /, **options: OptionValue) -> Match:
+def match(extension: str, /, **options: OptionValue) -> IptablesMatch:
     """Make a match: ``match("conntrack", ctstate=Not("NEW"))`` is
     ``-m conntrack ! --ctstate NEW``.
 
     :raises InvalidInput: a name or value that iptables could take for something else.
     """
     check_name("match", extension)
-    return Match(extension, " ".join(["-m", extension, *render_options(options)]))
+    return IptablesMatch(extension, " ".join(["-m", extension, *render_options(options)]))
 
 
 def target(name: str, /, **options: OptionValue) -> Target:
@@ -111,7 +111,7 @@ def _to_network(
 
 
 @frozen(kw_only=True)
-class Rule:
+class IptablesRule:
     """One rule: if all its matches apply to a packet, the target decides; without one, it counts.
 
     :raises InvalidInput: a value that iptables could take for something else.
@@ -123,7 +123,7 @@ class Rule:
     in_device: str | Not[str] | None = None
     out_device: str | Not[str] | None = None
     protocol: str | Not[str] | None = None
-    matches: tuple[Match, ...] = ()
+    matches: tuple[IptablesMatch, ...] = ()
     comment: str = ""
     owner: Hashable = field(default=None, eq=False, repr=False)
     """Key of the object that needs the rule; a refusal of the rule concerns it alone."""
@@ -172,7 +172,7 @@ class Rule:
         return Family(versions.pop()) if versions else None
 
 
-def render_rule(rule: Rule, owner: str) -> str:
+def render_rule(rule: IptablesRule, owner: str) -> str:
     """Render the rule as one line, without its chain."""
     if not isinstance(rule.target, Jump):
         return rule.text

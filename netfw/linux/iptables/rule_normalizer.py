@@ -11,7 +11,7 @@ from typing import Self
 
 from netfw.linux import syscalls
 from netfw.linux.iptables.binaries import IptablesBinaries
-from netfw.linux.iptables.rule import Family, Jump, Rule, render_rule
+from netfw.linux.iptables.rule import Family, IptablesRule, Jump, render_rule
 from netfw.linux.netns_thread import NetnsThread
 from netfw.linux.process.command import run_command
 
@@ -29,7 +29,9 @@ class RuleNormalizer:
             "creating a namespace to normalize rules failed",
         )
 
-    def normalize(self, family: Family, table: str, rules: Sequence[Rule]) -> Mapping[str, str]:
+    def normalize(
+        self, family: Family, table: str, rules: Sequence[IptablesRule]
+    ) -> Mapping[str, str]:
         """Return how iptables prints each rule, by our text; empty if it refuses them."""
         if not self.takes(family, table, rules):
             return {}
@@ -39,7 +41,7 @@ class RuleNormalizer:
         written = [render_rule(rule, self._owner) for rule in rules]
         return dict(zip(written, printed, strict=True)) if len(printed) == len(written) else {}
 
-    def takes(self, family: Family, table: str, rules: Sequence[Rule]) -> bool:
+    def takes(self, family: Family, table: str, rules: Sequence[IptablesRule]) -> bool:
         """Return whether iptables and the kernel accept *rules*, each by itself."""
         chains = {rule.target.chain for rule in rules if isinstance(rule.target, Jump)}
         lines = [f":{self._owner}-{name} - [0:0]" for name in sorted(chains)]
@@ -48,7 +50,9 @@ class RuleNormalizer:
         self._make_sets(rules)
         return self._worker.run(self._tool.restore, family, text, None).ok
 
-    def refused(self, family: Family, table: str, rules: Sequence[Rule]) -> Rule | None:
+    def refused(
+        self, family: Family, table: str, rules: Sequence[IptablesRule]
+    ) -> IptablesRule | None:
         """Find a rule that is refused by itself, by bisection; None if each is accepted alone."""
         if not rules or self.takes(family, table, rules):
             return None
@@ -59,7 +63,7 @@ class RuleNormalizer:
             family, table, rules[half:]
         )
 
-    def _make_sets(self, rules: Sequence[Rule]) -> None:
+    def _make_sets(self, rules: Sequence[IptablesRule]) -> None:
         """Create the sets that the rules name: they have to exist, of any kind."""
         names = {
             words[at + 1]

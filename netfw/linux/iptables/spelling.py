@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from netfw.linux.iptables.binaries import IptablesBinaries
 from netfw.linux.iptables.plan import Spelling, Unsure
-from netfw.linux.iptables.rule import Family, Rule
+from netfw.linux.iptables.rule import Family, IptablesRule
 from netfw.linux.iptables.rule_normalizer import RuleNormalizer
 
 _LIMIT = 20_000
@@ -25,7 +25,7 @@ class SpellingCache:
 
     def add(self, unsure: Iterable[Unsure]) -> None:
         """Let iptables print the rules whose present text differs from ours."""
-        rules: dict[tuple[Family, str], dict[str, Rule]] = {}
+        rules: dict[tuple[Family, str], dict[str, IptablesRule]] = {}
         for each in unsure:
             rules.setdefault((each.key.family, each.key.table), {})[each.line] = each.rule
         if not rules:

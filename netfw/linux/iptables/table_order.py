@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from netfw.linux.iptables.chain import ChainKey
-from netfw.linux.iptables.mirror import Mirror, without_quoted_text
+from netfw.linux.iptables.mirror import ChainMirror, without_quoted_text
 from netfw.linux.iptables.operations import (
     AddHook,
     DropChain,
@@ -34,7 +34,7 @@ _ADMITS = re.compile(r"(?:^| )-j (?:ACCEPT|RETURN)(?: |$)")
 
 
 def order_tables(
-    changes: Iterable[TableChange], mirror: Mirror, spelling: Spelling
+    changes: Iterable[TableChange], mirror: ChainMirror, spelling: Spelling
 ) -> tuple[TableChange, ...]:
     """Return the changes of one family in an order that is safe after each of them."""
     ordered = sorted(changes, key=lambda change: _ORDER.index(change.table))
@@ -51,7 +51,7 @@ def _change(change: TableChange, operations: Sequence[Operation]) -> Iterator[Ta
 
 
 def _split(
-    change: TableChange, mirror: Mirror, spelling: Spelling
+    change: TableChange, mirror: ChainMirror, spelling: Spelling
 ) -> tuple[list[Operation], list[Operation]]:
     first: list[Operation] = []
     last: list[Operation] = []
@@ -69,7 +69,7 @@ def _split(
 
 
 def _phases(
-    put: PutChain, mirror: Mirror, spelling: Spelling
+    put: PutChain, mirror: ChainMirror, spelling: Spelling
 ) -> tuple[list[PutChain], list[PutChain]]:
     key, former = put.key, mirror.chains.get(put.key)
     if former is None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from netfw.errors import BackendError, OperationRefused
 from netfw.linux.iptables.binaries import IptablesBinaries
 from netfw.linux.iptables.chain import Chain, ChainKey, check_owner
-from netfw.linux.iptables.mirror import Mirror, parse_save
+from netfw.linux.iptables.mirror import ChainMirror, parse_save
 from netfw.linux.iptables.operations import PutChain, TableChange
 from netfw.linux.iptables.plan import Spelling, find_unsure, plan_chains, plan_rollback
 from netfw.linux.iptables.refusal import RulesRefused, explain_refusal
@@ -52,7 +52,7 @@ class Iptables:
         check_owner(owner)
         self.owner, self.namespace = owner, namespace
         self._tool = tool or IptablesBinaries()
-        self._mirror = Mirror()
+        self._mirror = ChainMirror()
         self._known: set[Family] = set()
         self._spelling = spelling or SpellingCache(self._tool, owner)
 
@@ -71,7 +71,7 @@ class Iptables:
 
     def assume_empty(self) -> None:
         """Take the tables for empty without reading them: those of a namespace that is new."""
-        self._mirror = Mirror()
+        self._mirror = ChainMirror()
         self._known = set(Family)
 
     @property
@@ -80,7 +80,7 @@ class Iptables:
         self.observe(frozenset(Family) - self._known)
         return MappingProxyType(self._mirror.chains)
 
-    def mirror(self, update: Update[ChainKey, Chain]) -> tuple[Mirror, Spelling]:
+    def mirror(self, update: Update[ChainKey, Chain]) -> tuple[ChainMirror, Spelling]:
         """Return what a pure plan for *update* needs; reads only what is not known."""
         self._read_unknown(update)
         self._spelling.add(find_unsure(update, self._mirror, self.owner, self._spelling.known))
@@ -176,7 +176,7 @@ class Iptables:
             self._known.add(family)
 
     def _roll_back(
-        self, former: Mirror, begun: Sequence[TableChange], refusal: RulesRefused
+        self, former: ChainMirror, begun: Sequence[TableChange], refusal: RulesRefused
     ) -> None:
         """Give the tables their former rules, whatever part of *begun* was executed."""
         try:

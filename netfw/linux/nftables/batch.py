@@ -11,25 +11,25 @@ from typing import Any
 
 from netfw.linux.nftables.operations import (
     ChangeElements,
-    DropChain,
-    DropSet,
+    DropNftChain,
+    DropNftSet,
     DropTable,
-    MakeSet,
+    MakeNftSet,
     MakeTable,
     NftOperation,
-    PutChain,
+    PutNftChain,
 )
 from netfw.linux.nftables.values import (
-    Chain,
     Elements,
     Hook,
-    KernelSet,
     Key,
+    NftChain,
+    NftRule,
+    NftRuleset,
+    NftSet,
+    NftSetKind,
+    NftTable,
     ObjectKey,
-    Rule,
-    Ruleset,
-    SetKind,
-    Table,
     render_json,
 )
 
@@ -51,34 +51,34 @@ _FOREIGN = frozenset({"flags", "timeout", "gc-interval", "size", "stmt"})
 _SCRATCH = "netfw-check"
 
 
-def render_batch(operations: Iterable[NftOperation], present: Ruleset) -> str:
+def render_batch(operations: Iterable[NftOperation], present: NftRuleset) -> str:
     """Render *operations* as one transaction, in an order in which references hold."""
     return _commands(_ordered_commands(list(operations), present))
 
 
-def render_list(table: Table) -> str:
+def render_list(table: NftTable) -> str:
     """Render the request for all that a table has."""
     return _commands([render_json({"list": {"table": _named(table)}})])
 
 
-def render_check(put: PutChain, kinds: Mapping[ObjectKey, SetKind]) -> str:
+def render_check(put: PutNftChain, kinds: Mapping[ObjectKey, NftSetKind]) -> str:
     """Render a transaction that has the rules of one chain alone, in a table of its own."""
-    table = Table(put.key.table.family, _SCRATCH)
+    table = NftTable(put.key.table.family, _SCRATCH)
     texts = " ".join(rule.text for rule in put.chain.rules)
     chains = {ObjectKey(table, name) for name in _TARGET.findall(texts)} - {put.key}
     sets = {ObjectKey(put.key.table, name) for name in _SET.findall(texts)}
     own = ObjectKey(table, put.key.name)
     stubs: list[NftOperation] = [MakeTable(table)]
-    stubs += [MakeSet(ObjectKey(table, key.name), kinds[key]) for key in sets if key in kinds]
-    stubs += [PutChain(key, Chain()) for key in chains if key != own]
-    return render_batch([*stubs, PutChain(own, put.chain)], Ruleset())
+    stubs += [MakeNftSet(ObjectKey(table, key.name), kinds[key]) for key in sets if key in kinds]
+    stubs += [PutNftChain(key, NftChain()) for key in chains if key != own]
+    return render_batch([*stubs, PutNftChain(own, put.chain)], NftRuleset())
 
 
 def _commands(commands: Iterable[str]) -> str:
     return f'{{"nftables":[{",".join(commands)}]}}'
 
 
-def _ordered_commands(operations: Sequence[NftOperation], present: Ruleset) -> Iterator[str]:
+def _ordered_commands(operations: Sequence[NftOperation], present: NftRuleset) -> Iterator[str]:
     steps = (_make_step, _clear_step, _fill_step, _drop_step)
     for step in steps:
         for operation in sorted(operations, key=_creation_order):
@@ -87,50 +87,58 @@ def _ordered_commands(operations: Sequence[NftOperation], present: Ruleset) -> I
 
 def _creation_order(operation: NftOperation) -> int:
     """Tables before what they have; chains before sets, to be dropped in this order."""
-    kinds = (MakeTable, MakeSet, PutChain, DropChain, ChangeElements, DropSet, DropTable)
+    kinds = (
+        MakeTable,
+        MakeNftSet,
+        PutNftChain,
+        DropNftChain,
+        ChangeElements,
+        DropNftSet,
+        DropTable,
+    )
     return kinds.index(type(operation))
 
 
-def _make_step(operation: NftOperation, present: Ruleset) -> Iterator[str]:
+def _make_step(operation: NftOperation, present: NftRuleset) -> Iterator[str]:
     if isinstance(operation, MakeTable):
         if operation.table in present.dormant:
             yield render_json({"delete": {"table": _named(operation.table)}})
         yield render_json({"add": {"table": _named(operation.table)}})
-    elif isinstance(operation, MakeSet):
+    elif isinstance(operation, MakeNftSet):
         if operation.key in present.sets:
             yield _set_command("delete", operation.key, present)
         yield _add_set(operation)
 
 
-def _clear_step(operation: NftOperation, present: Ruleset) -> Iterator[str]:
+def _clear_step(operation: NftOperation, present: NftRuleset) -> Iterator[str]:
     if isinstance(operation, ChangeElements) and operation.remove:
         yield _element_command("delete", operation, operation.remove)
-    elif isinstance(operation, PutChain):
+    elif isinstance(operation, PutNftChain):
         yield from _cleared(operation, present.chains.get(operation.key))
-    elif isinstance(operation, DropChain):
+    elif isinstance(operation, DropNftChain):
         yield render_json({"flush": {"chain": _in_table(operation.key)}})
-    elif isinstance(operation, DropSet) and _is_map(operation.key, present):
+    elif isinstance(operation, DropNftSet) and _is_map(operation.key, present):
         # Its elements refer to chains, which could not be dropped before it.
         yield _set_command("flush", operation.key, present)
 
 
-def _fill_step(operation: NftOperation, present: Ruleset) -> Iterator[str]:
+def _fill_step(operation: NftOperation, present: NftRuleset) -> Iterator[str]:
     if isinstance(operation, ChangeElements) and operation.add:
         yield _element_command("add", operation, operation.add)
-    elif isinstance(operation, PutChain):
+    elif isinstance(operation, PutNftChain):
         yield from _rule_commands(operation)
 
 
-def _drop_step(operation: NftOperation, present: Ruleset) -> Iterator[str]:
-    if isinstance(operation, DropChain):
+def _drop_step(operation: NftOperation, present: NftRuleset) -> Iterator[str]:
+    if isinstance(operation, DropNftChain):
         yield render_json({"delete": {"chain": _in_table(operation.key)}})
-    elif isinstance(operation, DropSet):
+    elif isinstance(operation, DropNftSet):
         yield _set_command("delete", operation.key, present)
     elif isinstance(operation, DropTable):
         yield render_json({"delete": {"table": _named(operation.table)}})
 
 
-def _named(table: Table) -> dict[str, str]:
+def _named(table: NftTable) -> dict[str, str]:
     return {"family": table.family, "name": table.name}
 
 
@@ -138,7 +146,7 @@ def _in_table(key: ObjectKey) -> dict[str, Any]:
     return {"family": key.table.family, "table": key.table.name, "name": key.name}
 
 
-def _cleared(put: PutChain, former: Chain | None) -> Iterator[str]:
+def _cleared(put: PutNftChain, former: NftChain | None) -> Iterator[str]:
     """Render an empty chain in place of *former*."""
     place = _in_table(put.key)
     if former is not None:
@@ -152,7 +160,7 @@ def _cleared(put: PutChain, former: Chain | None) -> Iterator[str]:
     yield render_json({"add": {"chain": place}})
 
 
-def _rule_commands(put: PutChain) -> Iterator[str]:
+def _rule_commands(put: PutNftChain) -> Iterator[str]:
     table = put.key.table
     head = render_json({"chain": put.key.name, "family": table.family, "table": table.name})[:-1]
     for rule in put.chain.rules:
@@ -160,17 +168,17 @@ def _rule_commands(put: PutChain) -> Iterator[str]:
         yield f'{{"add":{{"rule":{head}{note},"expr":{rule.text}}}}}}}'
 
 
-def _set_command(verb: str, key: ObjectKey, present: Ruleset) -> str:
+def _set_command(verb: str, key: ObjectKey, present: NftRuleset) -> str:
     kind = "map" if _is_map(key, present) else "set"
     return render_json({verb: {kind: _in_table(key)}})
 
 
-def _is_map(key: ObjectKey, present: Ruleset) -> bool:
+def _is_map(key: ObjectKey, present: NftRuleset) -> bool:
     found = present.sets.get(key)
     return found is not None and found.kind.verdicts
 
 
-def _add_set(make: MakeSet) -> str:
+def _add_set(make: MakeNftSet) -> str:
     fields = make.kind.fields
     body = {**_in_table(make.key), "type": fields[0] if len(fields) == 1 else list(fields)}
     if make.kind.verdicts:
@@ -188,26 +196,26 @@ def _element(key: Key, target: str) -> Any:
     return [plain, {"goto": {"target": target}}] if target else plain
 
 
-def parse_listing(text: str, ruleset: Ruleset) -> None:
+def parse_listing(text: str, ruleset: NftRuleset) -> None:
     """Add what a listing has to *ruleset*; objects of other kinds are left out."""
-    rules: dict[ObjectKey, list[Rule]] = {}
+    rules: dict[ObjectKey, list[NftRule]] = {}
     for entry in json.loads(text)["nftables"]:
         for kind, body in entry.items():
             if kind == "table":
-                ruleset.tables.add(Table(body["family"], body["name"]))
+                ruleset.tables.add(NftTable(body["family"], body["name"]))
                 continue
             if "table" not in body:
                 continue
-            table = Table(body["family"], body["table"])
+            table = NftTable(body["family"], body["table"])
             if kind == "rule":
-                rule = Rule(_canonical(body["expr"]), body.get("comment", ""))
+                rule = NftRule(_canonical(body["expr"]), body.get("comment", ""))
                 rules.setdefault(ObjectKey(table, body["chain"]), []).append(rule)
             elif kind == "chain":
-                ruleset.chains[ObjectKey(table, body["name"])] = Chain((), _hook(body))
+                ruleset.chains[ObjectKey(table, body["name"])] = NftChain((), _hook(body))
             elif kind in ("set", "map"):
                 ruleset.sets[ObjectKey(table, body["name"])] = _parse_set(body)
     for key, found in rules.items():
-        ruleset.chains[key] = Chain(tuple(found), ruleset.chains[key].hook)
+        ruleset.chains[key] = NftChain(tuple(found), ruleset.chains[key].hook)
 
 
 def _hook(body: Mapping[str, Any]) -> Hook | None:
@@ -242,11 +250,11 @@ def _ethertype(listed: object) -> object:
     return _LISTED_ETHERTYPES.get(listed, listed) if isinstance(listed, int) else listed
 
 
-def _parse_set(body: Mapping[str, Any]) -> KernelSet:
+def _parse_set(body: Mapping[str, Any]) -> NftSet:
     kinds = body["type"]
     fields = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     foreign = not _FOREIGN.isdisjoint(body) or body.get("map", "verdict") != "verdict"
-    found = KernelSet(SetKind(fields, verdicts="map" in body, foreign=foreign))
+    found = NftSet(NftSetKind(fields, verdicts="map" in body, foreign=foreign))
     for element in body.get("elem", ()) if not foreign else ():
         plain, target = element, ""
         if isinstance(element, list):

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from attrs import field, frozen
 
 from netfw.linux.nftables.values import (
-    Chain,
     Elements,
-    KernelSet,
+    NftChain,
+    NftRuleset,
+    NftSet,
+    NftSetKind,
+    NftTable,
     ObjectKey,
-    Ruleset,
-    SetKind,
-    Table,
 )
 
 
@@ -21,7 +21,7 @@ from netfw.linux.nftables.values import (
 class MakeTable:
     """Create a table, in the place of a dormant one."""
 
-    table: Table
+    table: NftTable
 
     def __str__(self) -> str:
         return f"make table {self.table}"
@@ -31,25 +31,25 @@ class MakeTable:
 class DropTable:
     """Remove a table with all that it has."""
 
-    table: Table
+    table: NftTable
 
     def __str__(self) -> str:
         return f"drop table {self.table}"
 
 
 @frozen
-class PutChain:
+class PutNftChain:
     """Create a chain, or replace its rules."""
 
     key: ObjectKey
-    chain: Chain
+    chain: NftChain
 
     def __str__(self) -> str:
         return f"put chain {self.key} ({len(self.chain.rules)} rules)"
 
 
 @frozen
-class DropChain:
+class DropNftChain:
     """Remove a chain."""
 
     key: ObjectKey
@@ -59,18 +59,18 @@ class DropChain:
 
 
 @frozen
-class MakeSet:
+class MakeNftSet:
     """Create an empty set or map, in place of any other of that name."""
 
     key: ObjectKey
-    kind: SetKind
+    kind: NftSetKind
 
     def __str__(self) -> str:
         return f"make {'map' if self.kind.verdicts else 'set'} {self.key}"
 
 
 @frozen
-class DropSet:
+class DropNftSet:
     """Remove a set or map."""
 
     key: ObjectKey
@@ -84,7 +84,7 @@ class ChangeElements:
     """Remove elements of a set or map, and add others."""
 
     key: ObjectKey
-    kind: SetKind
+    kind: NftSetKind
     add: Elements = field(factory=dict, hash=False)
     remove: Elements = field(factory=dict, hash=False)
 
@@ -92,10 +92,12 @@ class ChangeElements:
         return f"add {len(self.add)} and remove {len(self.remove)} elements of {self.key}"
 
 
-NftOperation = MakeTable | DropTable | PutChain | DropChain | MakeSet | DropSet | ChangeElements
+NftOperation = (
+    MakeTable | DropTable | PutNftChain | DropNftChain | MakeNftSet | DropNftSet | ChangeElements
+)
 
 
-def record_operations(ruleset: Ruleset, operations: Iterable[NftOperation]) -> None:
+def record_operations(ruleset: NftRuleset, operations: Iterable[NftOperation]) -> None:
     """Change *ruleset* as *operations* change the kernel."""
     for operation in operations:
         match operation:
@@ -108,13 +110,13 @@ def record_operations(ruleset: Ruleset, operations: Iterable[NftOperation]) -> N
                 for objects in (ruleset.chains, ruleset.sets):
                     for key in [key for key in objects if key.table == table]:
                         objects.pop(key)
-            case PutChain(key, chain):
+            case PutNftChain(key, chain):
                 ruleset.chains[key] = chain
-            case DropChain(key):
+            case DropNftChain(key):
                 ruleset.chains.pop(key, None)
-            case MakeSet(key, kind):
-                ruleset.sets[key] = KernelSet(kind)
-            case DropSet(key):
+            case MakeNftSet(key, kind):
+                ruleset.sets[key] = NftSet(kind)
+            case DropNftSet(key):
                 ruleset.sets.pop(key, None)
             case ChangeElements(key, _, add, remove):
                 elements = ruleset.sets[key].elements

@@ -11,12 +11,12 @@ from netfw.linux.netns import Namespace, run_in
 from netfw.linux.nftables.batch import parse_listing, render_batch, render_check, render_list
 from netfw.linux.nftables.library import Answer, NftContext
 from netfw.linux.nftables.operations import (
-    MakeSet,
+    MakeNftSet,
     NftOperation,
-    PutChain,
+    PutNftChain,
     record_operations,
 )
-from netfw.linux.nftables.values import ObjectKey, Ruleset, SetKind, Table
+from netfw.linux.nftables.values import NftRuleset, NftSetKind, NftTable, ObjectKey
 
 _ABSENT = "No such file or directory"
 _DENIED = "Operation not permitted"
@@ -33,23 +33,23 @@ class Nftables:
     Not thread-safe: used by one thread at a time.
     """
 
-    def __init__(self, tables: Sequence[Table], *, namespace: Namespace = None) -> None:
+    def __init__(self, tables: Sequence[NftTable], *, namespace: Namespace = None) -> None:
         self.tables, self.namespace = tuple(tables), namespace
         self._context: NftContext | None = None
-        self._ruleset: Ruleset | None = None
+        self._ruleset: NftRuleset | None = None
 
     @property
-    def ruleset(self) -> Ruleset:
+    def ruleset(self) -> NftRuleset:
         """The contents of the tables, as last read and changed since."""
         return self.observe() if self._ruleset is None else self._ruleset
 
-    def observe(self) -> Ruleset:
+    def observe(self) -> NftRuleset:
         """Read the tables.
 
         :raises BackendBroken: libnftables is missing, or netfw lacks a privilege.
         :raises NotFound: there is no such namespace.
         """
-        ruleset = Ruleset()
+        ruleset = NftRuleset()
         for table in self.tables:
             if self._is_dormant(table):
                 ruleset.dormant.add(table)
@@ -93,7 +93,7 @@ class Nftables:
             self._context.close()
             self._context = None
 
-    def _is_dormant(self, table: Table) -> bool:
+    def _is_dormant(self, table: NftTable) -> bool:
         """Return whether a table is switched off; libnftables 1.0.6 crashes when it lists one."""
         try:
             return run_in(self.namespace, is_dormant, table.family, table.name)
@@ -108,13 +108,13 @@ class Nftables:
         return self._context.run(commands, dry=dry)
 
     def _refused_chains(
-        self, operations: Iterable[NftOperation], kinds: dict[ObjectKey, SetKind]
+        self, operations: Iterable[NftOperation], kinds: dict[ObjectKey, NftSetKind]
     ) -> dict[object, str]:
         """Return the chains that are refused on their own, each with the reason."""
         refused: dict[object, str] = {}
-        made = {each.key: each.kind for each in operations if isinstance(each, MakeSet)}
+        made = {each.key: each.kind for each in operations if isinstance(each, MakeNftSet)}
         for operation in operations:
-            if isinstance(operation, PutChain):
+            if isinstance(operation, PutNftChain):
                 answer = self._run(render_check(operation, {**kinds, **made}), dry=True)
                 if not answer.ok:
                     refused[operation] = _first_line(answer)

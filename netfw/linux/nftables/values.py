@@ -18,7 +18,7 @@ Elements = Mapping[Key, str]
 
 
 @frozen(cache_hash=True)
-class Table:
+class NftTable:
     """A table by its family and name."""
 
     family: str
@@ -32,7 +32,7 @@ class Table:
 class ObjectKey:
     """A chain, set or map of a table."""
 
-    table: Table
+    table: NftTable
     name: str
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class Hook:
 
 
 @frozen
-class Rule:
+class NftRule:
     """A rule: the text of its statements, and a comment."""
 
     text: str
@@ -56,15 +56,15 @@ class Rule:
 
 
 @frozen
-class Chain:
+class NftChain:
     """Rules in order; with a hook, a base chain that accepts by default."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[NftRule, ...] = ()
     hook: Hook | None = None
 
 
 @frozen
-class SetKind:
+class NftSetKind:
     """Types of the fields of a set's keys; *verdicts*: a map to chains.
 
     A *foreign* set is one that netfw never makes, such as one of intervals, or whose elements
@@ -77,27 +77,27 @@ class SetKind:
 
 
 @frozen
-class KernelSet:
+class NftSet:
     """A set or map with its elements."""
 
-    kind: SetKind
+    kind: NftSetKind
     elements: dict[Key, str] = field(factory=dict)
 
 
 @define
-class Ruleset:
+class NftRuleset:
     """The contents of some tables."""
 
-    tables: set[Table] = field(factory=set)
-    chains: dict[ObjectKey, Chain] = field(factory=dict)
-    sets: dict[ObjectKey, KernelSet] = field(factory=dict)
-    dormant: set[Table] = field(factory=set)
+    tables: set[NftTable] = field(factory=set)
+    chains: dict[ObjectKey, NftChain] = field(factory=dict)
+    sets: dict[ObjectKey, NftSet] = field(factory=dict)
+    dormant: set[NftTable] = field(factory=set)
     """Tables whose chains see no packet; what they contain is not read."""
 
 
-def make_rule(*statements: Mapping[str, Any], comment: str = "") -> Rule:
+def make_rule(*statements: Mapping[str, Any], comment: str = "") -> NftRule:
     """Build a rule of *statements*."""
-    return Rule(render_json(statements), comment)
+    return NftRule(render_json(statements), comment)
 
 
 def render_json(value: object) -> str:

@@ -1,11 +1,11 @@
 """Processes: commands that end, and supervised programs."""
 
 from netfw.linux.process.command import Finished, run_command, why_missing
-from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
+from netfw.linux.process.events import ProcessExited, ProcessRespawned, RespawnFailed
 from netfw.linux.process.identity import handles, is_asleep
 from netfw.linux.process.orphans import kill_in_namespace
 from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
-from netfw.linux.process.state import Process, Running
+from netfw.linux.process.state import Process, RunningProcess
 from netfw.linux.process.supervisor import Supervisor
 
 __all__ = [
@@ -13,12 +13,12 @@ __all__ = [
     "Finished",
     "OnDeath",
     "Process",
-    "ProcessDied",
+    "ProcessExited",
     "ProcessKey",
     "ProcessRespawned",
     "Program",
     "RespawnFailed",
-    "Running",
+    "RunningProcess",
     "Supervisor",
     "Timeouts",
     "handles",

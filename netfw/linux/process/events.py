@@ -9,7 +9,7 @@ from netfw.linux.process.program import OnDeath, ProcessKey
 
 
 @frozen
-class ProcessDied(Event):
+class ProcessExited(Event):
     """A process ended unexpectedly; *tail* is the end of its output."""
 
     key: ProcessKey

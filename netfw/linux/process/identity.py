@@ -24,14 +24,14 @@ MARK = "NETFW_PROCESS"
 
 
 @frozen(kw_only=True)
-class Identity:
+class ProcessIdentity:
     """Identifies a process across pid reuse."""
 
     pid: int
     started: int
     """Start time in clock ticks since boot."""
     boot: str
-    namespace: netns.Identity
+    namespace: netns.NamespaceIdentity
     argv: tuple[str, ...]
     mark: str = ""
     """The value of `MARK` in its environment; it stays when a wrapper executes another program."""
@@ -41,7 +41,7 @@ class Identity:
 class Handle:
     """A pidfd of a process: signals cannot reach another one."""
 
-    identity: Identity
+    identity: ProcessIdentity
     descriptor: int = field(repr=False)
 
     @property
@@ -80,7 +80,7 @@ class Handle:
         os.close(self.descriptor)
 
 
-def observe(pid: int) -> Identity | None:
+def observe(pid: int) -> ProcessIdentity | None:
     """Return the process that has *pid* now; None if there is none, or a zombie."""
     try:
         state, started = stat(pid)
@@ -96,10 +96,10 @@ def observe(pid: int) -> Identity | None:
     except NetfwError:
         return None
     argv = tuple(word.decode(errors="surrogateescape") for word in command.split(b"\0")[:-1])
-    return Identity(pid=pid, started=started, boot=boot(), namespace=where, argv=argv)
+    return ProcessIdentity(pid=pid, started=started, boot=boot(), namespace=where, argv=argv)
 
 
-def hold(expected: Identity) -> Handle | None:
+def hold(expected: ProcessIdentity) -> Handle | None:
     """Open a handle of the process, if it is still the expected one.
 
     The descriptor is opened before the check, so that it refers to the checked process.
@@ -142,7 +142,7 @@ def hold_marked(pid: int, mark: str) -> Handle | None:
     return None
 
 
-def _looks_like(now: Identity, expected: Identity) -> bool:
+def _looks_like(now: ProcessIdentity, expected: ProcessIdentity) -> bool:
     """Return whether it has the mark that it was started with; without one, the command line.
 
     A command line can be read and copied by all users; only the process that starts another one
@@ -153,7 +153,7 @@ def _looks_like(now: Identity, expected: Identity) -> bool:
     return runs(now.argv, expected.argv)
 
 
-def is_same(now: Identity, expected: Identity) -> bool:
+def is_same(now: ProcessIdentity, expected: ProcessIdentity) -> bool:
     """Return whether pid, boot, start time and namespace are equal."""
     return (now.pid, now.started, now.boot, now.namespace) == (
         expected.pid,
@@ -256,7 +256,7 @@ def session(pid: int) -> int | None:
         return None
 
 
-def _is_zombie(expected: Identity) -> bool:
+def _is_zombie(expected: ProcessIdentity) -> bool:
     """Return whether it is a zombie by now."""
     try:
         return stat(expected.pid) == ("Z", expected.started) and boot() == expected.boot

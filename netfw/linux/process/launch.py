@@ -23,7 +23,7 @@ from netfw.linux.process.command import not_runnable
 from netfw.linux.process.identity import (
     MARK,
     Handle,
-    Identity,
+    ProcessIdentity,
     boot,
     hold,
     mark_of,
@@ -128,7 +128,7 @@ class Launch:
             time.sleep(0.005)
         return daemon
 
-    def _by_file(self, pid_file: Path, launcher: Identity) -> Handle | None:
+    def _by_file(self, pid_file: Path, launcher: ProcessIdentity) -> Handle | None:
         try:
             now = by_pid_file(pid_file, self.program.argv)
             if now is None or now.started < launcher.started or now.namespace != launcher.namespace:
@@ -151,7 +151,7 @@ def _has_mark(pid: int) -> bool:
         return False  # no descriptor is free now
 
 
-def by_pid_file(pid_file: Path, argv: Sequence[str]) -> Identity | None:
+def by_pid_file(pid_file: Path, argv: Sequence[str]) -> ProcessIdentity | None:
     """Return the process in a program's own pid file, if it runs *argv*."""
     try:
         pid = int(pid_file.read_text())
@@ -203,7 +203,7 @@ def tail(log: Path, start: int = 0) -> str:
         return ""
 
 
-def _named(identity: Identity, argv: Sequence[str], mark: str) -> Identity:
+def _named(identity: ProcessIdentity, argv: Sequence[str], mark: str) -> ProcessIdentity:
     """Return the same process, identified by the command it was started with."""
     return evolve(identity, argv=tuple(argv), mark=mark)
 
@@ -245,7 +245,9 @@ def _hold_child(pid: int, argv: list[str]) -> Handle:
     """Open a handle of a child, dead or alive: it keeps its pid until it is reaped."""
     _, started = stat(pid)
     where = netns.identity(None)
-    identity = Identity(pid=pid, started=started, boot=boot(), namespace=where, argv=tuple(argv))
+    identity = ProcessIdentity(
+        pid=pid, started=started, boot=boot(), namespace=where, argv=tuple(argv)
+    )
     return Handle(identity, os.pidfd_open(pid))
 
 

@@ -63,12 +63,12 @@ def _kill_in(namespace: str, timeouts: Timeouts) -> None:
             handle.close()
 
 
-def _is_in(pid: int, wanted: netns.Identity) -> bool:
+def _is_in(pid: int, wanted: netns.NamespaceIdentity) -> bool:
     try:
         found = os.stat(netns.of_process(pid))
     except OSError:
         return False  # it ended, or is a kernel thread
-    return netns.Identity(found.st_dev, found.st_ino) == wanted
+    return netns.NamespaceIdentity(found.st_dev, found.st_ino) == wanted
 
 
 @frozen

@@ -17,7 +17,7 @@ from attrs import asdict, frozen
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.linux import netns
 from netfw.linux.fs.permissions import exposure_problem
-from netfw.linux.process.identity import Identity
+from netfw.linux.process.identity import ProcessIdentity
 from netfw.linux.process.machine_errors import raise_if_full
 from netfw.linux.process.program import ProcessKey, check_command
 
@@ -26,10 +26,10 @@ _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 
 @frozen(kw_only=True)
-class Record:
+class ProcessRecord:
     """A started process, the digest of its program, and its own pid files."""
 
-    identity: Identity
+    identity: ProcessIdentity
     digest: str
     own_pid_files: tuple[Path, ...] = ()
 
@@ -58,7 +58,7 @@ class PidFiles:
         """Make the directory that the files of *key* are in."""
         (self.directory / key.service).mkdir(parents=True, exist_ok=True)
 
-    def read(self, key: ProcessKey) -> Record | None:
+    def read(self, key: ProcessKey) -> ProcessRecord | None:
         """Return the record; None if there is none, or the file was not written by netfw.
 
         :raises OSError: no descriptor is free to read it.
@@ -71,7 +71,7 @@ class PidFiles:
         except (InvalidInput, *_UNREADABLE):
             return None
 
-    def write(self, key: ProcessKey, record: Record) -> None:
+    def write(self, key: ProcessKey, record: ProcessRecord) -> None:
         self.prepare(key)
         _replace(self._path(key), json.dumps(asdict(record), indent=1, default=str) + "\n")
         _replace(self.pid_path(key), f"{record.identity.pid}\n")
@@ -104,16 +104,16 @@ class PidFiles:
         return self.directory / key.service / f"{key.id}.json"
 
 
-def _parse(data: Any, key: ProcessKey, folder: Path) -> Record:
+def _parse(data: Any, key: ProcessKey, folder: Path) -> ProcessRecord:
     """Parse the record in *data*; raise one of `_UNREADABLE` if it is not a record of *key*."""
     identity = data["identity"]
     own = (Path(text) for text in map(str, data.get("own_pid_files", ())))
-    parsed = Record(
-        identity=Identity(
+    parsed = ProcessRecord(
+        identity=ProcessIdentity(
             pid=int(identity["pid"]),
             started=int(identity["started"]),
             boot=str(identity["boot"]),
-            namespace=netns.Identity(**identity["namespace"]),
+            namespace=netns.NamespaceIdentity(**identity["namespace"]),
             argv=tuple(map(str, identity["argv"])),
             mark=str(identity["mark"]),
         ),

@@ -7,7 +7,7 @@ import threading
 from attrs import define, field, frozen
 
 from netfw.linux import netns
-from netfw.linux.process.identity import Handle, Identity
+from netfw.linux.process.identity import Handle, ProcessIdentity
 from netfw.linux.process.program import Program
 
 
@@ -21,25 +21,25 @@ class Process:
 
 
 @frozen(kw_only=True)
-class Running:
+class RunningProcess:
     """A running process, as it is on record."""
 
     pid: int
     digest: str
     """Digest of the program that it was started as."""
-    namespace: netns.Identity
+    namespace: netns.NamespaceIdentity
     """Identity of its namespace, whichever namespace has the name by now."""
 
 
 @define
-class ProcessState:
+class SupervisedProcess:
     """State that the supervisor tracks for one key."""
 
     lock: threading.RLock = field(factory=threading.RLock)
     users: int = 0
     program: Program | None = None
     handle: Handle | None = None
-    former: set[Identity] = field(factory=set)
+    former: set[ProcessIdentity] = field(factory=set)
     """Process that died last, and those that were started since in its place."""
     deaths: int = 0
     since: float = 0.0

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from netfw.linux.process.identity import Handle, hold_marked, read_marked, stat
 from netfw.linux.process.program import ProcessKey
-from netfw.linux.process.state import ProcessState
+from netfw.linux.process.state import SupervisedProcess
 
 _STOPPED = "T"
 """State of a stopped process; one that a debugger holds is in another state."""
@@ -44,7 +44,7 @@ class CheckedProcess:
 
 
 def checked_processes(
-    states: Mapping[ProcessKey, ProcessState],
+    states: Mapping[ProcessKey, SupervisedProcess],
 ) -> dict[ProcessKey, CheckedProcess]:
     """Return the processes to check, of those that a supervisor has; others may change them."""
     now = [(key, state.handle, state.program) for key, state in states.items()]

@@ -15,14 +15,14 @@ from typing import Self
 from netfw.drivers.values.events import Event
 from netfw.errors import BackendBroken, NetfwError
 from netfw.linux import netns
-from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
+from netfw.linux.process.events import ProcessExited, ProcessRespawned, RespawnFailed
 from netfw.linux.process.identity import Handle, hold, observe
 from netfw.linux.process.launch import Launch, end, tail
 from netfw.linux.process.machine_errors import translated_errors
 from netfw.linux.process.orphans import Orphans
-from netfw.linux.process.pid_files import PidFiles, Record
+from netfw.linux.process.pid_files import PidFiles, ProcessRecord
 from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
-from netfw.linux.process.state import Process, ProcessState, Running
+from netfw.linux.process.state import Process, RunningProcess, SupervisedProcess
 from netfw.linux.process.stopped import StopDetector, checked_processes
 from netfw.linux.process.watcher import Watcher
 
@@ -64,7 +64,7 @@ class Supervisor:
         self._backoff = backoff or Backoff()
         self._timeouts = timeouts or Timeouts()
         self._lock = threading.Lock()
-        self._states: dict[ProcessKey, ProcessState] = {}
+        self._states: dict[ProcessKey, SupervisedProcess] = {}
         self._orphans = Orphans(directory)
         self._watcher = Watcher()
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="netfw-respawn")
@@ -141,7 +141,7 @@ class Supervisor:
         with translated_errors(key):
             return _pid(self._records.read(key))
 
-    def running(self, key: ProcessKey) -> Running | None:
+    def running(self, key: ProcessKey) -> RunningProcess | None:
         """Return what runs as *key*, also if its record was lost or never written.
 
         `start` of a program with the same digest, in the same namespace, takes it over.
@@ -155,12 +155,12 @@ class Supervisor:
             if found is None:
                 return self._orphan(key)
             digest = record.digest if record else ""
-            return Running(pid=found.pid, digest=digest, namespace=found.namespace)
+            return RunningProcess(pid=found.pid, digest=digest, namespace=found.namespace)
 
-    def _orphan(self, key: ProcessKey) -> Running | None:
+    def _orphan(self, key: ProcessKey) -> RunningProcess | None:
         for pid, digest in self._orphans.running(key):
             if (now := observe(pid)) is not None:
-                return Running(pid=pid, digest=digest, namespace=now.namespace)
+                return RunningProcess(pid=pid, digest=digest, namespace=now.namespace)
         return None
 
     def signal(self, key: ProcessKey, number: Signals) -> bool:
@@ -201,10 +201,10 @@ class Supervisor:
             yield
 
     @contextmanager
-    def _exclusive(self, key: ProcessKey) -> Iterator[ProcessState]:
+    def _exclusive(self, key: ProcessKey) -> Iterator[SupervisedProcess]:
         """Lock the state of *key* for the calling thread."""
         with self._lock:
-            state = self._states.setdefault(key, ProcessState())
+            state = self._states.setdefault(key, SupervisedProcess())
             state.users += 1
         try:
             with state.lock:
@@ -215,7 +215,7 @@ class Supervisor:
                 if not state.users and state.program is None and state.handle is None:
                     self._states.pop(key, None)
 
-    def _running(self, record: Record | None, state: ProcessState) -> Handle | None:
+    def _running(self, record: ProcessRecord | None, state: SupervisedProcess) -> Handle | None:
         """Return the living process that is watched already, or that is on *record*."""
         if state.handle is not None:
             if state.handle.alive():
@@ -226,7 +226,7 @@ class Supervisor:
     def _keep(
         self,
         key: ProcessKey,
-        state: ProcessState,
+        state: SupervisedProcess,
         program: Program,
         handle: Handle,
         *,
@@ -258,7 +258,7 @@ class Supervisor:
 
     def _record(self, key: ProcessKey, program: Program, handle: Handle) -> None:
         """Record the identity of *handle*; if that fails, end the process."""
-        record = Record(
+        record = ProcessRecord(
             identity=handle.identity,
             digest=program.digest(),
             own_pid_files=program.own_pid_files,
@@ -273,7 +273,7 @@ class Supervisor:
     def _end(
         self,
         key: ProcessKey,
-        state: ProcessState,
+        state: SupervisedProcess,
         running: Handle,
         released: Callable[[], bool] | None = None,
     ) -> None:
@@ -286,7 +286,7 @@ class Supervisor:
         finally:
             running.close()
 
-    def _release(self, state: ProcessState) -> str:
+    def _release(self, state: SupervisedProcess) -> str:
         """Release the handle of a process that has ended; return how it ended."""
         handle, state.handle = state.handle, None
         if handle is None:
@@ -309,7 +309,7 @@ class Supervisor:
             steady = time.monotonic() - state.since >= self._backoff.steady
             state.deaths = 1 if steady else state.deaths + 1
             last = tail(program.log or self._records.log_path(key))
-            self._notify(ProcessDied(f"{key} {ended}", key, program.on_death, last))
+            self._notify(ProcessExited(f"{key} {ended}", key, program.on_death, last))
             if program.on_death is OnDeath.RESPAWN:
                 self._respawn_later(key, state)
 
@@ -332,7 +332,7 @@ class Supervisor:
         except Exception:  # a failing sink must not end the watcher thread
             LOG.exception("process event: callback of the owner failed: %s", event.reason)
 
-    def _respawn_later(self, key: ProcessKey, state: ProcessState) -> float:
+    def _respawn_later(self, key: ProcessKey, state: SupervisedProcess) -> float:
         delay, turn = self._backoff.delay(state.deaths), state.turn
         self._watcher.call_later(delay, lambda: self._submit(self._respawn, key, turn))
         return delay
@@ -355,7 +355,7 @@ class Supervisor:
                 return
             self._notify(ProcessRespawned(f"{key} runs again", key, process.pid))
 
-    def _is_of_another(self, key: ProcessKey, state: ProcessState) -> bool:
+    def _is_of_another(self, key: ProcessKey, state: SupervisedProcess) -> bool:
         """Return whether another supervisor ended or replaced the process that died.
 
         If the whole directory of records is gone, that is not assumed.
@@ -365,7 +365,7 @@ class Supervisor:
             return self._records.is_withdrawn(key)
         return record.identity not in state.former
 
-    def _start_again(self, key: ProcessKey, state: ProcessState, program: Program) -> Process:
+    def _start_again(self, key: ProcessKey, state: SupervisedProcess, program: Program) -> Process:
         """Start *program*, unless the last attempt did so and failed only to watch it."""
         handle = self._running(self._records.read(key), state)
         if handle is None:
@@ -376,14 +376,17 @@ class Supervisor:
 
 
 def _fits(
-    record: Record | None, running: Handle, program: Program, namespace: netns.Identity
+    record: ProcessRecord | None,
+    running: Handle,
+    program: Program,
+    namespace: netns.NamespaceIdentity,
 ) -> bool:
     """Return whether the process runs *program*, in the namespace that has the name now."""
     same = record is not None and record.digest == program.digest()
     return same and running.identity.namespace == namespace
 
 
-def _pid(record: Record | None) -> int | None:
+def _pid(record: ProcessRecord | None) -> int | None:
     """Return the pid of the process on record, if it runs."""
     handle = hold(record.identity) if record else None
     if handle is None:

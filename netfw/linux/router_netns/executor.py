@@ -17,7 +17,7 @@ from netfw.linux.ip.connected_routes import mark_unrouted
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.values import PROTOCOL_KERNEL
 from netfw.linux.iptables import Iptables, IptablesBinaries
-from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.mirror import ChainMirror
 from netfw.linux.iptables.spelling import SpellingCache
 from netfw.linux.netlink.nftables import FIRST_GENERATION, read_generation
 from netfw.linux.router_netns.plan import SETTINGS, make_update, plan_router_netns
@@ -106,7 +106,7 @@ class RouterNetnsExecutor(NetnsExecutor):
             observed = ObservedNetns(netns=namespace)
         return self._with_ports(observed)
 
-    def read_filters(self, namespace: str) -> Mirror:
+    def read_filters(self, namespace: str) -> ChainMirror:
         """Return the filters of a namespace, which are read if they are not as mirrored.
 
         :raises NotFound: there is no such namespace.
@@ -115,7 +115,7 @@ class RouterNetnsExecutor(NetnsExecutor):
             filters.observe(netns.run_in(namespace, read_generation), mirrored=True)
             return filters.tables.mirror(Update(complete=True))[0]
 
-    def mirror(self, namespace: str) -> Mirror:
+    def mirror(self, namespace: str) -> ChainMirror:
         """Return the filters of a namespace as they were last read or written.
 
         :raises NotFound: there is no such namespace.

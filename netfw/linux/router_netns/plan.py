@@ -33,13 +33,13 @@ from netfw.linux.ip.values import (
     MAIN_TABLE,
     PROTOCOL_KERNEL,
     PROTOCOL_RA,
+    IpRoute,
+    IpRule,
     Neighbour,
     NextHop,
-    Route,
-    Rule,
 )
 from netfw.linux.iptables.chain import Chain, ChainKey
-from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.mirror import ChainMirror
 from netfw.linux.iptables.plan import plan_chains
 from netfw.linux.router_netns.address_plan import (
     AddressChanges,
@@ -61,7 +61,7 @@ from netfw.linux.service_netns.device_plan import (
 from netfw.linux.service_netns.steps import (
     ChangeNetwork,
     MakeNamespace,
-    Plug,
+    PlugPort,
     RestoreTables,
     Step,
 )
@@ -73,7 +73,7 @@ from netfw.plan import Operation, Stage, Update
 SETTINGS = {"net.ipv4.conf.all.promote_secondaries": "1"}
 """Kernel parameters of every router: without it, addresses are removed with the first one."""
 KERNEL_RULES = tuple(
-    Rule(priority=priority, version=version, table=table, protocol=PROTOCOL_KERNEL)
+    IpRule(priority=priority, version=version, table=table, protocol=PROTOCOL_KERNEL)
     for version, priority, table in (
         *((4, 0, LOCAL_TABLE), (4, 32766, MAIN_TABLE), (4, 32767, DEFAULT_TABLE)),
         *((6, 0, LOCAL_TABLE), (6, 32766, MAIN_TABLE)),
@@ -151,7 +151,7 @@ def _steps(wanted: RouterNetns, found: ObservedNetns, chain_owner: str) -> Itera
         yield MakeNamespace(wanted.netns)
     yield from _in(wanted, _settings(wanted, found))
     changes = plan_address_changes(wanted, without_lost(found))
-    rules, update = found.rules or Mirror(), make_update(wanted)
+    rules, update = found.rules or ChainMirror(), make_update(wanted)
     tables = plan_chains(update, rules, chain_owner, found.spelling, sole_owner=True)
     if tables:
         yield RestoreTables(wanted.netns, chain_owner, tables)
@@ -178,7 +178,7 @@ def _steps(wanted: RouterNetns, found: ObservedNetns, chain_owner: str) -> Itera
 def _make(device: NetnsDevice, wanted: RouterNetns, found: ObservedNetns) -> Iterator[Step]:
     """Plug a port, or make a pair; a broken one is removed first, with what is left of it."""
     if isinstance(device, NetnsPort):
-        yield Plug(device.port, device.attachment(wanted.netns))
+        yield PlugPort(device.port, device.attachment(wanted.netns))
     elif isinstance(device, NetnsLink):
         if device.is_broken:
             yield ChangeNetwork(netns=device.peer_netns, operation=DelLink(device.peer))
@@ -281,24 +281,24 @@ def _routing(
     yield from plan_rules([*_kernel_rules(found), *rules], found.policy_rules)
 
 
-def _kernel_rules(found: ObservedNetns) -> list[Rule]:
+def _kernel_rules(found: ObservedNetns) -> list[IpRule]:
     """Return the rules that the kernel adds to a new namespace, by the families that have any."""
     versions = {rule.version for rule in found.policy_rules}
     return [rule for rule in KERNEL_RULES if rule.version in versions]
 
 
-def _routes(wanted: RouterNetns, found: ObservedNetns) -> tuple[Route, ...]:
+def _routes(wanted: RouterNetns, found: ObservedNetns) -> tuple[IpRoute, ...]:
     return tuple(route for route in wanted.routes if _is_possible(route, wanted, found))
 
 
-def _owned(wanted: RouterNetns) -> Callable[[Route], bool]:
+def _owned(wanted: RouterNetns) -> Callable[[IpRoute], bool]:
     """Return which routes are netfw's: not those of the kernel, of daemons or of advertisements.
 
     A learnt route of a device that no longer accepts advertisements is, too.
     """
     ignoring = {port.device for port in wanted.devices if port.settings.get(_ACCEPT_RA) == "0"}
 
-    def owned(route: Route) -> bool:
+    def owned(route: IpRoute) -> bool:
         if route.protocol == PROTOCOL_RA:
             return bool(route.hops) and all(hop.device in ignoring for hop in route.hops)
         if route.hops and all(wanted.keeps(hop.device) for hop in route.hops):
@@ -313,7 +313,7 @@ def _stale(wanted: RouterNetns, found: ObservedNetns) -> Iterator[DelRoute]:
     return (each for each in planned if isinstance(each, DelRoute))
 
 
-def _hiding(wanted: RouterNetns, found: ObservedNetns) -> Iterator[Route]:
+def _hiding(wanted: RouterNetns, found: ObservedNetns) -> Iterator[IpRoute]:
     """Yield the IPv6 routes that change or go, and hide a next hop of a desired route."""
     routes, owned = _routes(wanted, found), _owned(wanted)
     changed = {
@@ -333,7 +333,7 @@ def _hiding(wanted: RouterNetns, found: ObservedNetns) -> Iterator[Route]:
             yield route
 
 
-def _is_hidden(hop: NextHop, by: Route, wanted: RouterNetns) -> bool:
+def _is_hidden(hop: NextHop, by: IpRoute, wanted: RouterNetns) -> bool:
     """Return whether a route is preferred to the connected network that *hop* is on."""
     if hop.via is None or hop.via not in by.destination:
         return False
@@ -356,9 +356,9 @@ def _is_on(removal: DelRoute, devices: Container[str | None]) -> bool:
     return all(hop.device in devices for hop in removal.route.hops)
 
 
-def _is_possible(value: Route | Rule, wanted: RouterNetns, found: ObservedNetns) -> bool:
+def _is_possible(value: IpRoute | IpRule, wanted: RouterNetns, found: ObservedNetns) -> bool:
     """Return whether the namespace, and the devices of an IPv6 route, have IPv6."""
-    if isinstance(value, Rule):
+    if isinstance(value, IpRule):
         return value.version == 4 or found.no_ipv6 is None
     if value.destination.version == 4:
         return True

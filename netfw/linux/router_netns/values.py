@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from netfw.drivers.interface import Attachment
 from netfw.linux.ip.sysctl_names import device_parameter
-from netfw.linux.ip.values import Route, Rule
+from netfw.linux.ip.values import IpRoute, IpRule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.model.values.address import IpAddress, IpInterface, Mac, no_scope
 from netfw.model.values.device_names import check_namespace_name
@@ -97,9 +97,9 @@ class RouterNetns:
     kept_prefix: str | None = None
     """Devices with this prefix stay, with their addresses and the routes by them: other namespaces
     have the other ends, and what belongs to these."""
-    routes: tuple[Route, ...] = ()
+    routes: tuple[IpRoute, ...] = ()
     """Routes of any table."""
-    policy_rules: tuple[Rule, ...] = ()
+    policy_rules: tuple[IpRule, ...] = ()
     sysctls: Mapping[str, str] = field(factory=dict)
     """Kernel parameters of the namespace; those that the kernel lacks are omitted."""
     chains: Mapping[ChainKey, Chain] = field(factory=dict)

@@ -10,7 +10,7 @@ from netfw.linux.ip import sysctl
 from netfw.linux.ip.connected_routes import mark_unrouted
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.iptables import Family
-from netfw.linux.iptables.mirror import Mirror, parse_save
+from netfw.linux.iptables.mirror import ChainMirror, parse_save
 from netfw.linux.service_netns.device_plan import LOOPBACK
 from netfw.linux.service_netns.netns_executor import NetnsExecutor
 from netfw.linux.service_netns.plan import (
@@ -93,7 +93,7 @@ class ServiceNetnsExecutor(NetnsExecutor):
             no_ipv6=network.why_no_ipv6(),
         )
 
-    def _read_rules(self) -> Mirror | None:
+    def _read_rules(self) -> ChainMirror | None:
         try:
             text = self._tool.save(Family.IPV4, None, CHECKSUMS.table)
             return parse_save(text, Family.IPV4, CHAIN_OWNER)

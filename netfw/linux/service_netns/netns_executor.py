@@ -26,7 +26,7 @@ from netfw.linux.service_netns.steps import (
     Clear,
     DeleteNamespace,
     MakeNamespace,
-    Plug,
+    PlugPort,
     RemoveConnections,
     RestoreTables,
     Step,
@@ -123,7 +123,7 @@ class NetnsExecutor:
             case DeleteNamespace(name):
                 _delete(name)
                 self._forget_namespace(name)
-            case Plug(port, attachment):
+            case PlugPort(port, attachment):
                 self._converge(port, Update(put={port: attachment}))
             case Unplug(port):
                 self._converge(port, Update(drop=frozenset({port})))

@@ -17,11 +17,11 @@ from netfw.linux.ip.operations import (
 )
 from netfw.linux.ip.plan import by_hand, plan_addresses, plan_routes, plan_sysctl
 from netfw.linux.ip.sysctl_names import device_parameter
-from netfw.linux.ip.values import Address, Route, RouteKind, route
+from netfw.linux.ip.values import Address, IpRoute, RouteKind, route
 from netfw.linux.iptables.chain import Chain, ChainKey
-from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.mirror import ChainMirror
 from netfw.linux.iptables.plan import plan_chains
-from netfw.linux.iptables.rule import Family, Rule, match, target
+from netfw.linux.iptables.rule import Family, IptablesRule, match, target
 from netfw.linux.service_netns.device_plan import (
     LOOPBACK,
     MAKES_LINK_LOCAL,
@@ -39,7 +39,7 @@ from netfw.linux.service_netns.device_plan import (
 from netfw.linux.service_netns.steps import (
     ChangeNetwork,
     MakeNamespace,
-    Plug,
+    PlugPort,
     RestoreTables,
     Step,
 )
@@ -65,7 +65,7 @@ SETTINGS = {
 CHECKSUMS = ChainKey(family=Family.IPV4, table="mangle", name="checksums")
 _FILLING = Chain(
     rules=(
-        Rule(
+        IptablesRule(
             protocol="udp",
             matches=(match("udp", dport=68),),
             target=target("CHECKSUM", checksum_fill=True),
@@ -113,7 +113,7 @@ def _steps(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Step]:
     found = without_lost(found)
     plugging = is_to_be_plugged(wanted, found)
     if plugging:
-        yield Plug(wanted.port, wanted.attachment)
+        yield PlugPort(wanted.port, wanted.attachment)
     elif not found.links[wanted.device].up:
         yield from in_netns(wanted.netns, [SetUp(wanted.device)])
     addressing = _addresses(wanted, found, plugging)
@@ -166,7 +166,7 @@ def _routes(
 ) -> Iterator[NetworkOperation]:
     """Plan the routes; *reinstall* all if addresses or the device, and so routes, were removed."""
 
-    def owned(route: Route) -> bool:
+    def owned(route: IpRoute) -> bool:
         return _is_default(route) or (by_hand(route) and _is_on_link(route, wanted.device))
 
     want = tuple(_wanted_routes(wanted, found))
@@ -177,7 +177,7 @@ def _routes(
             yield operation
 
 
-def _wanted_routes(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Route]:
+def _wanted_routes(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[IpRoute]:
     without = why_without_ipv6(wanted, found)
     for gateway in wanted.gateways:
         if gateway.version == 6 and without is not None:
@@ -195,11 +195,11 @@ def _is_near(gateway: IpAddress, wanted: ServiceNetns) -> bool:
     return any(gateway in interface.network for interface in wanted.addresses)
 
 
-def _is_default(route: Route) -> bool:
+def _is_default(route: IpRoute) -> bool:
     return route.destination.prefixlen == 0 and route.kind is RouteKind.UNICAST
 
 
-def _is_on_link(route: Route, device: str) -> bool:
+def _is_on_link(route: IpRoute, device: str) -> bool:
     alone = route.destination.prefixlen == route.destination.max_prefixlen
     return alone and [(hop.via, hop.device) for hop in route.hops] == [(None, device)]
 
@@ -212,6 +212,6 @@ def _rules(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Step]:
         if wanted.fill_checksums
         else Update(drop=frozenset({CHECKSUMS}))
     )
-    changes = plan_chains(update, found.rules or Mirror(), CHAIN_OWNER, {})
+    changes = plan_chains(update, found.rules or ChainMirror(), CHAIN_OWNER, {})
     if changes:
         yield RestoreTables(wanted.netns, CHAIN_OWNER, changes)

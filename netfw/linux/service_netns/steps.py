@@ -39,7 +39,7 @@ class DeleteNamespace:
 
 
 @frozen
-class Plug:
+class PlugPort:
     """Plug the port by the interface driver."""
 
     backend: ClassVar[str] = "interface"
@@ -139,7 +139,7 @@ class RemoveConnections:
 Step = (
     MakeNamespace
     | DeleteNamespace
-    | Plug
+    | PlugPort
     | Unplug
     | Clear
     | ChangeNetwork

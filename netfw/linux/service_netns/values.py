@@ -8,8 +8,8 @@ from typing import Protocol
 from attrs import field, frozen
 
 from netfw.drivers.interface import Attachment
-from netfw.linux.ip.values import FoundAddress, Link, Neighbour, Route, Rule
-from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.ip.values import FoundAddress, IpRoute, IpRule, Link, Neighbour
+from netfw.linux.iptables.mirror import ChainMirror
 from netfw.linux.iptables.plan import Spelling
 from netfw.model.values.address import IpAddress, IpInterface, Mac, no_scope
 from netfw.model.values.ids import PortId
@@ -83,15 +83,15 @@ class ObservedNetns:
     exists: bool = False
     links: Mapping[str, Link] = field(factory=dict)
     addresses: tuple[FoundAddress, ...] = ()
-    routes: tuple[Route, ...] = ()
+    routes: tuple[IpRoute, ...] = ()
     """Routes of the main table; of a router, the static ones of all tables."""
-    policy_rules: tuple[Rule, ...] = ()
+    policy_rules: tuple[IpRule, ...] = ()
     """Rules of the policy routing database; of a router only."""
     proxies: tuple[Neighbour, ...] = ()
     """Addresses that are answered for others; of a router only."""
     sysctls: Mapping[str, str] = field(factory=dict)
     """Kernel parameters that matter here and exist."""
-    rules: Mirror | None = None
+    rules: ChainMirror | None = None
     """Chains of the IPv4 mangle table, or of all tables of a router; None: they cannot be read."""
     devices_only: bool = False
     """Kernel parameters and packet filter rules were not read: nothing is planned for them."""

@@ -8,7 +8,7 @@ from netfw.model.values.common_fields import Status
 from netfw.model.values.dhcp_option import DhcpOption
 from netfw.model.values.route import Route
 from netfw.model.wire.codec import Listed, Nullable
-from netfw.model.wire.object_codec import Attribute, ObjectCodec
+from netfw.model.wire.object_codec import NamedField, ObjectCodec
 from netfw.model.wire.scalars import (
     ADDRESS,
     BOOLEAN,
@@ -31,35 +31,35 @@ IDS = Listed(ID, frozenset)
 ZONES = Listed(HOST)
 
 STANDARD = (
-    Attribute("description", TEXT),
-    Attribute("revision_number", REVISION, "revision"),
-    Attribute("tags", Listed(TAG, frozenset)),
-    Attribute("created_at", Nullable(TIME, silent=True)),
-    Attribute("updated_at", Nullable(TIME, silent=True)),
+    NamedField("description", TEXT),
+    NamedField("revision_number", REVISION, "revision"),
+    NamedField("tags", Listed(TAG, frozenset)),
+    NamedField("created_at", Nullable(TIME, silent=True)),
+    NamedField("updated_at", Nullable(TIME, silent=True)),
 )
 OWNED = (
-    Attribute("project_id", TEXT),
-    Attribute("tenant_id", TEXT, "project_id"),
+    NamedField("project_id", TEXT),
+    NamedField("tenant_id", TEXT, "project_id"),
     *STANDARD,
 )
-NAMED = (Attribute("name", TEXT), *OWNED)
-IDENTITY = Attribute("id", ID)
-ADMIN_STATE = Attribute("admin_state_up", BOOLEAN, "admin_up")
-QOS_POLICY_ID = Attribute("qos_policy_id", Nullable(ID))
+NAMED = (NamedField("name", TEXT), *OWNED)
+IDENTITY = NamedField("id", ID)
+ADMIN_STATE = NamedField("admin_state_up", BOOLEAN, "admin_up")
+QOS_POLICY_ID = NamedField("qos_policy_id", Nullable(ID))
 
 DHCP_OPTION = ObjectCodec(
     DhcpOption,
     (
-        Attribute("opt_name", DHCP_OPTION_NAME, "name"),
-        Attribute("opt_value", DHCP_OPTION_VALUE, "value"),
-        Attribute("ip_version", IP_VERSION),
+        NamedField("opt_name", DHCP_OPTION_NAME, "name"),
+        NamedField("opt_value", DHCP_OPTION_VALUE, "value"),
+        NamedField("ip_version", IP_VERSION),
     ),
 )
 FIXED_IP = ObjectCodec(
     FixedIp,
-    (Attribute("subnet_id", ID), Attribute("ip_address", ADDRESS, "address")),
+    (NamedField("subnet_id", ID), NamedField("ip_address", ADDRESS, "address")),
 )
 ROUTE = ObjectCodec(
     Route,
-    (Attribute("destination", PREFIX), Attribute("nexthop", ADDRESS)),
+    (NamedField("destination", PREFIX), NamedField("nexthop", ADDRESS)),
 )

@@ -18,7 +18,7 @@ from netfw.model.wire.common import (
     STATUS,
     ZONES,
 )
-from netfw.model.wire.object_codec import Attribute, Derived, Inline, ObjectCodec
+from netfw.model.wire.object_codec import Derived, Inline, NamedField, ObjectCodec
 from netfw.model.wire.scalars import (
     ADDRESS,
     BOOLEAN,
@@ -40,9 +40,9 @@ def _provider(prefix: str) -> ObjectCodec[Provider]:
     return ObjectCodec(
         Provider,
         (
-            Attribute(f"{prefix}network_type", NETWORK_TYPE, "network_type"),
-            Attribute(f"{prefix}physical_network", Nullable(PHYSICAL_NETWORK), "physical_network"),
-            Attribute(f"{prefix}segmentation_id", Nullable(NUMBER), "segmentation_id"),
+            NamedField(f"{prefix}network_type", NETWORK_TYPE, "network_type"),
+            NamedField(f"{prefix}physical_network", Nullable(PHYSICAL_NETWORK), "physical_network"),
+            NamedField(f"{prefix}segmentation_id", Nullable(NUMBER), "segmentation_id"),
         ),
     )
 
@@ -51,8 +51,8 @@ SEGMENT = ObjectCodec(
     Segment,
     (
         IDENTITY,
-        Attribute("network_id", ID),
-        Attribute("name", Nullable(TEXT, instead="")),
+        NamedField("network_id", ID),
+        NamedField("name", Nullable(TEXT, instead="")),
         Inline("provider", _provider("")),
         *STANDARD,
     ),
@@ -68,23 +68,23 @@ NETWORK = ObjectCodec(
             wrap=lambda provider: (provider,),
             unwrap=lambda segments: segments[0] if len(segments) == 1 else None,
         ),
-        Attribute("segments", Several(Listed(_provider("provider:")))),
-        Attribute("subnets", IDS, "subnet_ids"),
-        Attribute("mtu", NUMBER),
+        NamedField("segments", Several(Listed(_provider("provider:")))),
+        NamedField("subnets", IDS, "subnet_ids"),
+        NamedField("mtu", NUMBER),
         ADMIN_STATE,
-        Attribute("status", STATUS),
-        Attribute("shared", BOOLEAN),
-        Attribute("router:external", BOOLEAN, "external"),
-        Attribute("is_default", BOOLEAN),
-        Attribute("port_security_enabled", BOOLEAN, "port_security"),
-        Attribute("vlan_transparent", Nullable(BOOLEAN)),
-        Attribute("dns_domain", DNS_NAME),
+        NamedField("status", STATUS),
+        NamedField("shared", BOOLEAN),
+        NamedField("router:external", BOOLEAN, "external"),
+        NamedField("is_default", BOOLEAN),
+        NamedField("port_security_enabled", BOOLEAN, "port_security"),
+        NamedField("vlan_transparent", Nullable(BOOLEAN)),
+        NamedField("dns_domain", DNS_NAME),
         QOS_POLICY_ID,
-        Attribute("extra_dhcp_opts", Listed(DHCP_OPTION), "dhcp_options"),
-        Attribute("availability_zone_hints", ZONES),
-        Attribute("availability_zones", ZONES),
-        Attribute("ipv4_address_scope", Nullable(ID)),
-        Attribute("ipv6_address_scope", Nullable(ID)),
+        NamedField("extra_dhcp_opts", Listed(DHCP_OPTION), "dhcp_options"),
+        NamedField("availability_zone_hints", ZONES),
+        NamedField("availability_zones", ZONES),
+        NamedField("ipv4_address_scope", Nullable(ID)),
+        NamedField("ipv6_address_scope", Nullable(ID)),
     ),
 )
 SUBNET = ObjectCodec(
@@ -92,26 +92,26 @@ SUBNET = ObjectCodec(
     (
         IDENTITY,
         *NAMED,
-        Attribute("network_id", ID),
-        Attribute("cidr", CIDR),
-        Attribute("gateway_ip", Nullable(ADDRESS), "gateway"),
-        Attribute(
+        NamedField("network_id", ID),
+        NamedField("cidr", CIDR),
+        NamedField("gateway_ip", Nullable(ADDRESS), "gateway"),
+        NamedField(
             "allocation_pools",
             Listed(
                 ObjectCodec(
-                    AllocationPool, (Attribute("start", ADDRESS), Attribute("end", ADDRESS))
+                    AllocationPool, (NamedField("start", ADDRESS), NamedField("end", ADDRESS))
                 )
             ),
         ),
-        Attribute("dns_nameservers", Listed(ADDRESS)),
-        Attribute("host_routes", Listed(ROUTE)),
-        Attribute("enable_dhcp", BOOLEAN),
-        Attribute("ipv6_ra_mode", Nullable(choice(Ipv6Mode))),
-        Attribute("ipv6_address_mode", Nullable(choice(Ipv6Mode))),
-        Attribute("segment_id", Nullable(ID)),
-        Attribute("subnetpool_id", Nullable(SUBNET_POOL), "subnet_pool_id"),
-        Attribute("service_types", Listed(TOKEN)),
-        Attribute("dns_publish_fixed_ip", BOOLEAN),
+        NamedField("dns_nameservers", Listed(ADDRESS)),
+        NamedField("host_routes", Listed(ROUTE)),
+        NamedField("enable_dhcp", BOOLEAN),
+        NamedField("ipv6_ra_mode", Nullable(choice(Ipv6Mode))),
+        NamedField("ipv6_address_mode", Nullable(choice(Ipv6Mode))),
+        NamedField("segment_id", Nullable(ID)),
+        NamedField("subnetpool_id", Nullable(SUBNET_POOL), "subnet_pool_id"),
+        NamedField("service_types", Listed(TOKEN)),
+        NamedField("dns_publish_fixed_ip", BOOLEAN),
     ),
     derived=(Derived("ip_version", IP_VERSION, lambda subnet: subnet.ip_version),),
 )

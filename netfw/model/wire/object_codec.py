@@ -1,7 +1,7 @@
 """Objects on the wire, declared as tables of parts.
 
 A :class:`ObjectCodec` is the table of one value class.  Its rows are *parts*: an
-:class:`Attribute` is one name of the object, an :class:`Inline` is a value of its own whose names
+:class:`NamedField` is one name of the object, an :class:`Inline` is a value of its own whose names
 are among the object's.  A field may have several parts (``project_id`` and ``tenant_id``): all are
 written, any one may be read, and those that are present must agree.  A :class:`Derived` name
 follows from the value.
@@ -72,7 +72,7 @@ class Field(Protocol):
 
 
 @frozen
-class Attribute:
+class NamedField:
     """One name of an object, and its field: by default the field of the same name."""
 
     name: str
@@ -151,7 +151,7 @@ class Derived:
 
         :raises CodecError: the value is wrong.
         """
-        return Attribute(self.name, self.codec).read(body)
+        return NamedField(self.name, self.codec).read(body)
 
 
 @frozen

@@ -26,7 +26,7 @@ from netfw.model.security_group import (
 )
 from netfw.model.wire.codec import Listed, Nullable, Scalar
 from netfw.model.wire.common import DIRECTION, IDENTITY, NAMED, OWNED
-from netfw.model.wire.object_codec import Attribute, ObjectCodec, Tagged
+from netfw.model.wire.object_codec import NamedField, ObjectCodec, Tagged
 from netfw.model.wire.scalars import (
     BOOLEAN,
     CIDR,
@@ -41,25 +41,25 @@ from netfw.model.wire.scalars import (
 
 SECURITY_GROUP = ObjectCodec(
     SecurityGroup,
-    (IDENTITY, *NAMED, Attribute("stateful", BOOLEAN), Attribute("shared", BOOLEAN)),
+    (IDENTITY, *NAMED, NamedField("stateful", BOOLEAN), NamedField("shared", BOOLEAN)),
 )
 _TRAFFIC_MATCH = (
-    Attribute("direction", DIRECTION),
-    Attribute("ethertype", choice(Ethertype, fold=True)),
-    Attribute("protocol", PROTOCOL),
-    Attribute("port_range_min", Nullable(NUMBER), "port_min"),
-    Attribute("port_range_max", Nullable(NUMBER), "port_max"),
-    Attribute("remote_ip_prefix", Nullable(CIDR), "remote_prefix"),
-    Attribute("remote_address_group_id", Nullable(ID)),
+    NamedField("direction", DIRECTION),
+    NamedField("ethertype", choice(Ethertype, fold=True)),
+    NamedField("protocol", PROTOCOL),
+    NamedField("port_range_min", Nullable(NUMBER), "port_min"),
+    NamedField("port_range_max", Nullable(NUMBER), "port_max"),
+    NamedField("remote_ip_prefix", Nullable(CIDR), "remote_prefix"),
+    NamedField("remote_address_group_id", Nullable(ID)),
 )
 SECURITY_GROUP_RULE = ObjectCodec(
     SecurityGroupRule,
     (
         IDENTITY,
         *OWNED,
-        Attribute("security_group_id", ID),
+        NamedField("security_group_id", ID),
         *_TRAFFIC_MATCH,
-        Attribute("remote_group_id", Nullable(ID)),
+        NamedField("remote_group_id", Nullable(ID)),
     ),
 )
 
@@ -74,9 +74,9 @@ DEFAULT_SECURITY_GROUP_RULE = ObjectCodec(
         IDENTITY,
         *OWNED,
         *_TRAFFIC_MATCH,
-        Attribute("remote_group_id", Nullable(Scalar(_parse_remote_group, str))),
-        Attribute("used_in_default_sg", BOOLEAN),
-        Attribute("used_in_non_default_sg", BOOLEAN),
+        NamedField("remote_group_id", Nullable(Scalar(_parse_remote_group, str))),
+        NamedField("used_in_default_sg", BOOLEAN),
+        NamedField("used_in_non_default_sg", BOOLEAN),
     ),
 )
 ADDRESS_GROUP = ObjectCodec(
@@ -84,8 +84,8 @@ ADDRESS_GROUP = ObjectCodec(
     (
         IDENTITY,
         *NAMED,
-        Attribute("addresses", Listed(PREFIX, frozenset, limit=MAX_ADDRESSES)),
-        Attribute("shared", BOOLEAN),
+        NamedField("addresses", Listed(PREFIX, frozenset, limit=MAX_ADDRESSES)),
+        NamedField("shared", BOOLEAN),
     ),
 )
 PACKET_LOG = ObjectCodec(
@@ -93,11 +93,11 @@ PACKET_LOG = ObjectCodec(
     (
         IDENTITY,
         *NAMED,
-        Attribute("resource_type", choice(LoggedResource)),
-        Attribute("resource_id", Nullable(ID)),
-        Attribute("target_id", Nullable(ID)),
-        Attribute("event", choice(LogEvent)),
-        Attribute("enabled", BOOLEAN),
+        NamedField("resource_type", choice(LoggedResource)),
+        NamedField("resource_id", Nullable(ID)),
+        NamedField("target_id", Nullable(ID)),
+        NamedField("event", choice(LogEvent)),
+        NamedField("enabled", BOOLEAN),
     ),
 )
 QOS_RULE = Tagged(
@@ -108,33 +108,33 @@ QOS_RULE = Tagged(
                 BandwidthLimit,
                 (
                     IDENTITY,
-                    Attribute("max_kbps", NUMBER),
-                    Attribute("max_burst_kbps", NUMBER),
-                    Attribute("direction", DIRECTION),
+                    NamedField("max_kbps", NUMBER),
+                    NamedField("max_burst_kbps", NUMBER),
+                    NamedField("direction", DIRECTION),
                 ),
             ),
             "minimum_bandwidth": ObjectCodec(
                 MinimumBandwidth,
-                (IDENTITY, Attribute("min_kbps", NUMBER), Attribute("direction", DIRECTION)),
+                (IDENTITY, NamedField("min_kbps", NUMBER), NamedField("direction", DIRECTION)),
             ),
             "packet_rate_limit": ObjectCodec(
                 PacketRateLimit,
                 (
                     IDENTITY,
-                    Attribute("max_kpps", NUMBER),
-                    Attribute("max_burst_kpps", NUMBER),
-                    Attribute("direction", DIRECTION),
+                    NamedField("max_kpps", NUMBER),
+                    NamedField("max_burst_kpps", NUMBER),
+                    NamedField("direction", DIRECTION),
                 ),
             ),
             "minimum_packet_rate": ObjectCodec(
                 MinimumPacketRate,
                 (
                     IDENTITY,
-                    Attribute("min_kpps", NUMBER),
-                    Attribute("direction", choice(AnyDirection, fold=True)),
+                    NamedField("min_kpps", NUMBER),
+                    NamedField("direction", choice(AnyDirection, fold=True)),
                 ),
             ),
-            "dscp_marking": ObjectCodec(DscpMarking, (IDENTITY, Attribute("dscp_mark", NUMBER))),
+            "dscp_marking": ObjectCodec(DscpMarking, (IDENTITY, NamedField("dscp_mark", NUMBER))),
         }
     ),
 )
@@ -143,21 +143,21 @@ QOS_POLICY = ObjectCodec(
     (
         IDENTITY,
         *NAMED,
-        Attribute("rules", Listed(QOS_RULE)),
-        Attribute("shared", BOOLEAN),
-        Attribute("is_default", BOOLEAN),
+        NamedField("rules", Listed(QOS_RULE)),
+        NamedField("shared", BOOLEAN),
+        NamedField("is_default", BOOLEAN),
     ),
 )
 RBAC_POLICY = ObjectCodec(
     RbacPolicy,
     (
         IDENTITY,
-        Attribute("project_id", TEXT),
-        Attribute("tenant_id", TEXT, "project_id"),
-        Attribute("object_type", TEXT),
-        Attribute("object_id", ID),
-        Attribute("action", choice(RbacAction)),
-        Attribute("target_tenant", TEXT, "target_project"),
-        Attribute("revision_number", REVISION, "revision"),
+        NamedField("project_id", TEXT),
+        NamedField("tenant_id", TEXT, "project_id"),
+        NamedField("object_type", TEXT),
+        NamedField("object_id", ID),
+        NamedField("action", choice(RbacAction)),
+        NamedField("target_tenant", TEXT, "target_project"),
+        NamedField("revision_number", REVISION, "revision"),
     ),
 )

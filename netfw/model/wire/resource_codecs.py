@@ -11,7 +11,7 @@ from netfw.model.resource import Kind
 from netfw.model.wire.codec import Nullable
 from netfw.model.wire.common import ADMIN_STATE, IDENTITY
 from netfw.model.wire.networks import NETWORK, SEGMENT, SUBNET
-from netfw.model.wire.object_codec import Attribute, ObjectCodec
+from netfw.model.wire.object_codec import NamedField, ObjectCodec
 from netfw.model.wire.policies import (
     ADDRESS_GROUP,
     DEFAULT_SECURITY_GROUP_RULE,
@@ -30,20 +30,20 @@ AGENT = ObjectCodec(
     Agent,
     (
         IDENTITY,
-        Attribute("agent_type", TEXT),
-        Attribute("binary", TOKEN),
-        Attribute("host", HOST),
-        Attribute("topic", TOKEN),
-        Attribute("description", Nullable(TEXT, instead="")),
-        Attribute("revision_number", REVISION, "revision"),
+        NamedField("agent_type", TEXT),
+        NamedField("binary", TOKEN),
+        NamedField("host", HOST),
+        NamedField("topic", TOKEN),
+        NamedField("description", Nullable(TEXT, instead="")),
+        NamedField("revision_number", REVISION, "revision"),
         ADMIN_STATE,
-        Attribute("alive", BOOLEAN),
-        Attribute("availability_zone", Nullable(HOST)),
-        Attribute("configurations", DOCUMENT),
-        Attribute("resources_synced", Nullable(BOOLEAN)),
-        Attribute("created_at", Nullable(TIME, silent=True)),
-        Attribute("started_at", Nullable(TIME, silent=True)),
-        Attribute("heartbeat_timestamp", Nullable(TIME, silent=True), "heartbeat_at"),
+        NamedField("alive", BOOLEAN),
+        NamedField("availability_zone", Nullable(HOST)),
+        NamedField("configurations", DOCUMENT),
+        NamedField("resources_synced", Nullable(BOOLEAN)),
+        NamedField("created_at", Nullable(TIME, silent=True)),
+        NamedField("started_at", Nullable(TIME, silent=True)),
+        NamedField("heartbeat_timestamp", Nullable(TIME, silent=True), "heartbeat_at"),
     ),
 )
 

@@ -24,7 +24,7 @@ from netfw.model.wire.common import (
     STATUS,
     ZONES,
 )
-from netfw.model.wire.object_codec import Attribute, ObjectCodec
+from netfw.model.wire.object_codec import NamedField, ObjectCodec
 from netfw.model.wire.scalars import (
     ADDRESS,
     BOOLEAN,
@@ -46,30 +46,30 @@ FIREWALL_RULE = ObjectCodec(
     FirewallRule,
     (
         IDENTITY,
-        Attribute("action", choice(FirewallAction)),
-        Attribute("ip_version", integer(4, 6)),
-        Attribute("protocol", PROTOCOL),
-        Attribute("source", Nullable(CIDR, silent=True)),
-        Attribute("destination", Nullable(CIDR, silent=True)),
-        Attribute("source_ports", Nullable(PORT_RANGE, silent=True)),
-        Attribute("destination_ports", Nullable(PORT_RANGE, silent=True)),
+        NamedField("action", choice(FirewallAction)),
+        NamedField("ip_version", integer(4, 6)),
+        NamedField("protocol", PROTOCOL),
+        NamedField("source", Nullable(CIDR, silent=True)),
+        NamedField("destination", Nullable(CIDR, silent=True)),
+        NamedField("source_ports", Nullable(PORT_RANGE, silent=True)),
+        NamedField("destination_ports", Nullable(PORT_RANGE, silent=True)),
     ),
 )
 FIREWALL_GROUP = ObjectCodec(
     FirewallGroup,
     (
         IDENTITY,
-        Attribute("ports", Listed(ID, limit=MAX_FIREWALL_PORTS)),
-        Attribute("ingress", Listed(FIREWALL_RULE, limit=MAX_FIREWALL_RULES)),
-        Attribute("egress", Listed(FIREWALL_RULE, limit=MAX_FIREWALL_RULES)),
+        NamedField("ports", Listed(ID, limit=MAX_FIREWALL_PORTS)),
+        NamedField("ingress", Listed(FIREWALL_RULE, limit=MAX_FIREWALL_RULES)),
+        NamedField("egress", Listed(FIREWALL_RULE, limit=MAX_FIREWALL_RULES)),
     ),
 )
 GATEWAY = ObjectCodec(
     ExternalGateway,
     (
-        Attribute("network_id", ID),
-        Attribute("enable_snat", BOOLEAN),
-        Attribute("external_fixed_ips", Listed(FIXED_IP), "fixed_ips"),
+        NamedField("network_id", ID),
+        NamedField("enable_snat", BOOLEAN),
+        NamedField("external_fixed_ips", Listed(FIXED_IP), "fixed_ips"),
         QOS_POLICY_ID,
     ),
 )
@@ -77,9 +77,9 @@ CONNTRACK_HELPER = ObjectCodec(
     ConntrackHelper,
     (
         IDENTITY,
-        Attribute("protocol", choice(HelperProtocol, fold=True)),
-        Attribute("port", PORT_NUMBER),
-        Attribute("helper", TOKEN),
+        NamedField("protocol", choice(HelperProtocol, fold=True)),
+        NamedField("port", PORT_NUMBER),
+        NamedField("helper", TOKEN),
     ),
 )
 ROUTER = ObjectCodec(
@@ -87,19 +87,19 @@ ROUTER = ObjectCodec(
     (
         IDENTITY,
         *NAMED,
-        Attribute("external_gateway_info", Nullable(GATEWAY), "gateway"),
-        Attribute("routes", Listed(ROUTE)),
+        NamedField("external_gateway_info", Nullable(GATEWAY), "gateway"),
+        NamedField("routes", Listed(ROUTE)),
         ADMIN_STATE,
-        Attribute("status", STATUS),
-        Attribute("ha", BOOLEAN),
-        Attribute("vrid", Nullable(VRID, silent=True)),
-        Attribute("distributed", BOOLEAN),
-        Attribute("availability_zone_hints", ZONES),
-        Attribute("availability_zones", ZONES),
-        Attribute("flavor_id", Nullable(ID)),
-        Attribute("firewall_groups", Listed(FIREWALL_GROUP, silent=True)),
-        Attribute("enable_ndp_proxy", BOOLEAN),
-        Attribute("conntrack_helpers", Listed(CONNTRACK_HELPER, silent=True)),
+        NamedField("status", STATUS),
+        NamedField("ha", BOOLEAN),
+        NamedField("vrid", Nullable(VRID, silent=True)),
+        NamedField("distributed", BOOLEAN),
+        NamedField("availability_zone_hints", ZONES),
+        NamedField("availability_zones", ZONES),
+        NamedField("flavor_id", Nullable(ID)),
+        NamedField("firewall_groups", Listed(FIREWALL_GROUP, silent=True)),
+        NamedField("enable_ndp_proxy", BOOLEAN),
+        NamedField("conntrack_helpers", Listed(CONNTRACK_HELPER, silent=True)),
     ),
 )
 FLOATING_IP = ObjectCodec(
@@ -107,16 +107,16 @@ FLOATING_IP = ObjectCodec(
     (
         IDENTITY,
         *OWNED,
-        Attribute("floating_network_id", ID, "network_id"),
-        Attribute("floating_ip_address", ADDRESS, "address"),
-        Attribute("port_id", Nullable(ID)),
-        Attribute("fixed_ip_address", Nullable(ADDRESS), "fixed_address"),
-        Attribute("router_id", Nullable(ID)),
-        Attribute("host", Nullable(HOST, silent=True)),
-        Attribute("status", STATUS),
+        NamedField("floating_network_id", ID, "network_id"),
+        NamedField("floating_ip_address", ADDRESS, "address"),
+        NamedField("port_id", Nullable(ID)),
+        NamedField("fixed_ip_address", Nullable(ADDRESS), "fixed_address"),
+        NamedField("router_id", Nullable(ID)),
+        NamedField("host", Nullable(HOST, silent=True)),
+        NamedField("status", STATUS),
         QOS_POLICY_ID,
-        Attribute("dns_name", DNS_NAME),
-        Attribute("dns_domain", DNS_NAME),
+        NamedField("dns_name", DNS_NAME),
+        NamedField("dns_domain", DNS_NAME),
     ),
 )
 PORT_FORWARDING = ObjectCodec(
@@ -124,14 +124,14 @@ PORT_FORWARDING = ObjectCodec(
     (
         IDENTITY,
         *OWNED,
-        Attribute("floatingip_id", ID, "floating_ip_id"),
-        Attribute("protocol", choice(ForwardedProtocol, fold=True)),
-        Attribute("external_port", SINGLE_PORT, "external_ports"),
-        Attribute("external_port_range", PORT_RANGE, "external_ports"),
-        Attribute("internal_port", SINGLE_PORT, "internal_ports"),
-        Attribute("internal_port_range", PORT_RANGE, "internal_ports"),
-        Attribute("internal_port_id", ID),
-        Attribute("internal_ip_address", ADDRESS, "internal_address"),
+        NamedField("floatingip_id", ID, "floating_ip_id"),
+        NamedField("protocol", choice(ForwardedProtocol, fold=True)),
+        NamedField("external_port", SINGLE_PORT, "external_ports"),
+        NamedField("external_port_range", PORT_RANGE, "external_ports"),
+        NamedField("internal_port", SINGLE_PORT, "internal_ports"),
+        NamedField("internal_port_range", PORT_RANGE, "internal_ports"),
+        NamedField("internal_port_id", ID),
+        NamedField("internal_ip_address", ADDRESS, "internal_address"),
     ),
 )
 NDP_PROXY = ObjectCodec(
@@ -139,8 +139,8 @@ NDP_PROXY = ObjectCodec(
     (
         IDENTITY,
         *NAMED,
-        Attribute("router_id", ID),
-        Attribute("port_id", ID),
-        Attribute("ip_address", ADDRESS, "address"),
+        NamedField("router_id", ID),
+        NamedField("port_id", ID),
+        NamedField("ip_address", ADDRESS, "address"),
     ),
 )

@@ -17,11 +17,11 @@ from concurrent.futures import Future
 
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.ovs.openflow import messages
-from netfw.ovs.openflow.connection import Connection
+from netfw.ovs.openflow.connection import OpenFlowConnection
 from netfw.ovs.openflow.encode import describe_key
 from netfw.ovs.openflow.errors import OpenFlowError, reason
 from netfw.ovs.openflow.flow_diff import FlowChanges
-from netfw.ovs.openflow.messages import Message, Type
+from netfw.ovs.openflow.messages import OpenFlowMessage, Type
 
 LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 17
@@ -30,7 +30,7 @@ _CHUNK = 1 << 17
 class Bundles:
     """Executes changes on one connection, one bundle at a time."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: OpenFlowConnection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -90,11 +90,11 @@ class Bundles:
 
     def _control(
         self, number: int, step: int, done: Callable[[], None] | None = None
-    ) -> tuple[int, Future[list[Message]]]:
+    ) -> tuple[int, Future[list[OpenFlowMessage]]]:
         xid = self._connection.next_xid()
         return xid, self._connection.ask(xid, messages.bundle_control(xid, number, step), done)
 
-    def _refusal(self, xid: int, answer: Future[list[Message]]) -> OpenFlowError | None:
+    def _refusal(self, xid: int, answer: Future[list[OpenFlowMessage]]) -> OpenFlowError | None:
         """Wait for *answer*; return the refusal, if it is one."""
         try:
             self._connection.result(xid, answer)
@@ -102,7 +102,7 @@ class Bundles:
             return refusal
         return None
 
-    def _fill(self, number: int, changes: FlowChanges) -> tuple[int, Future[list[Message]]]:
+    def _fill(self, number: int, changes: FlowChanges) -> tuple[int, Future[list[OpenFlowMessage]]]:
         """Open the bundle and add all changes; return the pending answer to the opening."""
         opened = self._control(number, messages.OPEN)
         first = self._connection.reserve_xids(len(changes))
@@ -123,7 +123,7 @@ class Bundles:
         """Count the losses, each before messages can be sent on the next connection."""
         self._losses += not up
 
-    def _refused(self, error: Message) -> None:
+    def _refused(self, error: OpenFlowMessage) -> None:
         if error.xid in self._xids:
             self._refusals[error.xid] = reason(error)
         else:

@@ -12,12 +12,12 @@ from netfw.errors import BackendError
 from netfw.flows import RateLimit
 from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.bundle import Bundles
-from netfw.ovs.openflow.connection import Connection
+from netfw.ovs.openflow.connection import OpenFlowConnection
 from netfw.ovs.openflow.encode import Key, State
 from netfw.ovs.openflow.errors import OpenFlowError
 from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace, FlowChanges
 from netfw.ovs.openflow.megaflows import Megaflows
-from netfw.ovs.openflow.messages import Message, Type
+from netfw.ovs.openflow.messages import OpenFlowMessage, Type
 from netfw.ovs.openflow.meters import Meters
 from netfw.ovs.openflow.socket_connection import SocketConnection
 
@@ -40,7 +40,7 @@ class OpenFlow:
 
     def __init__(
         self,
-        target: str | Connection,
+        target: str | OpenFlowConnection,
         *,
         timeout: float = 10.0,
         probe: float = 5.0,
@@ -53,7 +53,7 @@ class OpenFlow:
         """
         self.connection = (
             target
-            if isinstance(target, Connection)
+            if isinstance(target, OpenFlowConnection)
             else SocketConnection(target, timeout=timeout, probe=probe, tls=tls)
         )
         self._bundles = Bundles(self.connection)
@@ -174,7 +174,7 @@ class OpenFlow:
         if refusal.done():
             refusal.result()
 
-    def _ask(self, kind: Type) -> list[Message]:
+    def _ask(self, kind: Type) -> list[OpenFlowMessage]:
         xid = self.connection.next_xid()
         return self.connection.request(xid, messages.message(kind, xid))
 

@@ -15,11 +15,11 @@ from attrs import define, field
 from netfw.errors import BackendUnavailable
 from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.errors import OpenFlowError, reason
-from netfw.ovs.openflow.messages import Message, Type
+from netfw.ovs.openflow.messages import OpenFlowMessage, Type
 
 LOG = logging.getLogger(__name__)
 
-Listener = Callable[[Message], None]
+Listener = Callable[[OpenFlowMessage], None]
 StateListener = Callable[[bool], None]
 
 
@@ -29,11 +29,11 @@ class _Waiting:
 
     answered: Callable[[], None] | None = None
     arrived: Listener | None = None
-    future: Future[list[Message]] = field(factory=Future)
-    parts: list[Message] = field(factory=list)
+    future: Future[list[OpenFlowMessage]] = field(factory=Future)
+    parts: list[OpenFlowMessage] = field(factory=list)
 
 
-class Connection(ABC):
+class OpenFlowConnection(ABC):
     """What clients of a switch need of a connection to *target*.
 
     Everything that arrives is handled in the order of arrival on one thread.  Listeners are called
@@ -96,7 +96,7 @@ class Connection(ABC):
 
     def ask(
         self, xid: int, data: bytes, answered: Callable[[], None] | None = None
-    ) -> Future[list[Message]]:
+    ) -> Future[list[OpenFlowMessage]]:
         """Send *data* and return a future of the answer with the same *xid*.
 
         *answered* is called on the connection's thread, in order with all that arrives, before
@@ -111,7 +111,7 @@ class Connection(ABC):
             raise
         return waiting.future
 
-    def request(self, xid: int, data: bytes) -> list[Message]:
+    def request(self, xid: int, data: bytes) -> list[OpenFlowMessage]:
         """Send *data* and wait for the whole answer.
 
         :raises BackendUnavailable: no connection, or no answer in time.
@@ -119,7 +119,7 @@ class Connection(ABC):
         """
         return self.result(xid, self.ask(xid, data))
 
-    def result(self, xid: int, future: Future[list[Message]]) -> list[Message]:
+    def result(self, xid: int, future: Future[list[OpenFlowMessage]]) -> list[OpenFlowMessage]:
         """Return the answer to a request of :meth:`ask`; see :meth:`request` for what it raises."""
         try:
             return future.result(self.timeout)
@@ -127,12 +127,12 @@ class Connection(ABC):
             self._waiting.pop(xid, None)
             raise self._silent() from exc
 
-    def stream(self, xid: int, data: bytes) -> Iterator[Message]:
+    def stream(self, xid: int, data: bytes) -> Iterator[OpenFlowMessage]:
         """Send *data*; yield the parts of the answer as they arrive.
 
         Raises what :meth:`request` raises.
         """
-        arrivals: SimpleQueue[Message | None] = SimpleQueue()
+        arrivals: SimpleQueue[OpenFlowMessage | None] = SimpleQueue()
         waiting = self._waiting[xid] = _Waiting(arrived=arrivals.put)
         waiting.future.add_done_callback(lambda _: arrivals.put(None))
         try:
@@ -157,7 +157,7 @@ class Connection(ABC):
         """Stop calling the listener of *xid*."""
         self._followed.pop(xid, None)
 
-    def _deliver(self, received: Message) -> None:
+    def _deliver(self, received: OpenFlowMessage) -> None:
         """Give a message to the request that it answers, or to its listeners."""
         waiting = self._waiting.get(received.xid)
         if waiting is not None:
@@ -168,7 +168,7 @@ class Connection(ABC):
             for listener in self._listeners.get(received.type, ()):
                 self._call(listener, received)
 
-    def _answer(self, waiting: _Waiting, received: Message) -> None:
+    def _answer(self, waiting: _Waiting, received: OpenFlowMessage) -> None:
         """Pass a received message to the request that waits for it.
 
         :raises ValueError: the message is too short for its type.

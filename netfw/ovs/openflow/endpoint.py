@@ -21,7 +21,7 @@ _KINDS = (
 )
 
 
-class Endpoint:
+class OpenFlowEndpoint:
     """Opens one connection after the other with the switch behind *target*.
 
     ``ptcp:PORT[:ADDRESS]`` and ``pssl:PORT[:ADDRESS]`` listen, on all addresses if there is none,

@@ -6,7 +6,7 @@ from functools import lru_cache
 from struct import Struct
 
 from netfw.errors import BackendError
-from netfw.ovs.openflow.messages import Message
+from netfw.ovs.openflow.messages import OpenFlowMessage
 
 _ERROR = Struct("!HH")
 _EXPERIMENTER = Struct("!HHI")
@@ -15,13 +15,13 @@ _EXPERIMENTER = Struct("!HHI")
 class OpenFlowError(BackendError):
     """The switch answered a request with an error; the message is its reason in words."""
 
-    def __init__(self, why: str, answer: Message | None = None) -> None:
+    def __init__(self, why: str, answer: OpenFlowMessage | None = None) -> None:
         super().__init__(why)
         self.answer = answer
         """The error as it arrived, if this is about one message."""
 
 
-def reason(error: Message) -> str:
+def reason(error: OpenFlowMessage) -> str:
     """Return the reason of *error* as text, with its name in the OpenFlow specification."""
     if len(error.data) < 8 + _ERROR.size:
         return "an error without a reason"

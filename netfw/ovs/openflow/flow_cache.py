@@ -27,7 +27,7 @@ from netfw.ovs.openflow.encode import (
     encode_flows,
 )
 from netfw.ovs.openflow.flow_diff import CookieSpace, FlowChanges, learn_targets, limits_of
-from netfw.ovs.openflow.messages import COMPARED, Event, FlowEvent
+from netfw.ovs.openflow.messages import COMPARED, FlowEvent, FlowUpdateEvent
 
 Owner = Hashable
 Digest = bytes
@@ -148,7 +148,7 @@ class FlowCache:
         """Handle one change that another client made."""
         key = canonical(event.key)
         owner = self._holder.get(key)
-        if event.event is Event.REMOVED:
+        if event.event is FlowUpdateEvent.REMOVED:
             self._unowned.discard(key)
             if self.observed.pop(key, None) is None or owner is None:
                 return Drift()

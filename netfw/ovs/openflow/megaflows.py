@@ -15,7 +15,7 @@ from pathlib import Path
 
 from netfw.errors import BackendUnavailable
 from netfw.ovs.control_socket import ControlSocket
-from netfw.ovs.openflow.connection import Connection
+from netfw.ovs.openflow.connection import OpenFlowConnection
 
 LOG = logging.getLogger(__name__)
 _FIRST_CORRECT = (3, 3)
@@ -40,7 +40,7 @@ class Megaflows:
     Those of a switch that is reached by TCP cannot be deleted.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: OpenFlowConnection) -> None:
         kind, _, path = connection.target.partition(":")
         local = kind == "unix"
         self._control = ControlSocket(Path(path).parent, connection.timeout) if local else None

@@ -47,7 +47,7 @@ class Type(enum.IntEnum):
     BUNDLE_ADD = 34
 
 
-class Message(NamedTuple):
+class OpenFlowMessage(NamedTuple):
     """One whole message."""
 
     version: int
@@ -63,7 +63,7 @@ class Framer:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, chunk: bytes) -> Iterator[Message]:
+    def feed(self, chunk: bytes) -> Iterator[OpenFlowMessage]:
         """Yield the messages that *chunk* completes.
 
         :raises ValueError: what arrives is not OpenFlow.
@@ -79,7 +79,7 @@ class Framer:
                     break
                 data = bytes(self._buffer[position : position + length])
                 position += length
-                yield Message(version, kind, xid, data)
+                yield OpenFlowMessage(version, kind, xid, data)
         finally:
             del self._buffer[:position]
 
@@ -136,7 +136,7 @@ def hello() -> bytes:
     return message(Type.HELLO, 0, Struct("!HHI").pack(1, 8, 1 << VERSION))
 
 
-def speaks_ours(greeting: Message) -> bool:
+def speaks_ours(greeting: OpenFlowMessage) -> bool:
     """Return whether the sender of *greeting* supports our version."""
     position, data = HEADER.size, greeting.data
     while position + 8 <= len(data):
@@ -319,7 +319,7 @@ def read_meters(part: bytes) -> Iterator[RateLimit]:
         position = after
 
 
-class Event(enum.IntEnum):
+class FlowUpdateEvent(enum.IntEnum):
     """What a monitor tells about a flow."""
 
     INITIAL = 0
@@ -334,7 +334,7 @@ class Event(enum.IntEnum):
 class FlowEvent(NamedTuple):
     """A flow that is there, was added, changed or removed; or a mark for our own change *xid*."""
 
-    event: Event
+    event: FlowUpdateEvent
     key: Key = b""
     state: State = b""
     xid: int = 0
@@ -355,9 +355,9 @@ def read_monitor(part: bytes) -> Iterator[FlowEvent]:
         if end - position < _MARK.size:
             raise ValueError(f"a report of {end - position} bytes")
         length, number, xid = _MARK.unpack_from(part, position)
-        event = Event(number)
-        after = _after(position, length, 8 if event >= Event.OWN else 32, end)
-        if event >= Event.OWN:
+        event = FlowUpdateEvent(number)
+        after = _after(position, length, 8 if event >= FlowUpdateEvent.OWN else 32, end)
+        if event >= FlowUpdateEvent.OWN:
             yield FlowEvent(event, xid=xid)
         else:
             yield FlowEvent(event, *_update(part, position, after))

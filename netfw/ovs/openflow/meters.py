@@ -15,10 +15,10 @@ from typing import TypeVar
 
 from netfw.flows import Flow
 from netfw.ovs.openflow import messages
-from netfw.ovs.openflow.connection import Connection
+from netfw.ovs.openflow.connection import OpenFlowConnection
 from netfw.ovs.openflow.errors import OpenFlowError
 from netfw.ovs.openflow.flow_diff import limits_of
-from netfw.ovs.openflow.messages import Message, Type
+from netfw.ovs.openflow.messages import OpenFlowMessage, Type
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class Meters:
     """Writes the meters of flows that are about to be written, and deletes unused ones."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: OpenFlowConnection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
         self._reported = False
@@ -73,7 +73,7 @@ class Meters:
     ) -> list[dict[T, OpenFlowError]]:
         """Send messages for each of *items*; return those that the switch refuses, by message."""
         connection = self._connection
-        asked: list[list[tuple[T, int, Future[list[Message]]]]] = [[] for _ in render]
+        asked: list[list[tuple[T, int, Future[list[OpenFlowMessage]]]]] = [[] for _ in render]
         try:
             for item in items:
                 for sent, make in zip(asked, render, strict=True):
@@ -90,7 +90,7 @@ class Meters:
         ]
 
 
-def _errors(answer: Future[list[Message]]) -> Iterator[OpenFlowError]:
+def _errors(answer: Future[list[OpenFlowMessage]]) -> Iterator[OpenFlowError]:
     error = answer.exception() if answer.done() else None
     if isinstance(error, OpenFlowError):
         yield error

@@ -22,7 +22,7 @@ from netfw.ovs.openflow.flow_cache import (
     digest,
 )
 from netfw.ovs.openflow.flow_diff import CookieSpace
-from netfw.ovs.openflow.messages import Event, Message
+from netfw.ovs.openflow.messages import FlowUpdateEvent, OpenFlowMessage
 
 _NOT_READ = "not all flows were read yet"
 _OUTDATED = "planned before another plan of the same flows was executed; plan again"
@@ -196,7 +196,7 @@ class FlowMirror:
             connection.unfollow(xid)
             raise
 
-    def _replied(self, number: int, reply: Message) -> None:
+    def _replied(self, number: int, reply: OpenFlowMessage) -> None:
         """Handle a part of the initial dump; reports of changes follow the last part."""
         more = reply.type != messages.Type.ERROR and reply.data[11] & messages.MORE
         if not more:
@@ -216,7 +216,7 @@ class FlowMirror:
                 self._current.set()
         self._publish(drift)
 
-    def _reported(self, report: Message) -> None:
+    def _reported(self, report: OpenFlowMessage) -> None:
         """Handle changes; those before the end of the initial dump are part of it."""
         if messages.MULTIPART.unpack_from(report.data, 8)[0] != messages.FLOW_MONITOR:
             return
@@ -234,11 +234,11 @@ class FlowMirror:
         owners: set[Owner] = set()
         unowned: set[Key] = set()
         for event in messages.read_monitor(report):
-            if event.event < Event.OWN:
+            if event.event < FlowUpdateEvent.OWN:
                 drift = self._cache.on_event(event)
                 owners |= drift.owners
                 unowned |= drift.unowned
-            elif event.event is Event.OWN and not self._client.is_by(self, event.xid):
+            elif event.event is FlowUpdateEvent.OWN and not self._client.is_by(self, event.xid):
                 self._read_all()
                 break
         return Drift(frozenset(owners), frozenset(unowned))

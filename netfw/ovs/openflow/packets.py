@@ -13,7 +13,7 @@ from netfw.flows import Output
 from netfw.flows.port import CONTROLLER, wide
 from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.encode_action import encode_actions
-from netfw.ovs.openflow.messages import Message, Type
+from netfw.ovs.openflow.messages import OpenFlowMessage, Type
 from netfw.ovs.openflow.nicira import NICIRA
 from netfw.ovs.openflow.socket_connection import SocketConnection
 
@@ -65,7 +65,7 @@ def packet_out(xid: int, port: int, data: bytes) -> bytes:
     return messages.message(Type.PACKET_OUT, xid, head + actions + data)
 
 
-def read_packet_in(message: Message) -> PacketIn | None:
+def read_packet_in(message: OpenFlowMessage) -> PacketIn | None:
     """Return the packet in *message*; ``None``: it has none, or its port is not known."""
     data = message.data
     if len(data) < 16 or _EXTENSION.unpack_from(data, 8) != (NICIRA, _PACKET_IN2):
@@ -129,7 +129,7 @@ class PacketConnection:
             with suppress(BackendUnavailable):  # it is lost again, and the next one subscribes
                 self._connection.send(request_packets(xid, self._controller_id))
 
-    def _receive(self, message: Message) -> None:
+    def _receive(self, message: OpenFlowMessage) -> None:
         packet = read_packet_in(message)
         if packet is not None:
             self._listener(packet)

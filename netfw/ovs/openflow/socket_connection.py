@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendUnavailable
 from netfw.ovs.openflow import messages
-from netfw.ovs.openflow.connection import Connection, StateListener
-from netfw.ovs.openflow.endpoint import Endpoint
+from netfw.ovs.openflow.connection import OpenFlowConnection, StateListener
+from netfw.ovs.openflow.endpoint import OpenFlowEndpoint
 from netfw.ovs.openflow.errors import reason
-from netfw.ovs.openflow.messages import Message, Type
+from netfw.ovs.openflow.messages import OpenFlowMessage, Type
 
 if TYPE_CHECKING:
     from netfw.ovs.openflow.endpoint import Socket
@@ -34,13 +34,13 @@ _STEADY = 1.0
 """Seconds after which a connection resets the reconnect back-off."""
 
 
-class SocketConnection(Connection):
+class SocketConnection(OpenFlowConnection):
     """A connection to *target* for as long as it is open, with a thread of its own.
 
     *target* is ``unix:PATH``, ``tcp:HOST:PORT``, ``ssl:HOST:PORT``, ``ptcp:PORT[:ADDRESS]`` or
-    ``pssl:PORT[:ADDRESS]``; see :class:`~netfw.ovs.openflow.endpoint.Endpoint`.  ``probe`` is how
-    long the switch may be silent before it gets an echo request, and again how long it may take to
-    answer that.
+    ``pssl:PORT[:ADDRESS]``; see :class:`~netfw.ovs.openflow.endpoint.OpenFlowEndpoint`.  ``probe``
+    is how long the switch may be silent before it gets an echo request, and again how long it may
+    take to answer that.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class SocketConnection(Connection):
         """
         super().__init__(target, timeout)
         self._probe = probe
-        self._endpoint = Endpoint(target, min(timeout, probe), tls)
+        self._endpoint = OpenFlowEndpoint(target, min(timeout, probe), tls)
         if self._endpoint.listens:
             self._last_error = "no switch has connected yet"
         self._socket: Socket | None = None
@@ -175,7 +175,7 @@ class SocketConnection(Connection):
                 self._handle(received)
             self._send_echoes(sock)
 
-    def _handle(self, received: Message) -> None:
+    def _handle(self, received: OpenFlowMessage) -> None:
         if not self.connected:
             self._greeted(received)
             return
@@ -184,7 +184,7 @@ class SocketConnection(Connection):
             return
         self._deliver(received)
 
-    def _greeted(self, received: Message) -> None:
+    def _greeted(self, received: OpenFlowMessage) -> None:
         if received.type == Type.ERROR:
             raise ValueError(f"the switch refused the greeting: {reason(received)}")
         if received.type != Type.HELLO:

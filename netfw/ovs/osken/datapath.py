@@ -16,7 +16,7 @@ from netfw.errors import BackendError, BackendUnavailable
 from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.client import OpenFlow
 from netfw.ovs.openflow.errors import OpenFlowError
-from netfw.ovs.openflow.messages import Message, Type
+from netfw.ovs.openflow.messages import OpenFlowMessage, Type
 from netfw.ovs.osken.event_loop import EventLoop
 from netfw.ovs.osken.handlers import Handlers
 
@@ -136,7 +136,7 @@ class Datapath(ProtocolDesc):  # type: ignore[misc]  # os-ken has no types
         msg.serialize()
         return bytes(msg.buf)
 
-    def _parsed(self, received: Message) -> Any:
+    def _parsed(self, received: OpenFlowMessage) -> Any:
         data = received.data
         found = ofproto_parser.msg(self, *messages.HEADER.unpack_from(data), data)
         if found is None:
@@ -145,7 +145,7 @@ class Datapath(ProtocolDesc):  # type: ignore[misc]  # os-ken has no types
 
     # The thread of the handlers
 
-    def _receive(self, received: Message) -> None:
+    def _receive(self, received: OpenFlowMessage) -> None:
         msg = self._parsed(received)
         self._handlers.call(ofp_event.ofp_msg_to_ev(msg), self.state)
 

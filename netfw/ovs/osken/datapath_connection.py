@@ -13,13 +13,13 @@ from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_h
 from os_ken.ofproto import ofproto_v1_4_parser as parser
 
 from netfw.ovs.openflow import messages
-from netfw.ovs.openflow.connection import Connection, StateListener
-from netfw.ovs.openflow.messages import Message
+from netfw.ovs.openflow.connection import OpenFlowConnection, StateListener
+from netfw.ovs.openflow.messages import OpenFlowMessage
 
 _HALF = 0x80000000
 
 
-class DatapathConnection(Connection):
+class DatapathConnection(OpenFlowConnection):
     """Carries netfw's messages on os-ken's *datapath*, which stays the application's.
 
     1. The datapath speaks OpenFlow 1.4 and has reached ``MAIN_DISPATCHER``.
@@ -97,7 +97,7 @@ class DatapathConnection(Connection):
         """Take a message on the datapath's own thread, in the order of arrival."""
         msg = event.msg
         if msg.datapath is self._datapath:
-            self._deliver(Message(msg.version, msg.msg_type, msg.xid, bytes(msg.buf)))
+            self._deliver(OpenFlowMessage(msg.version, msg.msg_type, msg.xid, bytes(msg.buf)))
 
 
 def _event_classes() -> Iterator[type]:

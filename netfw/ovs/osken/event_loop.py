@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from netfw.drivers.support.daemon_thread import start_daemon_thread
-from netfw.ovs.openflow.messages import Message
+from netfw.ovs.openflow.messages import OpenFlowMessage
 
 LOG = logging.getLogger(__name__)
 _MOST = 1000
@@ -22,16 +22,16 @@ class EventLoop:
     """
 
     def __init__(
-        self, name: str, receive: Callable[[Message], None], change: Callable[[bool], None]
+        self, name: str, receive: Callable[[OpenFlowMessage], None], change: Callable[[bool], None]
     ) -> None:
         self._name, self._receive, self._change = name, receive, change
-        self._events: deque[Message | bool] = deque()
+        self._events: deque[OpenFlowMessage | bool] = deque()
         self._condition = threading.Condition()
         self._closing = False
         self._dropped = 0
         self._thread = start_daemon_thread(name, f"{name}: no handler can be called", self._run)
 
-    def add_message(self, message: Message) -> None:
+    def add_message(self, message: OpenFlowMessage) -> None:
         """Add *message*, unless too many wait already."""
         with self._condition:
             if len(self._events) >= _MOST:
@@ -64,7 +64,7 @@ class EventLoop:
             except Exception:
                 LOG.exception("%s: an event was not handled", self._name)
 
-    def _next(self) -> Message | bool | None:
+    def _next(self) -> OpenFlowMessage | bool | None:
         with self._condition:
             if self._dropped and not self._events:
                 LOG.warning("%s: handlers are slow, dropped %d messages", self._name, self._dropped)

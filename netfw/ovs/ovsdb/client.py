@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from netfw.drivers.base import HostResources
 from netfw.errors import BackendBroken, BackendUnavailable
 from netfw.ovs.ovsdb.encode import BARRIER, Rendered, render
-from netfw.ovs.ovsdb.mirror import Dirty, Mirror, Tables
+from netfw.ovs.ovsdb.mirror import DatabaseMirror, Dirty, Tables
 from netfw.ovs.ovsdb.operations import OvsdbOperation
 from netfw.ovs.ovsdb.values import (
     Bridge,
-    Changed,
     Connected,
+    DatabaseChanged,
     Disconnected,
     LockChanged,
-    Port,
+    OvsdbPort,
     Snapshot,
     Switch,
     SwitchEvent,
@@ -67,7 +67,7 @@ class Ovsdb:
         self._news = threading.Condition()
         self._connecting = threading.Lock()
         self._transacting = threading.Lock()
-        self._mirror = Mirror()
+        self._mirror = DatabaseMirror()
         self._alive = False
         self._closed = False
         self._sinks: dict[object, Sink] = {}
@@ -103,7 +103,7 @@ class Ovsdb:
         with self._current() as mirror:
             return mirror.bridges.get(name)
 
-    def port(self, name: str) -> Port | None:
+    def port(self, name: str) -> OvsdbPort | None:
         """Return one port by its name.
 
         :raises BackendUnavailable: the database does not answer.
@@ -111,7 +111,7 @@ class Ovsdb:
         with self._current() as mirror:
             return mirror.ports.get(name)
 
-    def ports_claiming(self, key: str, value: str) -> tuple[Port, ...]:
+    def ports_claiming(self, key: str, value: str) -> tuple[OvsdbPort, ...]:
         """Return the ports with this value of `IFACE_ID` or `OWNER`; several may have the same.
 
         :raises BackendUnavailable: the database does not answer.
@@ -220,7 +220,9 @@ class Ovsdb:
         with self._news:
             self._sinks[watch] = sink
             if self._alive:
-                now = Changed(bridges=dict(self._mirror.bridges), ports=dict(self._mirror.ports))
+                now = DatabaseChanged(
+                    bridges=dict(self._mirror.bridges), ports=dict(self._mirror.ports)
+                )
                 for event in (Connected(self.remote), now):
                     self._publish_to(watch, event)
         return end
@@ -313,7 +315,7 @@ class Ovsdb:
         )
 
     @contextmanager
-    def _current(self) -> Iterator[Mirror]:
+    def _current(self) -> Iterator[DatabaseMirror]:
         """Yield the mirror, locked, once it is current."""
         session = self._ready().idl.session
         with self._news:
@@ -327,7 +329,7 @@ class Ovsdb:
                 )
             yield self._filled()
 
-    def _filled(self) -> Mirror:
+    def _filled(self) -> DatabaseMirror:
         if self._mirror.switch is None:
             raise BackendBroken(
                 f"{self.remote}: the database is empty; initialise it with `ovs-vsctl init`"

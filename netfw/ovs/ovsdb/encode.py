@@ -19,13 +19,13 @@ from netfw.ovs.ovsdb.operations import (
     AddBridge,
     AddPort,
     OvsdbOperation,
+    OvsdbTable,
     RemoveBridge,
     RemovePort,
     SetColumns,
-    Table,
     Value,
 )
-from netfw.ovs.ovsdb.values import Bridge, Interface, Port, Snapshot
+from netfw.ovs.ovsdb.values import Bridge, Interface, OvsdbPort, Snapshot
 
 Json = dict[str, Any]
 
@@ -42,7 +42,7 @@ class Rendered:
 
 
 BARRIER = Rendered(
-    ({"op": "select", "table": Table.SWITCH, "where": [], "columns": ["next_cfg"]},), ((),)
+    ({"op": "select", "table": OvsdbTable.SWITCH, "where": [], "columns": ["next_cfg"]},), ((),)
 )
 """A read-only transaction: changes before it are announced before its reply."""
 
@@ -125,9 +125,9 @@ class _Writer:
     def finish(self) -> Rendered:
         for bridge, change in self._ports.items():
             if bridge in self._new_bridges or bridge not in self._bridges_removed:
-                self._mutate(Table.BRIDGE, self._bridge_reference(bridge), "ports", change)
+                self._mutate(OvsdbTable.BRIDGE, self._bridge_reference(bridge), "ports", change)
         switch = ["uuid", str(self._snapshot.switch.uuid)]
-        self._mutate(Table.SWITCH, switch, "bridges", self._bridges)
+        self._mutate(OvsdbTable.SWITCH, switch, "bridges", self._bridges)
         return Rendered(tuple(self._statements), tuple(self._sources))
 
     def _add_bridge(self, wanted: AddBridge) -> None:
@@ -144,7 +144,7 @@ class _Writer:
             external_ids=wanted.external_ids or None,
             ports=["set", [self._insert_port(local, wanted)]],
         )
-        self._insert(Table.BRIDGE, reference[1], row, wanted)
+        self._insert(OvsdbTable.BRIDGE, reference[1], row, wanted)
         self._bridges.insert.append(reference)
         self._bridges.sources.append(wanted)
 
@@ -162,7 +162,7 @@ class _Writer:
         self._bridge_reference(wanted.bridge)
         self._claim(wanted.name)
         if wanted.bridge not in self._new_bridges:
-            self._guard_name(Table.BRIDGE, self._snapshot.bridges[wanted.bridge], wanted)
+            self._guard_name(OvsdbTable.BRIDGE, self._snapshot.bridges[wanted.bridge], wanted)
         change = self._ports.setdefault(wanted.bridge, _Change())
         change.insert.append(self._insert_port(wanted, wanted))
         change.sources.append(wanted)
@@ -178,7 +178,7 @@ class _Writer:
             options=wanted.options or None,
             external_ids=wanted.external_ids or None,
         )
-        self._insert(Table.INTERFACE, f"interface{number}", interface, source)
+        self._insert(OvsdbTable.INTERFACE, f"interface{number}", interface, source)
         port = _row(
             name=wanted.name,
             interfaces=["named-uuid", f"interface{number}"],
@@ -186,7 +186,7 @@ class _Writer:
             other_config=wanted.other_config or None,
             external_ids=wanted.port_external_ids or None,
         )
-        self._insert(Table.PORT, f"port{number}", port, source)
+        self._insert(OvsdbTable.PORT, f"port{number}", port, source)
         return ["named-uuid", f"port{number}"]
 
     def _remove_port(self, wanted: RemovePort) -> None:
@@ -218,24 +218,24 @@ class _Writer:
 
     def _find(self, wanted: SetColumns) -> UUID:
         """Find the row to change, guarded against its removal or another owner."""
-        if wanted.table is Table.SWITCH:
+        if wanted.table is OvsdbTable.SWITCH:
             return self._snapshot.switch.uuid
-        if wanted.table is Table.BRIDGE:
+        if wanted.table is OvsdbTable.BRIDGE:
             bridge = self._snapshot.bridges.get(wanted.record)
             if bridge is None or wanted.record in self._bridges_removed:
                 raise _Refused(f"there is no bridge {wanted.record}")
-            self._guard_name(Table.BRIDGE, bridge, wanted)
+            self._guard_name(OvsdbTable.BRIDGE, bridge, wanted)
             for key, value in wanted.expect.items():
-                self._check_id(Table.BRIDGE, bridge, key, value, wanted)
+                self._check_id(OvsdbTable.BRIDGE, bridge, key, value, wanted)
             return bridge.uuid
         port = self._snapshot.ports.get(wanted.record)
         if port is None or wanted.record in self._removed:
             raise _Refused(f"there is no port {wanted.record}")
         self._check_expected(port, wanted.expect, wanted)
-        if wanted.table is Table.PORT:
-            self._guard_name(Table.PORT, port, wanted)
+        if wanted.table is OvsdbTable.PORT:
+            self._guard_name(OvsdbTable.PORT, port, wanted)
             return port.uuid
-        self._guard_name(Table.INTERFACE, port.interface, wanted)
+        self._guard_name(OvsdbTable.INTERFACE, port.interface, wanted)
         return port.interface.uuid
 
     def _claim(self, name: str) -> None:
@@ -254,18 +254,18 @@ class _Writer:
         self._added.add(name)
 
     def _check_expected(
-        self, port: Port, expect: Mapping[str, str | None], source: OvsdbOperation
+        self, port: OvsdbPort, expect: Mapping[str, str | None], source: OvsdbOperation
     ) -> None:
         for key, value in expect.items():
             if key in port.external_ids:
-                self._check_id(Table.PORT, port, key, value, source)
+                self._check_id(OvsdbTable.PORT, port, key, value, source)
             else:
-                self._check_id(Table.INTERFACE, port.interface, key, value, source)
+                self._check_id(OvsdbTable.INTERFACE, port.interface, key, value, source)
 
     def _check_id(
         self,
-        table: Table,
-        row: Bridge | Port | Interface,
+        table: OvsdbTable,
+        row: Bridge | OvsdbPort | Interface,
         key: str,
         value: str | None,
         source: OvsdbOperation,
@@ -280,13 +280,13 @@ class _Writer:
             self._wait(table, row.uuid, ids, source)
 
     def _guard_name(
-        self, table: Table, row: Bridge | Port | Interface, source: OvsdbOperation
+        self, table: OvsdbTable, row: Bridge | OvsdbPort | Interface, source: OvsdbOperation
     ) -> None:
         if row.uuid not in self._guarded:
             self._guarded.add(row.uuid)
             self._wait(table, row.uuid, {"name": row.name}, source)
 
-    def _wait(self, table: Table, uuid: UUID, row: Json, source: OvsdbOperation) -> None:
+    def _wait(self, table: OvsdbTable, uuid: UUID, row: Json, source: OvsdbOperation) -> None:
         where = [["_uuid", "==", ["uuid", str(uuid)]]]
         statement: Json = {"op": "wait", "timeout": 0, "table": table, "where": where}
         self._say({**statement, "columns": list(row), "until": "==", "rows": [row]}, source)
@@ -299,10 +299,12 @@ class _Writer:
             raise _Refused(f"there is no bridge {name}; make it, or configure the one you have")
         return ["uuid", str(bridge.uuid)]
 
-    def _insert(self, table: Table, name: str, row: Json, source: OvsdbOperation) -> None:
+    def _insert(self, table: OvsdbTable, name: str, row: Json, source: OvsdbOperation) -> None:
         self._say({"op": "insert", "table": table, "uuid-name": name, "row": row}, source)
 
-    def _mutate(self, table: Table, reference: list[str], column: str, change: _Change) -> None:
+    def _mutate(
+        self, table: OvsdbTable, reference: list[str], column: str, change: _Change
+    ) -> None:
         mutations = [
             [column, verb, ["set", members]]
             for verb, members in (("delete", change.delete), ("insert", change.insert))

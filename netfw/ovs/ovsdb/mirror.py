@@ -13,14 +13,14 @@ from uuid import UUID
 
 from attrs import define, field, fields_dict
 
-from netfw.ovs.ovsdb.values import Bridge, Changed, Interface, Port, Snapshot, Switch
+from netfw.ovs.ovsdb.values import Bridge, DatabaseChanged, Interface, OvsdbPort, Snapshot, Switch
 from netfw.plan.versioned_map import VersionedMap
 
 Rows = Mapping[UUID, Any]
 Tables = Mapping[str, Rows]
 
 _BRIDGE = frozenset(fields_dict(Bridge)) - {"uuid"}
-_PORT = frozenset(fields_dict(Port)) - {"uuid", "bridge", "interfaces"}
+_PORT = frozenset(fields_dict(OvsdbPort)) - {"uuid", "bridge", "interfaces"}
 _INTERFACE = frozenset(fields_dict(Interface)) - {"uuid"}
 _SWITCH = frozenset(fields_dict(Switch)) - {"uuid"}
 
@@ -41,13 +41,13 @@ class Dirty:
     rows: dict[str, set[UUID]] = field(factory=lambda: defaultdict(set))
 
 
-class Mirror:
+class DatabaseMirror:
     """The database as values, by name."""
 
     def __init__(self) -> None:
         self.switch: Switch | None = None
         self.bridges: dict[str, Bridge] = {}
-        self.ports: VersionedMap[str, Port] = VersionedMap()
+        self.ports: VersionedMap[str, OvsdbPort] = VersionedMap()
         self._claims: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._bridge_names: dict[UUID, str] = {}
         self._bridge_ports: dict[UUID, frozenset[Any]] = {}
@@ -60,11 +60,11 @@ class Mirror:
         assert self.switch is not None
         return Snapshot(switch=self.switch, bridges=self.bridges, ports=self.ports)
 
-    def claiming(self, key: str, value: str) -> tuple[Port, ...]:
+    def claiming(self, key: str, value: str) -> tuple[OvsdbPort, ...]:
         """Return the ports that have this value of an indexed key, on either of their rows."""
         return tuple(self.ports[name] for name in sorted(self._claims.get((key, value), ())))
 
-    def step(self, tables: Tables, dirty: Dirty) -> Changed:
+    def step(self, tables: Tables, dirty: Dirty) -> DatabaseChanged:
         """Update the mirror with *dirty* rows and return what changed."""
         if dirty.everything:
             self._mark_all(tables, dirty)
@@ -74,7 +74,9 @@ class Mirror:
         ports = dirty.rows["Port"] | self._ports_of_interfaces(dirty.rows["Interface"])
         bridges, bridges_gone, moved = self._step_bridges(tables["Bridge"], dirty.rows["Bridge"])
         put, gone = self._step_ports(tables, ports | moved)
-        return Changed(bridges=bridges, bridges_gone=bridges_gone, ports=put, ports_gone=gone)
+        return DatabaseChanged(
+            bridges=bridges, bridges_gone=bridges_gone, ports=put, ports_gone=gone
+        )
 
     def _mark_all(self, tables: Tables, dirty: Dirty) -> None:
         dirty.rows["Bridge"] = {*tables["Bridge"], *self._bridge_names}
@@ -127,14 +129,14 @@ class Mirror:
 
     def _step_ports(
         self, tables: Tables, dirty: Iterable[UUID]
-    ) -> tuple[dict[str, Port], frozenset[str]]:
+    ) -> tuple[dict[str, OvsdbPort], frozenset[str]]:
         rows, interfaces = tables["Port"], tables["Interface"]
-        before: dict[str, Port] = {}
+        before: dict[str, OvsdbPort] = {}
         for uuid in dirty:
             if uuid in self._port_names:
                 port = self._forget_port(uuid)
                 before[port.name] = port
-        put: dict[str, Port] = {}
+        put: dict[str, OvsdbPort] = {}
         for uuid in dirty:
             row, bridge = rows.get(uuid), self._port_bridge.get(uuid)
             if row is None or bridge not in self._bridge_names:
@@ -146,7 +148,7 @@ class Mirror:
         different = {name: port for name, port in put.items() if before.get(name) != port}
         return different, frozenset(before.keys() - put.keys())
 
-    def _forget_port(self, uuid: UUID) -> Port:
+    def _forget_port(self, uuid: UUID) -> OvsdbPort:
         port = self.ports.pop(self._port_names.pop(uuid))
         for interface in port.interfaces:
             self._interface_port.pop(interface.uuid, None)
@@ -156,11 +158,11 @@ class Mirror:
                 del self._claims[claim]
         return port
 
-    def _put_port(self, row: Any, members: list[Any], bridge: str) -> Port:
+    def _put_port(self, row: Any, members: list[Any], bridge: str) -> OvsdbPort:
         uuid = row.uuid
         found = [Interface(uuid=member.uuid, **_columns(member, _INTERFACE)) for member in members]
         interfaces = tuple(sorted(found, key=lambda interface: interface.name))
-        port = Port(uuid=uuid, bridge=bridge, interfaces=interfaces, **_columns(row, _PORT))
+        port = OvsdbPort(uuid=uuid, bridge=bridge, interfaces=interfaces, **_columns(row, _PORT))
         self.ports[port.name] = port
         self._port_names[uuid] = port.name
         for interface in interfaces:

@@ -22,7 +22,7 @@ def _map() -> Mapping[str, str]:
     return field(factory=dict, hash=False)
 
 
-class Table(enum.StrEnum):
+class OvsdbTable(enum.StrEnum):
     """The tables whose rows can be changed."""
 
     SWITCH = "Open_vSwitch"
@@ -117,7 +117,7 @@ class SetColumns:
     the ``external_ids`` of ``expect`` (``None``: it must not have that key).
     """
 
-    table: Table
+    table: OvsdbTable
     record: str
     values: Mapping[str, Value] = field(factory=dict, hash=False)
     keys: Mapping[str, Mapping[str, str | None]] = field(factory=dict, hash=False)

@@ -139,7 +139,7 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
             self._observer.lost()
 
 
-class Transaction(ovsdbapp_transaction.Transaction):  # type: ignore[misc]
+class OvsdbTransaction(ovsdbapp_transaction.Transaction):  # type: ignore[misc]
     """ovsdbapp's transaction, which ends when its caller has given up, whatever it waits for."""
 
     given_up = False
@@ -216,7 +216,7 @@ class Api(Backend):  # type: ignore[misc]
         """
         link = self.ovsdb_connection
         link.timeout = timeout  # for a place in its queue, behind those that were given up
-        transaction = Transaction(self, link, timeout, check_error=True, log_errors=False)
+        transaction = OvsdbTransaction(self, link, timeout, check_error=True, log_errors=False)
         command = transaction.add(Execute(self, render, count, locks))
         self.idl.take_refusal()
         try:

@@ -41,8 +41,8 @@ class Interface:
 
 
 @frozen(kw_only=True)
-class Port:
-    """A row of ``Port``, the bridge it is on and its interfaces (more than one: a bond)."""
+class OvsdbPort:
+    """A row of ``OvsdbPort``, the bridge it is on and its interfaces (more than one: a bond)."""
 
     uuid: UUID
     name: str
@@ -102,11 +102,11 @@ class Snapshot:
 
     switch: Switch
     bridges: Mapping[str, Bridge] = _map()  # type: ignore[assignment]
-    ports: Mapping[str, Port] = _map()  # type: ignore[assignment]
+    ports: Mapping[str, OvsdbPort] = _map()  # type: ignore[assignment]
 
 
 @frozen(kw_only=True)
-class Changed:
+class DatabaseChanged:
     """What is different from what was announced before; the values are the new ones.
 
     A restart of the database announces what changed meanwhile and nothing else: the difference is
@@ -115,7 +115,7 @@ class Changed:
 
     bridges: Mapping[str, Bridge] = _map()  # type: ignore[assignment]
     bridges_gone: frozenset[str] = frozenset()
-    ports: Mapping[str, Port] = _map()  # type: ignore[assignment]
+    ports: Mapping[str, OvsdbPort] = _map()  # type: ignore[assignment]
     ports_gone: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
@@ -131,7 +131,7 @@ class Disconnected:
 
 @frozen
 class Connected:
-    """The database answers, and the mirror is current; a `Changed` follows if anything did."""
+    """The database answers, and the mirror is current; `DatabaseChanged` follows a change."""
 
     remote: str
 
@@ -143,4 +143,4 @@ class LockChanged:
     lock: str
 
 
-SwitchEvent = Changed | Connected | Disconnected | LockChanged
+SwitchEvent = DatabaseChanged | Connected | Disconnected | LockChanged

@@ -13,7 +13,7 @@ from netfw.model.values.address import Mac
 from netfw.model.values.device_owner import DeviceOwner
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.pools import HostMacs
+from netfw.server.db.allocation.pools import HostMacPool
 
 
 def gateway_device_id(host: str) -> str:
@@ -27,7 +27,7 @@ def release_host_resources(unit: UnitOfWork, agent: Agent) -> None:
     if service is Service.L3:
         release_gateway_ports(unit, agent.host)
     elif service is Service.L2 and not _has_l2_agent(unit, agent.host):
-        HostMacs(unit.tx.connection).release(agent.host)
+        HostMacPool(unit.tx.connection).release(agent.host)
 
 
 def release_gateway_ports(unit: UnitOfWork, host: str, **filters: str) -> None:

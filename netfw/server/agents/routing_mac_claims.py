@@ -10,7 +10,7 @@ from netfw.model.agent import Agent
 from netfw.model.values.address import Mac
 from netfw.server.agents.host_resources import is_mac_of_port
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.pools import HostMacs
+from netfw.server.db.allocation.pools import HostMacPool
 
 LOG = logging.getLogger(__name__)
 LOG.addFilter(SenderLimit())
@@ -27,7 +27,7 @@ def claim_routing_mac(unit: UnitOfWork, agent: Agent) -> None:
     mac = agent.routing_mac
     if mac is None:
         return
-    macs = HostMacs(unit.tx.connection)
+    macs = HostMacPool(unit.tx.connection)
     known = macs.of(agent.host)
     if known == mac:
         return
@@ -38,7 +38,7 @@ def claim_routing_mac(unit: UnitOfWork, agent: Agent) -> None:
 
 
 def _is_taken(unit: UnitOfWork, mac: Mac) -> bool:
-    return bool(HostMacs(unit.tx.connection).assigned([mac])) or is_mac_of_port(unit.tx, mac)
+    return bool(HostMacPool(unit.tx.connection).assigned([mac])) or is_mac_of_port(unit.tx, mac)
 
 
 def _refuse(agent: Agent, mac: Mac) -> None:

@@ -39,7 +39,7 @@ from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.service_ports import make_service_port
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.pools import HostMacs
+from netfw.server.db.allocation.pools import HostMacPool
 from netfw.server.db.database import Transaction
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 
@@ -170,12 +170,12 @@ class AgentRpcHandlers:
 
         :raises Exhausted: ports have the MAC addresses of its prefix.
         """
-        known = self.context.read(lambda view: HostMacs(view.connection).of(request.host))
+        known = self.context.read(lambda view: HostMacPool(view.connection).of(request.host))
         if known is not None:
             return known
 
         def give(tx: Transaction) -> Mac:
-            macs = HostMacs(tx.connection)
+            macs = HostMacPool(tx.connection)
             mac = macs.of(request.host)
             if mac is None:
                 mac = _generate_mac(tx, self.context.settings.dvr_base_mac)

@@ -14,7 +14,7 @@ from netfw.http.connection import Successor
 from netfw.model.values.text_validation import quote
 from netfw.server.api.query_params import Parameters
 from netfw.server.api.request_body import RequestLimits, read_object
-from netfw.server.api.routing import Route
+from netfw.server.api.routing import RequestTarget
 
 PUBLIC_URL: Final = "netfw.public_url"
 """Key of the configured URL in the WSGI environment."""
@@ -40,7 +40,7 @@ class ApiRequest:
     """An authenticated request on a resource; its body is read on demand."""
 
     method: str
-    route: Route
+    route: RequestTarget
     requester: RequestContext
     parameters: Parameters
     environ: Mapping[str, Any]

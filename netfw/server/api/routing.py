@@ -20,7 +20,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @frozen(kw_only=True)
-class Route:
+class RequestTarget:
     """The target of a request."""
 
     resource: ApiResource
@@ -95,7 +95,7 @@ class Routes:
             (each.name, action.name): action for each in every for action in each.actions
         }
 
-    def find(self, parts: tuple[str, ...]) -> Route:
+    def find(self, parts: tuple[str, ...]) -> RequestTarget:
         """Return the route of the path below the version.
 
         :raises HttpError: the path names no resource.
@@ -113,12 +113,14 @@ class Routes:
 
     def _find_below(
         self, resource: ApiResource, parent_id: str | None, rest: tuple[str, ...]
-    ) -> Route | None:
+    ) -> RequestTarget | None:
         if len(rest) < 2:
-            return Route(resource=resource, parent_id=parent_id, id=rest[0] if rest else None)
+            return RequestTarget(
+                resource=resource, parent_id=parent_id, id=rest[0] if rest else None
+            )
         id, word, *more = rest
         if word == "tags" and resource.tags and len(more) < 2:
-            return Route(
+            return RequestTarget(
                 resource=resource,
                 parent_id=parent_id,
                 id=id,
@@ -127,7 +129,7 @@ class Routes:
             )
         action = self._actions.get((resource.name, word))
         if action is not None and not more:
-            return Route(resource=resource, parent_id=parent_id, id=id, action=action)
+            return RequestTarget(resource=resource, parent_id=parent_id, id=id, action=action)
         child = self._sub.get((resource.name, word)) if parent_id is None else None
         return None if child is None else self._find_below(child, id, tuple(more))
 
@@ -136,7 +138,7 @@ def _not_found(parts: tuple[str, ...]) -> HttpError:
     return no_such_path(quote("/v2.0/" + "/".join(parts)))
 
 
-def check_method(route: Route, method: str) -> None:
+def check_method(route: RequestTarget, method: str) -> None:
     """Raise unless *route* allows *method*.
 
     :raises HttpError: 405 with the allowed methods.

@@ -46,7 +46,7 @@ Below = Callable[[Provider], Segment]
 
 
 @frozen(kw_only=True)
-class Level:
+class BindingLevel:
     """Driver that bound a port to a segment, on one level."""
 
     driver: str
@@ -66,7 +66,7 @@ class Result:
 
     vif_type: str
     vif_details: VifDetails
-    levels: tuple[Level, ...] = ()
+    levels: tuple[BindingLevel, ...] = ()
 
 
 def bind(
@@ -96,7 +96,7 @@ def _bind(
     drivers: tuple[MechanismDriver, ...],
     request: BindingRequest,
     below: Below,
-    above: tuple[Level, ...],
+    above: tuple[BindingLevel, ...],
     refusals: _Refusals,
 ) -> Result | None:
     reasons, unable = refusals.reasons, refusals.unable
@@ -109,7 +109,7 @@ def _bind(
             reasons.append(_reason(name, request.level, answer.reason))
             continue
         wired = isinstance(answer, Bound) and answer.wired
-        levels = (*above, Level(driver=name, segment=answer.segment, wired=wired))
+        levels = (*above, BindingLevel(driver=name, segment=answer.segment, wired=wired))
         if isinstance(answer, Bound):
             return Result(vif_type=answer.vif_type, vif_details=answer.vif_details, levels=levels)
         if request.level + 1 >= MAX_LEVELS:

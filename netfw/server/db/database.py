@@ -45,7 +45,7 @@ from netfw.server.db.journal.head_poller import JournalHeadPoller
 from netfw.server.db.journal.journal import Journal, JournalReader
 from netfw.server.db.outbox import Outbox
 from netfw.server.db.resources.default_security_groups import DefaultSecurityGroups
-from netfw.server.db.resources.rows import Resources, Rows
+from netfw.server.db.resources.rows import Resources, RowReader
 from netfw.server.db.subscriptions.subscriptions import Subscriptions
 from netfw.server.db.subscriptions.topic_contents import Topics
 from netfw.tracing import RecentTraces
@@ -71,7 +71,7 @@ class ReadSnapshot:
     """One snapshot of the database."""
 
     connection: Connection = field(repr=False)
-    resources: Rows
+    resources: RowReader
     journal: JournalReader
     topics: Topics
     quotas: Quotas
@@ -80,7 +80,7 @@ class ReadSnapshot:
 
     @classmethod
     def on(cls, connection: Connection) -> Self:
-        rows, journal = Rows(connection), JournalReader(connection)
+        rows, journal = RowReader(connection), JournalReader(connection)
         return cls(
             connection,
             rows,
@@ -114,7 +114,7 @@ class Transaction:
     @classmethod
     def on(cls, connection: Connection) -> Self:
         journal, ranges = Journal(connection), Ranges(connection)
-        subscriptions = Subscriptions(connection, Rows(connection))
+        subscriptions = Subscriptions(connection, RowReader(connection))
         return cls(
             connection,
             Resources(connection, journal, subscriptions.change),

@@ -12,7 +12,7 @@ from netfw.errors.ports import HostMacAddressGenerationFailure, MacAddressInUse
 from netfw.model.resource import Kind
 from netfw.model.values.address import Mac
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.pools import HostMacs
+from netfw.server.db.allocation.pools import HostMacPool
 
 ATTEMPTS = 8
 MAX_UNCHECKED = 4
@@ -40,7 +40,7 @@ def macs(unit: UnitOfWork, bodies: Sequence[Body]) -> list[Mac]:
     for network, mac in _taken(unit, chosen.values()):
         raise MacAddressInUse(f"MAC address {mac} is taken by another port of network {network}")
     if chosen:
-        for mac in HostMacs(unit.tx.connection).assigned(mac for _, mac in chosen.values()):
+        for mac in HostMacPool(unit.tx.connection).assigned(mac for _, mac in chosen.values()):
             raise MacAddressInUse(f"MAC address {mac} is taken by a host, for what it routes")
     _generate(unit, bodies, chosen)
     return [chosen[at][1] for at in range(len(bodies))]

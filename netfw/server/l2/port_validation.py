@@ -231,7 +231,7 @@ def _parsed(
         raise InvalidInput({attribute: str(exc)}) from exc
 
 
-class Groups:
+class PortGroups:
     """The security groups named by the bodies of one request, and the defaults of those without.
 
     :raises NotFound: one does not exist, or is invisible to the requester.

@@ -39,7 +39,7 @@ from netfw.server.l2.port_addresses import (
 from netfw.server.l2.port_macs import macs
 from netfw.server.l2.port_status import add_port_status_reasons
 from netfw.server.l2.port_validation import (
-    Groups,
+    PortGroups,
     address_pairs,
     check_mac_change,
     check_owner,
@@ -83,7 +83,7 @@ class PortHandler(StoredResourceHandler[Port]):
             if not unit.requester.admin:
                 check_owner(None, _text(body, "device_owner"), _text(body, "device_id"))
         unit.tx.resources.read_ahead.clear()  # it is not of the changes that follow
-        groups = Groups(unit, bodies, near.groups)
+        groups = PortGroups(unit, bodies, near.groups)
         chosen = macs(unit, bodies)
         agents = usable_agents(unit, near.agents)
         # Other transactions wait for addresses from here on: read everything before.
@@ -123,7 +123,7 @@ class PortHandler(StoredResourceHandler[Port]):
         }
         return cast(Port, parse(self.kind, simple, given=derived))
 
-    def _completed(self, unit: UnitOfWork, draft: Port, body: Body, known: Groups) -> Port:
+    def _completed(self, unit: UnitOfWork, draft: Port, body: Body, known: PortGroups) -> Port:
         network = unit.network(draft.network_id)
         port = self._extensions.apply(unit, None, draft, body, network)
         chosen = known.of(body)
@@ -245,7 +245,7 @@ class PortHandler(StoredResourceHandler[Port]):
         names."""
         groups = before.security_groups
         if "security_groups" in body:
-            groups = Groups(unit, [body]).of(body) or frozenset()
+            groups = PortGroups(unit, [body]).of(body) or frozenset()
         pairs = with_new_mac(before.allowed_address_pairs, before.mac, port.mac)
         if "allowed_address_pairs" in body:
             most = unit.context.settings.max_allowed_address_pairs

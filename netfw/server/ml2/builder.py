@@ -32,7 +32,7 @@ from netfw.server.l2.ports import PortHandler
 from netfw.server.l2.subnets import SubnetHandler
 from netfw.server.ml2.agent_services import AgentServices, build_agent_services
 from netfw.server.outbox.recorder import OutboxRecorder, delivers
-from netfw.server.outbox.targets import DriverTarget, NotifierTarget, Target
+from netfw.server.outbox.targets import DeliveryTarget, DriverTarget, NotifierTarget
 from netfw.server.outbox.worker import DeliveryConfig, OutboxWorkerPool
 from netfw.server.qos.references import resolve_policies
 
@@ -174,7 +174,9 @@ def _build_outbox(
     context: ServerContext, drivers: Drivers, statuses: PortStatuses
 ) -> OutboxWorkerPool:
     """Assemble the outbox: deliveries after commits, and a gate for ports that wait for drivers."""
-    targets: list[Target] = [DriverTarget(each) for each in drivers.mechanisms if delivers(each)]
+    targets: list[DeliveryTarget] = [
+        DriverTarget(each) for each in drivers.mechanisms if delivers(each)
+    ]
     targets += [NotifierTarget(each) for each in drivers.notifiers]
     pace = DeliveryConfig(
         workers=context.settings.outbox_workers,

@@ -22,7 +22,7 @@ DELIVERED_AT_ONCE: Final = 500
 
 
 @frozen(kw_only=True)
-class Step:
+class DeliveryOutcome:
     """Outcome of the delivery of some entries.
 
     Without an error they are delivered. With one they are refused for good, or, if *later*, they
@@ -34,7 +34,7 @@ class Step:
     later: bool = False
 
 
-class Target(Protocol):
+class DeliveryTarget(Protocol):
     """Receiver of deliveries."""
 
     @property
@@ -45,7 +45,7 @@ class Target(Protocol):
     def at_once(self) -> int:
         """Maximum of entries to read at once."""
 
-    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[Step]:
+    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[DeliveryOutcome]:
         """Deliver *entries* step by step; stop after a step that is for later."""
 
 
@@ -61,7 +61,7 @@ class DriverTarget:
     def __init__(self, driver: MechanismDriver) -> None:
         self._driver, self.name = driver, mechanism_name(driver)
 
-    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[Step]:
+    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[DeliveryOutcome]:
         refused: list[MergedChange] = []
         for work in coalesce(entries):
             step = self._step(work)
@@ -79,17 +79,19 @@ class DriverTarget:
             if step.later:
                 return
 
-    def _step(self, work: MergedChange) -> Step:
+    def _step(self, work: MergedChange) -> DeliveryOutcome:
         if work.change is None:
-            return Step(entries=work.entries)
+            return DeliveryOutcome(entries=work.entries)
         try:
             self._driver.deliver(work.change)
         except NetfwError as exc:
-            return Step(entries=work.entries, error=_error_text(exc), later=exc.retryable)
+            return DeliveryOutcome(
+                entries=work.entries, error=_error_text(exc), later=exc.retryable
+            )
         except (Exception, SystemExit) as exc:  # a defect of a driver degrades one resource
             LOG.exception("%s failed with %s", self.name, work.ref)
-            return Step(entries=work.entries, error=_error_text(exc))
-        return Step(entries=work.entries)
+            return DeliveryOutcome(entries=work.entries, error=_error_text(exc))
+        return DeliveryOutcome(entries=work.entries)
 
 
 class NotifierTarget:
@@ -100,7 +102,7 @@ class NotifierTarget:
     def __init__(self, notifier: Notifier) -> None:
         self._notifier, self.name = notifier, notifier_name(notifier)
 
-    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[Step]:
+    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[DeliveryOutcome]:
         batch = tuple(entry for entry in entries if entry.error is None)
         if not batch:
             return
@@ -109,12 +111,12 @@ class NotifierTarget:
         except NetfwError as exc:
             if not exc.retryable:
                 LOG.error("%s refuses %d changes: %s", self.name, len(batch), exc)
-            yield Step(entries=batch, error=_error_text(exc), later=exc.retryable)
+            yield DeliveryOutcome(entries=batch, error=_error_text(exc), later=exc.retryable)
         except (Exception, SystemExit) as exc:  # a defect of a notifier delays no other target
             LOG.exception("%s failed with %d changes", self.name, len(batch))
-            yield Step(entries=batch, error=_error_text(exc))
+            yield DeliveryOutcome(entries=batch, error=_error_text(exc))
         else:
-            yield Step(entries=batch)
+            yield DeliveryOutcome(entries=batch)
 
 
 def _error_text(exc: BaseException) -> str:

@@ -22,7 +22,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.database import Transaction
 from netfw.server.db.outbox import Lane, OutboxEntry, OutboxRows
 from netfw.server.outbox.recorder import MECHANISM
-from netfw.server.outbox.targets import Step, Target
+from netfw.server.outbox.targets import DeliveryOutcome, DeliveryTarget
 
 LOG = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class OutboxWorkerPool:
     def __init__(
         self,
         context: ServerContext,
-        targets: Sequence[Target],
+        targets: Sequence[DeliveryTarget],
         delivered: Delivered = lambda unit, ports: None,
         pace: DeliveryConfig | None = None,
     ) -> None:
@@ -208,7 +208,7 @@ class OutboxWorkerPool:
 
     def _deliver(self, lane: Lane, entries: Sequence[OutboxEntry], attempt: int) -> int | None:
         """Deliver *entries*; return the number of the next attempt, or ``None``: not now."""
-        steps: list[Step] = []
+        steps: list[DeliveryOutcome] = []
         written = time.monotonic()
         for step in self._targets[lane.driver].steps(entries):
             steps.append(step)
@@ -227,7 +227,7 @@ class OutboxWorkerPool:
         """Return whether the lease certainly holds."""
         return time.monotonic() - self._renewed < self._pace.lease
 
-    def _record(self, lane: Lane, steps: Sequence[Step], attempt: int) -> None:
+    def _record(self, lane: Lane, steps: Sequence[DeliveryOutcome], attempt: int) -> None:
         """Record the outcome of deliveries; delivered ports may be ACTIVE now."""
         if not steps:
             return

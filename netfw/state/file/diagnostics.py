@@ -36,7 +36,7 @@ class Diagnostic:
         return f"{file}: {self.path}" if self.path else file
 
 
-class Refused(ValueError):
+class FileRefused(ValueError):
     """The file cannot be parsed."""
 
     def __init__(self, problem: str, path: str = "", line: int | None = None) -> None:

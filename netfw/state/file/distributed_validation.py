@@ -13,7 +13,7 @@ from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import ExternalGateway, Router
 from netfw.model.values.device_owner import DeviceOwner, is_distributed
 from netfw.state.file.diagnostics import Diagnostic
-from netfw.state.file.entries import Entry, Gathered
+from netfw.state.file.entries import FileEntry, Gathered
 from netfw.state.file.ha_validation import assigned_hosts
 from netfw.state.file.name_resolution import as_id
 
@@ -24,7 +24,7 @@ _CENTRAL_OWNERS: Final = (DeviceOwner.ROUTER_GATEWAY, DeviceOwner.ROUTER_CENTRAL
 def distributed_router_warnings(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
     """Yield the warnings about central parts, interfaces, gateways of agents and floating IPs."""
     yield from _central_part_warnings(gathered, resources)
-    gateways: dict[tuple[UUID, str], Entry] = {}
+    gateways: dict[tuple[UUID, str], FileEntry] = {}
     central: set[tuple[UUID | None, UUID]] = set()
     for key, entry in gathered.entries.items():
         match resources.get(key):
@@ -57,7 +57,7 @@ def _central_part_warnings(gathered: Gathered, resources: Resources) -> Iterator
                     yield from _central_port_warnings(entry, port, hosts)
 
 
-def _central_port_warnings(entry: Entry, port: Port, hosts: Set[str]) -> Iterator[Diagnostic]:
+def _central_port_warnings(entry: FileEntry, port: Port, hosts: Set[str]) -> Iterator[Diagnostic]:
     host = port.binding.host
     if port.binding.hosts or not hosts or host in hosts:
         return
@@ -67,7 +67,7 @@ def _central_port_warnings(entry: Entry, port: Port, hosts: Set[str]) -> Iterato
 
 
 def _gateway_warnings(
-    entry: Entry, port: Port, resources: Resources, gateways: dict[tuple[UUID, str], Entry]
+    entry: FileEntry, port: Port, resources: Resources, gateways: dict[tuple[UUID, str], FileEntry]
 ) -> Iterator[Diagnostic]:
     network = resources.get(Ref(Kind.NETWORK, port.network_id))
     if isinstance(network, Network) and not network.external:
@@ -81,7 +81,7 @@ def _gateway_warnings(
 
 
 def _interface_warnings(
-    entry: Entry, port: Port, resources: Resources, central: set[tuple[UUID | None, UUID]]
+    entry: FileEntry, port: Port, resources: Resources, central: set[tuple[UUID | None, UUID]]
 ) -> Iterator[Diagnostic]:
     if port.binding.all_hosts:
         field = "binding:hosts" if port.binding.hosts else "binding:host_id"
@@ -105,10 +105,10 @@ def _router_of(port: Port, resources: Resources) -> Router | None:
 
 
 def _floating_ip_warnings(
-    entry: Entry,
+    entry: FileEntry,
     floating: FloatingIp,
     resources: Resources,
-    gateways: Mapping[tuple[UUID, str], Entry],
+    gateways: Mapping[tuple[UUID, str], FileEntry],
 ) -> Iterator[Diagnostic]:
     router = resources.get(Ref(Kind.ROUTER, floating.router_id or UUID(int=0)))
     if isinstance(router, Router) and not router.distributed:

@@ -17,7 +17,7 @@ from netfw.model.wire.resource_codecs import CODECS
 from netfw.state.file.diagnostics import Diagnostic, with_advice
 from netfw.state.file.name_resolution import (
     Body,
-    Index,
+    NameIndex,
     as_id,
     id_by_content,
     id_of,
@@ -44,7 +44,7 @@ NAMELESS: Final = frozenset({Kind.SEGMENT, Kind.NDP_PROXY})
 
 
 @define(kw_only=True)
-class Entry:
+class FileEntry:
     """One body of a file."""
 
     file: str
@@ -79,13 +79,13 @@ class Entry:
 class Gathered:
     """All entries of all files, with ids for names."""
 
-    entries: dict[Ref, Entry] = field(factory=dict)
-    assignments: list[Entry] = field(factory=list)
-    hosts: dict[str, Entry] = field(factory=dict)
+    entries: dict[Ref, FileEntry] = field(factory=dict)
+    assignments: list[FileEntry] = field(factory=list)
+    hosts: dict[str, FileEntry] = field(factory=dict)
     errors: list[Diagnostic] = field(factory=list)
     warnings: list[Diagnostic] = field(factory=list)
     """Warnings about references to ids that are in no file."""
-    index: Index = field(factory=Index)
+    index: NameIndex = field(factory=NameIndex)
 
 
 def gather(documents: Mapping[str, object]) -> Gathered:
@@ -108,7 +108,7 @@ def gather(documents: Mapping[str, object]) -> Gathered:
     return found
 
 
-def _entries_of(file: str, value: object, found: Gathered) -> Iterator[Entry]:
+def _entries_of(file: str, value: object, found: Gathered) -> Iterator[FileEntry]:
     if not isinstance(value, dict):
         found.errors.append(Diagnostic(file=file, problem=f"is not an object: {describe(value)}"))
         return
@@ -135,7 +135,7 @@ def _entries_of(file: str, value: object, found: Gathered) -> Iterator[Entry]:
 
 def _section(
     file: str, name: str, kind: Kind | None, value: Mapping[str, Any], found: Gathered
-) -> Iterator[Entry]:
+) -> Iterator[FileEntry]:
     listed = value.get(name, [])
     if not isinstance(listed, list):
         empty = (
@@ -149,12 +149,12 @@ def _section(
 
 def _entry(
     file: str, path: str, kind: Kind | None, raw: object, found: Gathered
-) -> Iterator[Entry]:
+) -> Iterator[FileEntry]:
     if not isinstance(raw, dict):
         problem = f"not an object: {describe(raw)}"
         found.errors.append(Diagnostic(file=file, path=path, problem=problem))
         return
-    entry = Entry(file=file, path=path, kind=kind, body=_copy(raw))
+    entry = FileEntry(file=file, path=path, kind=kind, body=_copy(raw))
     for short, name in SHORT.get(kind, {}).items() if kind else ():
         if short in entry.body and name not in entry.body:
             entry.body[name] = entry.body.pop(short)
@@ -164,7 +164,7 @@ def _entry(
     yield entry
 
 
-def _rules(entry: Entry, project: object, found: Gathered) -> Iterator[Entry]:
+def _rules(entry: FileEntry, project: object, found: Gathered) -> Iterator[FileEntry]:
     """Yield the rules within a security group, which are resources of their own."""
     if entry.kind is not Kind.SECURITY_GROUP or "rules" not in entry.body:
         return
@@ -188,7 +188,7 @@ def _group_id(group: object) -> str | None:
     return str(as_id(group) or id_of(Kind.SECURITY_GROUP, group))
 
 
-def _hosts(file: str, value: Mapping[str, Any], found: Gathered) -> Iterator[Entry]:
+def _hosts(file: str, value: Mapping[str, Any], found: Gathered) -> Iterator[FileEntry]:
     """Gather the hosts of a file; yield the ports that they are given."""
     hosts = value.get(HOSTS, {})
     if not isinstance(hosts, dict):
@@ -206,7 +206,7 @@ def _hosts(file: str, value: Mapping[str, Any], found: Gathered) -> Iterator[Ent
                 yield from _agent_gateways(name, entry, found)
 
 
-def _agent_gateways(host: str, entry: Entry, found: Gathered) -> Iterator[Entry]:
+def _agent_gateways(host: str, entry: FileEntry, found: Gathered) -> Iterator[FileEntry]:
     """Yield a port for each external network that *host* has an address on."""
     stated = entry.body.pop(AGENT_GATEWAYS, {})
     if not isinstance(stated, dict) or len(stated) > MAPPINGS:
@@ -228,7 +228,7 @@ def _agent_gateways(host: str, entry: Entry, found: Gathered) -> Iterator[Entry]
         yield from _entry(entry.file, path, Kind.PORT, body, found)
 
 
-def _identify(entry: Entry, kind: Kind, found: Gathered) -> None:
+def _identify(entry: FileEntry, kind: Kind, found: Gathered) -> None:
     body, name = entry.body, entry.body.get("name")
     given = body.get("id")
     named = "name" in CODECS[kind].names
@@ -257,7 +257,7 @@ def _identify(entry: Entry, kind: Kind, found: Gathered) -> None:
         found.errors.append(entry.diagnostic("", f"is the same as {location}"))
 
 
-def _own(entry: Entry, project: object) -> None:
+def _own(entry: FileEntry, project: object) -> None:
     owned = entry.kind is not None and PROJECT in CODECS[entry.kind].names
     if project is not None and owned and "tenant_id" not in entry.body:
         entry.body.setdefault(PROJECT, project)

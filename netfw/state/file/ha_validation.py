@@ -16,13 +16,13 @@ from netfw.model.values.address import IpAddress, IpNetwork
 from netfw.model.values.device_owner import DeviceOwner, is_router_attachment, is_trusted
 from netfw.model.values.ids import NetworkId, RouterId
 from netfw.state.file.diagnostics import Diagnostic
-from netfw.state.file.entries import Entry, Gathered
+from netfw.state.file.entries import FileEntry, Gathered
 from netfw.state.file.name_resolution import as_id
 
 Resources = Mapping[Ref, Resource]
-Routers = Mapping[RouterId, tuple[Entry, Router]]
-PortsOfRouters = Sequence[tuple[Entry, Port, RouterId]]
-AssignedHosts = Mapping[RouterId, Mapping[str, Entry]]
+Routers = Mapping[RouterId, tuple[FileEntry, Router]]
+PortsOfRouters = Sequence[tuple[FileEntry, Port, RouterId]]
+AssignedHosts = Mapping[RouterId, Mapping[str, FileEntry]]
 """The hosts that L3 agents have each router on."""
 _OWNERS: Final = frozenset(DeviceOwner)
 _NAMED: Final = 5
@@ -85,8 +85,8 @@ def ha_router_warnings(gathered: Gathered, resources: Resources) -> Iterator[Dia
 
 def _routers_and_ports(gathered: Gathered, resources: Resources) -> tuple[Routers, PortsOfRouters]:
     """Return the routers of the files, and their ports."""
-    routers: dict[RouterId, tuple[Entry, Router]] = {}
-    ports: list[tuple[Entry, Port, RouterId]] = []
+    routers: dict[RouterId, tuple[FileEntry, Router]] = {}
+    ports: list[tuple[FileEntry, Port, RouterId]] = []
     for key, entry in gathered.entries.items():
         match resources.get(key):
             case Router() as router:
@@ -105,7 +105,7 @@ def _unattached_errors(gathered: Gathered, resources: Resources) -> Iterator[Dia
 
 def assigned_hosts(gathered: Gathered) -> AssignedHosts:
     """Return the hosts that each router is assigned to, with the assignments."""
-    hosts: dict[RouterId, dict[str, Entry]] = {}
+    hosts: dict[RouterId, dict[str, FileEntry]] = {}
     for entry in gathered.assignments:
         router = as_id(entry.body.get("router_id"))
         if router is not None and entry.body["service"] == Service.L3:
@@ -156,7 +156,7 @@ def _has_own_host(port: Port) -> bool:
 
 
 def _host_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
-    seen: dict[tuple[RouterId, str], Entry] = {}
+    seen: dict[tuple[RouterId, str], FileEntry] = {}
     for entry, port, router in ports:
         if is_router_attachment(port.device_owner) and not port.binding.hosts:
             problem = "a port of a highly available router is on all its hosts"
@@ -179,8 +179,8 @@ def _host_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
 
 def _ha_port_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
     """Yield the errors of networks and addresses by which the hosts of a router do not meet."""
-    networks: dict[RouterId, tuple[NetworkId, Entry]] = {}
-    users: dict[tuple[NetworkId, IpAddress], Entry] = {}
+    networks: dict[RouterId, tuple[NetworkId, FileEntry]] = {}
+    users: dict[tuple[NetworkId, IpAddress], FileEntry] = {}
     for entry, port, router in ports:
         if not _is_ha_port(port):
             continue
@@ -276,7 +276,7 @@ def _subnets_of(port: Port, resources: Resources) -> Iterator[tuple[int, Subnet]
             yield at, subnet
 
 
-def _location(entry: Entry) -> str:
+def _location(entry: FileEntry) -> str:
     return f"{entry.path} in {entry.file}"
 
 

@@ -15,7 +15,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.values.device_owner import DeviceOwner, is_router_attachment, is_router_port
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.distributed_validation import distributed_router_warnings
-from netfw.state.file.entries import Entry, Gathered
+from netfw.state.file.entries import FileEntry, Gathered
 from netfw.state.file.ha_validation import ha_router_warnings, plain_router_warnings
 from netfw.state.file.name_resolution import as_id
 
@@ -39,7 +39,7 @@ def lint(gathered: Gathered, resources: Resources) -> tuple[Diagnostic, ...]:
     return tuple(warnings)
 
 
-def _ports(gathered: Gathered, resources: Resources) -> Iterator[tuple[Entry, Port]]:
+def _ports(gathered: Gathered, resources: Resources) -> Iterator[tuple[FileEntry, Port]]:
     for key, entry in gathered.entries.items():
         port = resources.get(key)
         if isinstance(port, Port):
@@ -115,7 +115,7 @@ def _is_unrouted(resources: Resources, id: UUID) -> bool:
 
 
 def _repeated(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
-    seen: dict[Hashable, Entry] = {}
+    seen: dict[Hashable, FileEntry] = {}
     for entry, port in _ports(gathered, resources):
         addresses: list[tuple[str, Hashable]] = [("mac_address", port.mac)]
         addresses += [(f"fixed_ips[{n}]", ip.address) for n, ip in enumerate(port.fixed_ips)]
@@ -127,7 +127,7 @@ def _repeated(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
 
 def _connected_twice(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
     """Yield the ports that connect a router to a subnet to which another one connects it."""
-    seen: dict[Hashable, Entry] = {}
+    seen: dict[Hashable, FileEntry] = {}
     for entry, port in _ports(gathered, resources):
         for position, fixed in enumerate(port.fixed_ips):
             if is_router_attachment(port.device_owner):

@@ -63,7 +63,7 @@ class Resolved:
 
 
 @define
-class Index:
+class NameIndex:
     """The names of the entries of all files."""
 
     refs: set[Ref] = field(factory=set)
@@ -103,7 +103,7 @@ def rename(body: Body, reference: Reference) -> Iterator[Found]:
             yield join(path, name), join(path, short)
 
 
-def resolve(body: Body, reference: Reference, index: Index) -> Iterator[Resolved]:
+def resolve(body: Body, reference: Reference, index: NameIndex) -> Iterator[Resolved]:
     """Replace names by ids where *reference* applies to *body*; yield the references.
 
     A value that is no text is left: parsing the entry refuses it.

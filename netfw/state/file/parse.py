@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from attrs import frozen
 
 from netfw.model.values.text_validation import quote
-from netfw.state.file.diagnostics import Diagnostic, Refused
+from netfw.state.file.diagnostics import Diagnostic, FileRefused
 
 if TYPE_CHECKING:
     from netfw.state.file.safe_yaml import Built
@@ -50,7 +50,7 @@ def parse(name: str, data: bytes) -> Parsed:
         if name.endswith(".json"):
             return Parsed(value=_from_json(text))
         built = _build_yaml(text)
-    except Refused as exc:
+    except FileRefused as exc:
         return Parsed(
             errors=(Diagnostic(file=name, path=exc.path, line=exc.line, problem=str(exc)),)
         )
@@ -68,7 +68,7 @@ def lines_of(data: bytes) -> Lines:
     if not problem:
         try:
             _build_yaml(text, lines)
-        except Refused:
+        except FileRefused:
             return lines
     return lines
 
@@ -106,14 +106,14 @@ def _from_json(text: str) -> object:
         value: object = json.loads(
             text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
         )
-    except Refused:
+    except FileRefused:
         raise
     except json.JSONDecodeError as exc:
-        raise Refused(f"is no JSON: {exc.msg}", line=exc.lineno) from exc
+        raise FileRefused(f"is no JSON: {exc.msg}", line=exc.lineno) from exc
     except RecursionError as exc:
-        raise Refused(f"is nested more than {DEPTH} deep") from exc
+        raise FileRefused(f"is nested more than {DEPTH} deep") from exc
     except ValueError as exc:  # a number of thousands of digits
-        raise Refused(f"is no JSON: {exc}") from exc
+        raise FileRefused(f"is no JSON: {exc}") from exc
     _check_limits(value)
     return value
 
@@ -122,13 +122,13 @@ def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for key, inner in pairs:
         if key in value:
-            raise Refused(f"the key {quote(key)} is twice in one object")
+            raise FileRefused(f"the key {quote(key)} is twice in one object")
         value[key] = inner
     return value
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise Refused(f"{word} is no number that JSON has")
+    raise FileRefused(f"{word} is no number that JSON has")
 
 
 def _check_limits(value: object) -> None:
@@ -136,10 +136,10 @@ def _check_limits(value: object) -> None:
     level, depth = [value], 0
     while level:
         if depth > DEPTH:
-            raise Refused(f"is nested more than {DEPTH} deep")
+            raise FileRefused(f"is nested more than {DEPTH} deep")
         for item in level:
             if isinstance(item, str) and not item.isascii() and _HALF.search(item):
-                raise Refused(f"{quote(item)} has half a character (a lone surrogate)")
+                raise FileRefused(f"{quote(item)} has half a character (a lone surrogate)")
         level = [inner for outer in level for inner in _children(outer)]
         depth += 1
 

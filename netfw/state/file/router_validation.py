@@ -16,7 +16,7 @@ from netfw.model.values.address import IpAddress
 from netfw.model.values.device_owner import DeviceOwner, is_router_attachment
 from netfw.model.values.ids import FloatingIpId, NetworkId, SubnetId
 from netfw.state.file.diagnostics import Diagnostic
-from netfw.state.file.entries import Entry, Gathered
+from netfw.state.file.entries import FileEntry, Gathered
 from netfw.state.file.ha_validation import ha_router_errors
 
 Resources = Mapping[Ref, Resource]
@@ -30,7 +30,7 @@ class _Interval:
     last: int
     position: int
     """Order in the files."""
-    entry: Entry
+    entry: FileEntry
     path: str
     text: str
 
@@ -70,7 +70,7 @@ def _floating_ip_errors(gathered: Gathered, resources: Resources) -> Iterator[Di
 
 
 def _outside_errors(
-    entry: Entry, floating: FloatingIp, subnets: Iterable[Subnet]
+    entry: FileEntry, floating: FloatingIp, subnets: Iterable[Subnet]
 ) -> Iterator[Diagnostic]:
     """Yield an error if the address is in none of *subnets*; the file may leave all of them out."""
     cidrs = [subnet.cidr for subnet in subnets]
@@ -130,5 +130,5 @@ def _overlapping(intervals: Iterable[_Interval]) -> Iterator[tuple[_Interval, _I
             furthest = each
 
 
-def _location(entry: Entry) -> str:
+def _location(entry: FileEntry) -> str:
     return f"{entry.path} in {entry.file}"

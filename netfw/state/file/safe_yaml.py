@@ -10,7 +10,7 @@ import yaml  # type: ignore[import-untyped]
 from attrs import define, field, frozen
 
 from netfw.model.values.text_validation import quote
-from netfw.state.file.diagnostics import Refused
+from netfw.state.file.diagnostics import FileRefused
 
 Located = tuple[str, int, str]
 """A path, its line, and the problem there."""
@@ -45,9 +45,9 @@ def build(text: str, values: int, depth: int, lines: dict[str, int] | None = Non
             builder.take(event)
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
-        raise Refused(f"is no YAML: {_describe(exc)}", line=mark and mark.line + 1) from exc
+        raise FileRefused(f"is no YAML: {_describe(exc)}", line=mark and mark.line + 1) from exc
     except yaml.YAMLError as exc:
-        raise Refused(f"is no YAML: {str(exc).splitlines()[0]}") from exc
+        raise FileRefused(f"is no YAML: {str(exc).splitlines()[0]}") from exc
     return Built(builder.root, tuple(builder.errors))
 
 
@@ -94,11 +94,11 @@ class _Builder:
             case yaml.DocumentStartEvent():
                 self._documents += 1
                 if self._documents > 1:
-                    raise Refused("has a second document (---); there is one", line=line)
+                    raise FileRefused("has a second document (---); there is one", line=line)
 
     def _scalar(self, event: Any, line: int) -> None:
         if event.tag not in (None, "!", _TEXT):
-            raise Refused(f"the tag {quote(event.tag)} is not taken", self._path(), line)
+            raise FileRefused(f"the tag {quote(event.tag)} is not taken", self._path(), line)
         plain = not event.style and event.tag is None
         if self._wants_key():
             self._key(event.value, line, plain)
@@ -108,20 +108,20 @@ class _Builder:
 
     def _begin(self, event: Any, line: int) -> None:
         if event.tag not in (None, "!"):
-            raise Refused(f"the tag {quote(event.tag)} is not taken", self._path(), line)
+            raise FileRefused(f"the tag {quote(event.tag)} is not taken", self._path(), line)
         if self._wants_key():
-            raise Refused("a key must be a text", self._path(), line)
+            raise FileRefused("a key must be a text", self._path(), line)
         if len(self._open) >= self._depth:
-            raise Refused(f"is nested more than {self._depth} deep", self._path(), line)
+            raise FileRefused(f"is nested more than {self._depth} deep", self._path(), line)
         value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
         self._open.append(_Open(value, self._step(line), event.anchor))
 
     def _alias(self, name: str, line: int) -> None:
         if name not in self._anchors:
-            raise Refused(f"*{name} refers to nothing before it", self._path(), line)
+            raise FileRefused(f"*{name} refers to nothing before it", self._path(), line)
         value, weight = self._anchors[name]
         if self._wants_key():
-            raise Refused("a key must be a text, no alias", self._path(), line)
+            raise FileRefused("a key must be a text, no alias", self._path(), line)
         self._put(value, weight, None, self._step(line))
 
     def _wants_key(self) -> bool:
@@ -134,7 +134,7 @@ class _Builder:
     def _key(self, key: str, line: int, plain: bool) -> None:
         top = self._open[-1]
         if plain and key == "<<":
-            raise Refused("merge keys (<<) are not taken; write it out", self._path(), line)
+            raise FileRefused("merge keys (<<) are not taken; write it out", self._path(), line)
         top.key = key
         if key in top.value:
             self.errors.append((self._path(_quoted_key(key)), line, "is there twice"))
@@ -160,7 +160,7 @@ class _Builder:
         top = self._open[-1]
         top.weight += weight
         if top.weight > self._values:
-            raise Refused(f"has more than {self._values} values", self._path(step))
+            raise FileRefused(f"has more than {self._values} values", self._path(step))
         if top.key is None:
             top.value.append(value)
         else:

@@ -15,7 +15,7 @@ from netfw.model.values.address import IpAddress, Mac
 from netfw.model.values.ids import NetworkId, RouterId
 from netfw.model.values.validation import Problem, Validated
 from netfw.model.wire.codec import CodecError, Listed, Nullable, Scalar, describe
-from netfw.model.wire.object_codec import Attribute, ObjectCodec
+from netfw.model.wire.object_codec import NamedField, ObjectCodec
 from netfw.model.wire.scalars import (
     ADDRESS,
     DEVICE_NAME,
@@ -185,12 +185,12 @@ class StatedHost:
 STATED_HOST: Final = ObjectCodec(
     StatedHost,
     (
-        Attribute("local_ip", Nullable(ADDRESS)),
-        Attribute("tunnel_types", Nullable(Listed(Scalar(_tunnel_type, str)))),
-        Attribute("bridge_mappings", Scalar(_mappings, dict)),
-        Attribute("routing_mac", Nullable(MAC)),
-        Attribute("availability_zone", Nullable(HOST)),
-        Attribute("description", TEXT),
+        NamedField("local_ip", Nullable(ADDRESS)),
+        NamedField("tunnel_types", Nullable(Listed(Scalar(_tunnel_type, str)))),
+        NamedField("bridge_mappings", Scalar(_mappings, dict)),
+        NamedField("routing_mac", Nullable(MAC)),
+        NamedField("availability_zone", Nullable(HOST)),
+        NamedField("description", TEXT),
     ),
 )
 
@@ -221,10 +221,10 @@ class StatedAssignment(Validated):
 STATED_ASSIGNMENT: Final = ObjectCodec(
     StatedAssignment,
     (
-        Attribute("service", choice(Service)),
-        Attribute("host", HOST),
-        Attribute("network_id", Nullable(ID)),
-        Attribute("router_id", Nullable(ID)),
+        NamedField("service", choice(Service)),
+        NamedField("host", HOST),
+        NamedField("network_id", Nullable(ID)),
+        NamedField("router_id", Nullable(ID)),
     ),
 )
 ASSIGNMENT_REFERENCES: Final = (_NETWORK, Reference("router_id", Kind.ROUTER))

@@ -36,7 +36,7 @@ from netfw.state.file.defaults import (
     complete_subnet,
 )
 from netfw.state.file.diagnostics import Diagnostic
-from netfw.state.file.entries import Entry, Gathered, gather
+from netfw.state.file.entries import FileEntry, Gathered, gather
 from netfw.state.file.lint import lint
 from netfw.state.file.name_resolution import id_by_content, id_of
 from netfw.state.file.router_defaults import (
@@ -158,7 +158,7 @@ class _Build:
         for entry in self._entries(Kind.NDP_PROXY):
             defaults.complete_ndp_proxy(entry.body)
 
-    def _entries(self, kind: Kind) -> list[Entry]:
+    def _entries(self, kind: Kind) -> list[FileEntry]:
         return [entry for entry in self.gathered.entries.values() if entry.kind is kind]
 
     def _of(self, kind: type[R]) -> list[R]:
@@ -176,7 +176,7 @@ class _Build:
                 complete_router(entry.body, entry.id)
             self._read_entry(Ref(kind, entry.id), entry)
 
-    def _read_entry(self, key: Ref, entry: Entry) -> None:
+    def _read_entry(self, key: Ref, entry: FileEntry) -> None:
         before = self.known.get(key)
         if before is not None and before[0] == entry.body:
             self.resources[key] = before[1]
@@ -205,7 +205,7 @@ class _Build:
                 hosts[name] = host
         return hosts
 
-    def _parse(self, shape: ObjectCodec[T], entry: Entry) -> T | None:
+    def _parse(self, shape: ObjectCodec[T], entry: FileEntry) -> T | None:
         try:
             return shape.parse(entry.body, entry.aliases if shape is STATED_ASSIGNMENT else ())
         except ValueError as exc:

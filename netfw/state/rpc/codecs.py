@@ -30,7 +30,7 @@ from netfw.model.router import HaRole
 from netfw.model.wire import CODECS
 from netfw.model.wire.codec import Codec, CodecError, Json, Listed, Nullable, Scalar, describe
 from netfw.model.wire.common import STATUS
-from netfw.model.wire.object_codec import Attribute, ObjectCodec, Tagged
+from netfw.model.wire.object_codec import NamedField, ObjectCodec, Tagged
 from netfw.model.wire.scalars import (
     ADDRESS,
     BOOLEAN,
@@ -83,17 +83,17 @@ def _render_nothing(value: None) -> Json:
 
 PORT: Final = CODECS[Kind.PORT]
 SERVICE: Final = choice(Service)
-REF: Final = ObjectCodec(Ref, (Attribute("kind", choice(Kind)), Attribute("id", ID)))
-CURSOR: Final = ObjectCodec(Cursor, (Attribute("epoch", TOKEN), Attribute("seq", REVISION)))
+REF: Final = ObjectCodec(Ref, (NamedField("kind", choice(Kind)), NamedField("id", ID)))
+CURSOR: Final = ObjectCodec(Cursor, (NamedField("epoch", TOKEN), NamedField("seq", REVISION)))
 SUBSCRIPTION: Final = ObjectCodec(
     Subscription,
-    (Attribute("host", HOST), Attribute("services", Listed(SERVICE, frozenset))),
+    (NamedField("host", HOST), NamedField("services", Listed(SERVICE, frozenset))),
 )
 _ABOUT = (
-    Attribute("ref", REF),
-    Attribute("revision", REVISION),
-    Attribute("host", HOST),
-    Attribute("service", SERVICE),
+    NamedField("ref", REF),
+    NamedField("revision", REVISION),
+    NamedField("host", HOST),
+    NamedField("service", SERVICE),
 )
 REPORT: Final = Tagged(
     "type",
@@ -103,25 +103,25 @@ REPORT: Final = Tagged(
                 StatusReport,
                 (
                     *_ABOUT,
-                    Attribute("status", STATUS),
-                    Attribute("reason", Scalar(_parse_reason, _parse_reason)),
+                    NamedField("status", STATUS),
+                    NamedField("reason", Scalar(_parse_reason, _parse_reason)),
                 ),
             ),
             "role": ObjectCodec(
                 RoleReport,
                 (
                     *_ABOUT,
-                    Attribute("role", choice(HaRole)),
-                    Attribute("boot", Nullable(ID)),
-                    Attribute("since", REVISION),
+                    NamedField("role", choice(HaRole)),
+                    NamedField("boot", Nullable(ID)),
+                    NamedField("since", REVISION),
                 ),
             ),
             "heartbeat": ObjectCodec(
                 Heartbeat,
                 (
-                    Attribute("agent", CODECS[Kind.AGENT]),
-                    Attribute("counts", Scalar(_parse_counts, dict)),
-                    Attribute("start", BOOLEAN),
+                    NamedField("agent", CODECS[Kind.AGENT]),
+                    NamedField("counts", Scalar(_parse_counts, dict)),
+                    NamedField("start", BOOLEAN),
                 ),
             ),
         }
@@ -129,7 +129,7 @@ REPORT: Final = Tagged(
 )
 PORTS: Final = Listed(PORT, limit=MANY)
 NOTHING: Final[Scalar[None]] = Scalar(_parse_nothing, _render_nothing)
-_NETWORK, _HOST = Attribute("network", ID), Attribute("host", HOST)
+_NETWORK, _HOST = NamedField("network", ID), NamedField("host", HOST)
 
 
 @frozen
@@ -146,7 +146,7 @@ REQUEST_CODECS: Final = (
         "ensure_dhcp_port",
         ObjectCodec(
             EnsureDhcpPort,
-            (_NETWORK, _HOST, Attribute("subnets", Listed(ID, frozenset))),
+            (_NETWORK, _HOST, NamedField("subnets", Listed(ID, frozenset))),
         ),
         PORT,
     ),
@@ -156,9 +156,9 @@ REQUEST_CODECS: Final = (
         ObjectCodec(
             FindPorts,
             (
-                Attribute("address", ADDRESS),
-                Attribute("network", Nullable(ID)),
-                Attribute("router", Nullable(ID)),
+                NamedField("address", ADDRESS),
+                NamedField("network", Nullable(ID)),
+                NamedField("router", Nullable(ID)),
             ),
         ),
         PORTS,
@@ -174,16 +174,16 @@ REQUEST_CODECS: Final = (
         ObjectCodec(
             SetPrefix,
             (
-                Attribute("router", ID),
-                Attribute("subnet", ID),
-                Attribute("prefix", Nullable(PREFIX)),
+                NamedField("router", ID),
+                NamedField("subnet", ID),
+                NamedField("prefix", Nullable(PREFIX)),
             ),
         ),
         NOTHING,
     ),
     RequestCodec(
         "resolve_devices",
-        ObjectCodec(ResolveDevices, (Attribute("ports", Listed(ID, frozenset, limit=MANY)),)),
+        ObjectCodec(ResolveDevices, (NamedField("ports", Listed(ID, frozenset, limit=MANY)),)),
         PORTS,
     ),
 )

@@ -15,7 +15,7 @@ from netfw.errors import InvalidInput
 from netfw.model.resource import Kind, Resource
 from netfw.model.wire import CODECS, parse
 from netfw.model.wire.codec import Listed, Nullable, Several
-from netfw.model.wire.object_codec import Attribute, Inline, ObjectCodec, Tagged
+from netfw.model.wire.object_codec import Inline, NamedField, ObjectCodec, Tagged
 
 LOG = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def _known(shape: ObjectCodec[Any], raw: Mapping[str, Any]) -> Iterator[tuple[st
         mine = {name: raw[name] for name in part.names if name in raw}
         if isinstance(part, Inline):
             yield from prune(part.shape, mine).items()
-        elif isinstance(part, Attribute):
+        elif isinstance(part, NamedField):
             yield from ((name, prune(part.codec, value)) for name, value in mine.items())
         else:
             yield from mine.items()

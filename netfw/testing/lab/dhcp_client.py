@@ -29,7 +29,7 @@ from netfw.errors import BackendBroken
 from netfw.testing.lab.dhcp_lease import (
     OPTION_NUMBER,
     Announcement,
-    Lease,
+    ClientLease,
     Lease6,
     announcement_of_rdisc6,
     lease6_of_dhclient,
@@ -52,7 +52,7 @@ _LINK_SCOPE, _TENTATIVE = "20", 0x40
 
 _PACKAGES = {"udhcpc": "udhcpc", "dhclient": "isc-dhcp-client", "rdisc6": "ndisc6"}
 
-L = TypeVar("L", bound=Lease | Lease6)
+L = TypeVar("L", bound=ClientLease | Lease6)
 ScriptEvent = Mapping[str, str]
 
 _SCRIPT = """#!/bin/sh
@@ -187,7 +187,7 @@ class DhcpClient(ABC, Generic[L]):
         return (self._directory / "log").read_text(errors="replace")
 
 
-class Udhcpc(DhcpClient[Lease]):
+class Udhcpc(DhcpClient[ClientLease]):
     """``udhcpc`` of BusyBox; one more try each second.
 
     ``sent_options`` are options that it sends, by number, such as another client id (61).
@@ -219,10 +219,10 @@ class Udhcpc(DhcpClient[Lease]):
         return [self.PROGRAM, "-f", "-i", _device(self.instance), "-s", str(self._script),
                 *every_second, *requested, *sent]  # fmt: skip
 
-    def _lease_of(self, event: ScriptEvent) -> Lease | None:
+    def _lease_of(self, event: ScriptEvent) -> ClientLease | None:
         return lease_of_udhcpc(event) if event["event"] in ("bound", "renew") else None
 
-    def renew(self, timeout: float | None = None) -> Lease | None:
+    def renew(self, timeout: float | None = None) -> ClientLease | None:
         assert self._process is not None, "it has a lease"
         self._drain()
         self._process.send_signal(signal.SIGUSR1)
@@ -274,7 +274,7 @@ class Dhclient(DhcpClient[L]):
         self._drain()
 
 
-class Dhclient4(Dhclient[Lease]):
+class Dhclient4(Dhclient[ClientLease]):
     """``dhclient -4``."""
 
     FAMILY = "-4"
@@ -287,7 +287,7 @@ class Dhclient4(Dhclient[Lease]):
         numbers = sorted((self._requested | DEFAULT_OPTIONS) - self.NUMBERS)
         return _asking("", numbers, self.NAMED) + "initial-delay 0; initial-interval 1;\n"
 
-    def _lease_of(self, event: ScriptEvent) -> Lease | None:
+    def _lease_of(self, event: ScriptEvent) -> ClientLease | None:
         return lease_of_dhclient(event) if event["event"] in self.REASONS else None
 
 

@@ -21,7 +21,7 @@ OPTION_NUMBER = "option_"
 
 
 @frozen(kw_only=True)
-class Lease:
+class ClientLease:
     """The lease of an IPv4 client; ``options`` are those without a field, as on the wire."""
 
     address: IPv4Interface
@@ -74,7 +74,7 @@ class Announcement:
     search: tuple[str, ...] = ()
 
 
-def lease_of_udhcpc(variables: Mapping[str, str]) -> Lease:
+def lease_of_udhcpc(variables: Mapping[str, str]) -> ClientLease:
     """Parse the lease in the environment of a script of udhcpc."""
     options = {
         int(number[1]): bytes.fromhex(value)
@@ -83,7 +83,7 @@ def lease_of_udhcpc(variables: Mapping[str, str]) -> Lease:
     }
     options |= {n: variables[name].encode() for n, name in _TEXTS.items() if name in variables}
     options |= {n: _packed(variables[name]) for n, name in _ADDRESSES.items() if name in variables}
-    return Lease(
+    return ClientLease(
         address=IPv4Interface(f"{variables['ip']}/{variables.get('mask', '32')}"),
         server=IPv4Address(variables["serverid"]),
         seconds=int(variables["lease"]),
@@ -98,7 +98,7 @@ def lease_of_udhcpc(variables: Mapping[str, str]) -> Lease:
     )
 
 
-def lease_of_dhclient(variables: Mapping[str, str]) -> Lease:
+def lease_of_dhclient(variables: Mapping[str, str]) -> ClientLease:
     """Parse the lease in the environment of a script of dhclient with the lab's configuration."""
     new = {
         name.removeprefix(_ISC): value for name, value in variables.items() if name.startswith(_ISC)
@@ -106,7 +106,7 @@ def lease_of_dhclient(variables: Mapping[str, str]) -> Lease:
     options = _numbered(new)
     options |= {n: options[n].rstrip(b"\0") for n in _TEXTS if n in options}  # some end so
     routes = {n: frozenset(_coded_routes(options.pop(n, b""))) for n in (121, 249)}
-    return Lease(
+    return ClientLease(
         address=IPv4Interface(f"{new['ip_address']}/{new.get('subnet_mask', '32')}"),
         server=IPv4Address(new["dhcp_server_identifier"]),
         seconds=int(new["dhcp_lease_time"]),

@@ -30,7 +30,7 @@ _SIOCETHTOOL = 0x8946
 _ETHTOOL_STXCSUM = 0x17
 
 
-class Device(enum.Enum):
+class InstanceDevice(enum.Enum):
     """The device that carries the instance's frames to the bridge."""
 
     VETH = "veth"
@@ -56,7 +56,7 @@ class Plug:
 
     bridge: str
     device: str
-    kind: Device = Device.VETH
+    kind: InstanceDevice = InstanceDevice.VETH
     mac: str | None = None
     addresses: tuple[Interface, ...] = field(default=(), converter=_interfaces)
     gateways: tuple[str, ...] = ()
@@ -96,9 +96,9 @@ class Instance(NamespaceOwner):
         """
         if self._ovs is None:
             raise ConfigError(f"{self.name} cannot be plugged: its host has no Open vSwitch")
-        if plug.kind is Device.VETH:
+        if plug.kind is InstanceDevice.VETH:
             self._make_veth(plug)
-        elif plug.kind is Device.HYBRID:
+        elif plug.kind is InstanceDevice.HYBRID:
             self._make_hybrid(plug)
         else:
             self._make_internal(plug)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from attrs import field, frozen
 
 from netfw.errors import InvalidInput, nearest
-from netfw.testing.lab.instance import Device, Plug
+from netfw.testing.lab.instance import InstanceDevice, Plug
 from netfw.testing.lab.lab import MAX_HOSTS, Lab
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class Placed:
 
 
 @frozen(kw_only=True)
-class Topology:
+class LabTopology:
     """Hosts, the bridges on each of them, physical networks, and instances."""
 
     hosts: int = 2
@@ -45,7 +45,7 @@ class Topology:
             lab.hosts[placed.host].instance(placed.name, placed.plug)
 
 
-def parse(text: str) -> Topology:
+def parse(text: str) -> LabTopology:
     """Parse the topology that the TOML document *text* describes.
 
     :raises InvalidInput: naming everything that is wrong with it.
@@ -57,7 +57,7 @@ def parse(text: str) -> Topology:
     return read(document)
 
 
-def read(document: Mapping[str, Any]) -> Topology:
+def read(document: Mapping[str, Any]) -> LabTopology:
     """Return the topology that *document* describes.
 
     :raises InvalidInput: naming everything that is wrong with it.
@@ -66,7 +66,7 @@ def read(document: Mapping[str, Any]) -> Topology:
     hosts = reader.take("hosts", int, 2)
     if not 1 <= hosts <= MAX_HOSTS:
         reader.problems["hosts"] = f"a lab has 1 to {MAX_HOSTS} hosts"
-    topology = Topology(
+    topology = LabTopology(
         hosts=hosts,
         bridges=reader.names("bridges", ("br-int",)),
         provider=reader.names("provider", ()),
@@ -100,7 +100,7 @@ def _instance(reader: _Reader, hosts: set[str]) -> Placed:
     plug = Plug(
         bridge=bridge,
         device=reader.take("device", str, f"tap-{name}"[:15]),
-        kind=reader.convert("kind", Device, "veth"),
+        kind=reader.convert("kind", InstanceDevice, "veth"),
         mac=reader.take("mac", str, "") or None,
         addresses=tuple(reader.convert_all("addresses", ip_interface)),
         gateways=reader.names("gateways", ()),

@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 from netfw.testing.promise_report.sentences import StatedPromise
 
 
-class State(enum.StrEnum):
+class PromiseState(enum.StrEnum):
     """The state of a promise after the tests."""
 
     KEPT = "kept"
@@ -55,13 +55,13 @@ class TestResult:
 
 
 @frozen(kw_only=True)
-class Row:
+class PromiseRow:
     """A promise, its state and the reason; a failed test without a promise is a row, too."""
 
     driver: str
     promise: str
     sentence: str
-    state: State
+    state: PromiseState
     reason: str = ""
     is_incomplete: bool = field(default=False)
     """It was not tried because of a fault, not because of a missing capability."""
@@ -72,7 +72,7 @@ def evaluate(
     promises: Sequence[StatedPromise],
     results: Sequence[TestResult],
     watched: Sequence[StatedPromise] = (),
-) -> list[Row]:
+) -> list[PromiseRow]:
     """Return a row for every promise, and for each test that failed and proves none of them.
 
     A promise of *watched* has a row if the reason of a failed test names it.
@@ -88,14 +88,14 @@ def evaluate(
     return rows
 
 
-def _test_row(driver: str, result: TestResult) -> Row:
+def _test_row(driver: str, result: TestResult) -> PromiseRow:
     """Return the row of a test that proves no promise, and failed or could not be run."""
     is_error = result.outcome == "error"
-    return Row(
+    return PromiseRow(
         driver=driver,
         promise="-",
         sentence=result.test.removeprefix("test_").replace("_", " "),
-        state=State.NOT_TRIED if is_error else State.BROKEN,
+        state=PromiseState.NOT_TRIED if is_error else PromiseState.BROKEN,
         reason=result.reason,
         is_incomplete=is_error,
     )
@@ -103,14 +103,14 @@ def _test_row(driver: str, result: TestResult) -> Row:
 
 def _watched_rows(
     driver: str, stated: StatedPromise, results: Iterable[TestResult]
-) -> Iterator[Row]:
+) -> Iterator[PromiseRow]:
     for each in results:
         if each.outcome == "failed" and _is_named(stated, each):
-            yield Row(
+            yield PromiseRow(
                 driver=driver,
                 promise=str(stated.promise),
                 sentence=stated.sentence,
-                state=State.BROKEN,
+                state=PromiseState.BROKEN,
                 reason=f"{each.test}: {each.reason}",
             )
             return
@@ -122,20 +122,20 @@ def _is_named(stated: StatedPromise, result: TestResult) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", result.reason) is not None
 
 
-def _row(driver: str, stated: StatedPromise, results: Iterable[TestResult]) -> Row:
+def _row(driver: str, stated: StatedPromise, results: Iterable[TestResult]) -> PromiseRow:
     name = (stated.promise.where, stated.promise.what)
     proofs = [_proof(each, stated) for each in results if name in each.proves]
     by_outcome = {each.outcome: each for each in reversed(proofs)}
-    state, reason, incomplete = State.NOT_TRIED, "the suite has no test of it", False
+    state, reason, incomplete = PromiseState.NOT_TRIED, "the suite has no test of it", False
     if failed := by_outcome.get("failed"):
-        state, reason = State.BROKEN, f"{failed.test}: {failed.reason}"
+        state, reason = PromiseState.BROKEN, f"{failed.test}: {failed.reason}"
     elif error := by_outcome.get("error"):
         reason, incomplete = error.reason, True
     elif "passed" in by_outcome:
-        state, reason = State.KEPT, ""
+        state, reason = PromiseState.KEPT, ""
     elif skipped := by_outcome.get("skipped"):
         reason = skipped.reason
-    return Row(
+    return PromiseRow(
         driver=driver,
         promise=str(stated.promise),
         sentence=stated.sentence,

@@ -27,7 +27,7 @@ from netfw.errors import ConfigError, DriverError, NetfwError
 from netfw.testing import conformance
 from netfw.testing.conformance.common.host_driver import MissingHooks, missing_hooks
 from netfw.testing.promise_report import recorder
-from netfw.testing.promise_report.evaluation import Row, State, TestResult, evaluate
+from netfw.testing.promise_report.evaluation import PromiseRow, PromiseState, TestResult, evaluate
 from netfw.testing.promise_report.sentences import stated_promises, watched_promises
 
 _RAN: Final = {0, 1, 5}
@@ -54,7 +54,7 @@ def examine(
     is_sandboxed: bool,
     quiet: bool,
     on_count: OnCount | None = None,
-) -> list[Row]:
+) -> list[PromiseRow]:
     """Run the suites of all drivers of *package*; return a row for every promise.
 
     *on_count* is called with the number of tests that have ended, about twice a second.
@@ -189,30 +189,32 @@ def _packages_with_driver(name: str) -> list[str]:
     return sorted(found)
 
 
-def _rows(driver: RegisteredDriver, results: Sequence[TestResult], refusal: str) -> list[Row]:
+def _rows(
+    driver: RegisteredDriver, results: Sequence[TestResult], refusal: str
+) -> list[PromiseRow]:
     """Return the rows of *driver*; *refusal* is why there are no results."""
     try:
         loaded = load(driver.contract, driver.point.name)
     except DriverError as exc:
-        return [_loader_row(driver, State.BROKEN, str(exc))]
+        return [_loader_row(driver, PromiseState.BROKEN, str(exc))]
     name = driver.contract.__name__
     own = [each for each in results if each.is_about(name)]
     promises = stated_promises(loaded, driver.contract)
     rows = evaluate(str(driver), promises, own, watched_promises())
     if not own:
         reason = refusal or _missing_suite(driver.contract)
-        return [_loader_row(driver, State.NOT_TRIED, reason)]
-    return [_loader_row(driver, State.KEPT, ""), *rows]
+        return [_loader_row(driver, PromiseState.NOT_TRIED, reason)]
+    return [_loader_row(driver, PromiseState.KEPT, ""), *rows]
 
 
-def _loader_row(driver: RegisteredDriver, state: State, reason: str) -> Row:
-    return Row(
+def _loader_row(driver: RegisteredDriver, state: PromiseState, reason: str) -> PromiseRow:
+    return PromiseRow(
         driver=str(driver),
         promise="Driver",
         sentence="The loader accepts the class, and the suite of its contract is run.",
         state=state,
         reason=reason,
-        is_incomplete=state is State.NOT_TRIED,
+        is_incomplete=state is PromiseState.NOT_TRIED,
     )
 
 

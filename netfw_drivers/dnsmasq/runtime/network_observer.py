@@ -9,7 +9,7 @@ from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import NotFound
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import size_of
-from netfw.linux.process import Running, Supervisor
+from netfw.linux.process import RunningProcess, Supervisor
 from netfw.linux.service_netns import ObservedNetns, ServiceNetnsExecutor
 from netfw.model.values.device_names import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.values.ids import NetworkId
@@ -130,7 +130,7 @@ def _networks(names: Iterable[str]) -> frozenset[NetworkId]:
     return frozenset(NetworkId(id) for id in ids if id is not None)
 
 
-def _is_in(namespace: str, running: Running) -> bool:
+def _is_in(namespace: str, running: RunningProcess) -> bool:
     """Return whether it runs in the namespace that has the name now."""
     try:
         return running.namespace == netns.identity(namespace)

@@ -24,7 +24,7 @@ from netfw.model.values.ids import SecurityGroupId
 from netfw.model.values.protocol import ICMP, ICMPV6, NUMBERS
 from netfw_drivers.iptables.plan.group_chains import group_key, in_table
 from netfw_drivers.iptables.plan.names import SENDING_MACS, TAKING_MACS
-from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 
 _ECHO = {ICMP: "8", ICMPV6: "128"}
 """ICMP type that a tracked connection almost always begins with; the entry lacks it."""
@@ -131,7 +131,7 @@ def _protocol(word: str | None) -> int | None:
 class ConnectionEvaluator:
     """Evaluates connections against the installed chains and sets."""
 
-    index: RulesetIndex
+    index: IptablesRulesetIndex
     chains: Mapping[ChainKey, tuple[str, ...]]
     sets: Mapping[str, KernelSet]
 

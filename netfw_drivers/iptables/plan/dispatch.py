@@ -14,7 +14,7 @@ from uuid import UUID
 from netfw.linux.bridge_firewall.values import Zone
 from netfw.linux.ebtables.chains import FrameChain, FrameRule
 from netfw.linux.iptables.chain import Chain, ChainKey
-from netfw.linux.iptables.rule import ACCEPT, Family, Jump, Rule, match, target
+from netfw.linux.iptables.rule import ACCEPT, Family, IptablesRule, Jump, match, target
 from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.iptables.plan.group_chains import Chains, in_table
 from netfw_drivers.iptables.plan.names import RECEIVED, SENT, bucket_chain, short
@@ -51,8 +51,8 @@ def device_chains(family: Family, bucket: str, ports: Mapping[str, PortId]) -> C
     for device, port in sorted(ports.items()):
         came = match("physdev", physdev_in=device)
         goes = match("physdev", physdev_out=device, physdev_is_bridged=True)
-        sent.append(Rule(target=Jump(f"{SENT}{short(port)}"), matches=(came,)))
-        to.append(Rule(target=Jump(f"{RECEIVED}{short(port)}"), matches=(goes,)))
+        sent.append(IptablesRule(target=Jump(f"{SENT}{short(port)}"), matches=(came,)))
+        to.append(IptablesRule(target=Jump(f"{RECEIVED}{short(port)}"), matches=(goes,)))
     return {
         in_table(family, bucket_chain(SENT_ROOT, bucket)): Chain(tuple(sent)),
         in_table(family, bucket_chain(TAKEN_ROOT, bucket)): Chain(tuple(to)),
@@ -68,9 +68,9 @@ def bridge_chains(family: Family, bucket: str, zones: Mapping[str, Zone]) -> Cha
     for bridge, zone in sorted(zones.items()):
         chosen = target("CT", zone=zone.number) if zone.number else target("CT", notrack=True)
         note = str(zone.network)
-        into.append(Rule(target=chosen, in_device=bridge, comment=note))
-        out.append(Rule(target=chosen, out_device=bridge, comment=note))
-        passing.append(Rule(target=ACCEPT, in_device=bridge, matches=(_BRIDGED,)))
+        into.append(IptablesRule(target=chosen, in_device=bridge, comment=note))
+        out.append(IptablesRule(target=chosen, out_device=bridge, comment=note))
+        passing.append(IptablesRule(target=ACCEPT, in_device=bridge, matches=(_BRIDGED,)))
     return {
         _raw(family, bucket_chain(ZONES_ROOT, bucket)): Chain(tuple(into)),
         _raw(family, bucket_chain(ZONED_ROOT, bucket)): Chain(tuple(out)),
@@ -97,9 +97,9 @@ def root_chains(family: Family, devices: Iterable[str], bridges: Iterable[str]) 
     for bucket in sorted(bridges):
         wild = f"{bucket}+" if bucket else None
         to_zone = Jump(bucket_chain(ZONES_ROOT, bucket))
-        zones.append(Rule(target=to_zone, in_device=wild))
-        zoned.append(Rule(target=Jump(bucket_chain(ZONED_ROOT, bucket)), out_device=wild))
-        passing.append(Rule(target=Jump(bucket_chain(BRIDGE_ROOT, bucket)), in_device=wild))
+        zones.append(IptablesRule(target=to_zone, in_device=wild))
+        zoned.append(IptablesRule(target=Jump(bucket_chain(ZONED_ROOT, bucket)), out_device=wild))
+        passing.append(IptablesRule(target=Jump(bucket_chain(BRIDGE_ROOT, bucket)), in_device=wild))
     hook = frozenset
     return {
         in_table(family, SENT_ROOT): Chain(tuple(sent), hook({"PREROUTING"})),
@@ -142,14 +142,14 @@ def frame_roots(buckets: Iterable[str]) -> dict[str, FrameChain]:
     }
 
 
-def _jump_rule(kind: str, bucket: str, option: str) -> Rule:
+def _jump_rule(kind: str, bucket: str, option: str) -> IptablesRule:
     jump = Jump(bucket_chain(kind, bucket))
     if not bucket:
-        return Rule(target=jump)
+        return IptablesRule(target=jump)
     if option == "physdev_in":
-        return Rule(target=jump, matches=(match("physdev", physdev_in=f"{bucket}+"),))
+        return IptablesRule(target=jump, matches=(match("physdev", physdev_in=f"{bucket}+"),))
     wild = match("physdev", physdev_out=f"{bucket}+", physdev_is_bridged=True)
-    return Rule(target=jump, matches=(wild,))
+    return IptablesRule(target=jump, matches=(wild,))
 
 
 def _filter(family: Family, name: str) -> ChainKey:

@@ -22,7 +22,15 @@ from netfw.drivers.values.keys import GroupKey
 from netfw.linux.bridge_firewall.remote_values import remotes_of
 from netfw.linux.ipset.values import full_name
 from netfw.linux.iptables.chain import Chain, ChainKey
-from netfw.linux.iptables.rule import ACCEPT, RETURN, Family, Jump, Match, Rule, match
+from netfw.linux.iptables.rule import (
+    ACCEPT,
+    RETURN,
+    Family,
+    IptablesMatch,
+    IptablesRule,
+    Jump,
+    match,
+)
 from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.model.values.address import Mac
 from netfw.model.values.ids import SecurityGroupId
@@ -43,9 +51,9 @@ TABLE = "mangle"
 """Table of all rules, so that they change together: it has hooks before routing, for packets from
 ports, and after it, for packets to ports."""
 
-INVALID = Rule(target=RETURN, matches=(match("conntrack", ctstate="INVALID"),))
-RELATED = Rule(target=ACCEPT, matches=(match("conntrack", ctstate="RELATED"),))
-STATELESS = Rule(target=None, comment="stateless")
+INVALID = IptablesRule(target=RETURN, matches=(match("conntrack", ctstate="INVALID"),))
+RELATED = IptablesRule(target=ACCEPT, matches=(match("conntrack", ctstate="RELATED"),))
+STATELESS = IptablesRule(target=None, comment="stateless")
 
 _NAMES = {ICMP: "icmp", TCP: "tcp", UDP: "udp", ICMPV6: "ipv6-icmp", SCTP: "sctp"}
 _ANY_ICMP = 255
@@ -60,7 +68,7 @@ _LINK_LAYER = 0xFFE00000
 
 
 @frozen
-class Kind:
+class ChainKind:
     """Chains of one direction: rules, answers, and which end of a packet is remote."""
 
     rules: str
@@ -69,8 +77,8 @@ class Kind:
 
 
 KINDS = {
-    Direction.EGRESS: Kind(EGRESS, ANSWERS_IN, inward=False),
-    Direction.INGRESS: Kind(INGRESS, ANSWERS_OUT, inward=True),
+    Direction.EGRESS: ChainKind(EGRESS, ANSWERS_IN, inward=False),
+    Direction.INGRESS: ChainKind(INGRESS, ANSWERS_OUT, inward=True),
 }
 
 
@@ -117,13 +125,13 @@ def macs_chains(id: SecurityGroupId, family: int, macs: Iterable[Mac]) -> Chains
 
 
 @cache
-def sent_by(mac: Mac) -> Rule:
+def sent_by(mac: Mac) -> IptablesRule:
     """Build a rule that accepts packets from *mac*."""
-    return Rule(target=ACCEPT, matches=(match("mac", mac_source=mac),))
+    return IptablesRule(target=ACCEPT, matches=(match("mac", mac_source=mac),))
 
 
 @cache
-def sent_to(mac: Mac) -> Rule:
+def sent_to(mac: Mac) -> IptablesRule:
     """Build a rule that accepts packets to *mac*.
 
     iptables has no match for it: the BPF program compares the first four and the other two bytes.
@@ -134,7 +142,7 @@ def sent_to(mac: Mac) -> Rule:
         f"6,32 0 0 {_LINK_LAYER},21 0 3 {head},40 0 0 {_LINK_LAYER + 4},21 0 1 {tail},"
         "6 0 0 65535,6 0 0 0"
     )
-    return Rule(target=ACCEPT, matches=(match("bpf", bytecode=program),))
+    return IptablesRule(target=ACCEPT, matches=(match("bpf", bytecode=program),))
 
 
 def group_chains(id: SecurityGroupId, rules: Rules, owner: str) -> Chains:
@@ -168,26 +176,26 @@ def _other(direction: Direction) -> Direction:
 
 
 @cache
-def _reply() -> Match:
+def _reply() -> IptablesMatch:
     return match("conntrack", ctstate="ESTABLISHED", ctdir="REPLY")
 
 
-def _state(id: SecurityGroupId, answers: str) -> tuple[Rule, ...]:
-    to_answers = Rule(target=Jump(f"{answers}{short(id)}", goto=True), matches=(_reply(),))
+def _state(id: SecurityGroupId, answers: str) -> tuple[IptablesRule, ...]:
+    to_answers = IptablesRule(target=Jump(f"{answers}{short(id)}", goto=True), matches=(_reply(),))
     return INVALID, RELATED, to_answers
 
 
-def _ordered(lines: Iterable[Rule]) -> list[Rule]:
+def _ordered(lines: Iterable[IptablesRule]) -> list[IptablesRule]:
     by_text = {f"{line.text} {line.target}": line for line in lines}
     return [by_text[text] for text in sorted(by_text)]
 
 
-def render(rule: SecurityGroupRule, owner: str, *, inward: bool) -> Iterator[Rule]:
+def render(rule: SecurityGroupRule, owner: str, *, inward: bool) -> Iterator[IptablesRule]:
     """Render one rule."""
     return _lines(rule, tuple(_transport(rule)), owner, inward)
 
 
-def render_answers(rule: SecurityGroupRule, owner: str, *, inward: bool) -> Iterator[Rule]:
+def render_answers(rule: SecurityGroupRule, owner: str, *, inward: bool) -> Iterator[IptablesRule]:
     """Render the rules for answers in connections that *rule* allows."""
     if rule.icmp_type is None:
         yield from _lines(rule, tuple(_transport(rule, answers=True)), owner, not inward)
@@ -198,21 +206,21 @@ def render_answers(rule: SecurityGroupRule, owner: str, *, inward: bool) -> Iter
 
 
 def _lines(
-    rule: SecurityGroupRule, matches: tuple[Match, ...], owner: str, remote_sends: bool
-) -> Iterator[Rule]:
+    rule: SecurityGroupRule, matches: tuple[IptablesMatch, ...], owner: str, remote_sends: bool
+) -> Iterator[IptablesRule]:
     """Render by remote; two rules where members may be matched by their MAC address alone."""
     protocol = _NAMES.get(rule.ip_protocol or 0) or _number(rule.ip_protocol)
     for remote, version in remotes_of(rule):
         name = full_name(owner, set_name(remote, version))
         chosen = match("set", match_set=(name, "src" if remote_sends else "dst"))
-        yield Rule(target=ACCEPT, protocol=protocol, matches=(*matches, chosen))
+        yield IptablesRule(target=ACCEPT, protocol=protocol, matches=(*matches, chosen))
         if isinstance(remote, GroupKey):
             macs = macs_keys(remote.group, version)[0 if remote_sends else 1]
-            yield Rule(target=Jump(macs.name), protocol=protocol, matches=matches)
+            yield IptablesRule(target=Jump(macs.name), protocol=protocol, matches=matches)
         return
     prefix = rule.remote_prefix
     source, destination = (prefix, None) if remote_sends else (None, prefix)
-    yield Rule(
+    yield IptablesRule(
         target=ACCEPT, source=source, destination=destination, protocol=protocol, matches=matches
     )
 
@@ -221,7 +229,7 @@ def _number(protocol: int | None) -> str | None:
     return None if protocol is None else str(int(protocol))
 
 
-def _transport(rule: SecurityGroupRule, *, answers: bool = False) -> Iterator[Match]:
+def _transport(rule: SecurityGroupRule, *, answers: bool = False) -> Iterator[IptablesMatch]:
     """Yield the matches on the transport header."""
     if rule.ports is not None:
         first, last = int(rule.ports.first), int(rule.ports.last)
@@ -240,7 +248,7 @@ def _transport(rule: SecurityGroupRule, *, answers: bool = False) -> Iterator[Ma
             yield _icmp(rule.ip_protocol, str(kind) if code is None else f"{kind}/{int(code)}")
 
 
-def _icmp(protocol: int | None, kind: str) -> Match:
+def _icmp(protocol: int | None, kind: str) -> IptablesMatch:
     if protocol == ICMP:
         return match("icmp", icmp_type=kind)
     return match("icmp6", icmpv6_type=kind)

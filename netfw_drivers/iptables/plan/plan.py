@@ -45,8 +45,8 @@ from netfw_drivers.iptables.plan.names import (
     read_set_name,
 )
 from netfw_drivers.iptables.plan.requested import RequestedChanges, sort_update
-from netfw_drivers.iptables.plan.ruleset_builder import Ruleset, RulesetBuilder
-from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.iptables.plan.ruleset_builder import IptablesRulesetBuilder, Ruleset
+from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 from netfw_drivers.iptables.plan.shadow_sets import ShadowSets, plan_shadow_sets
 
 _LISTS = (SENT, SOURCES, RECEIVED, EGRESS, INGRESS, SENDING_MACS)
@@ -61,7 +61,7 @@ TablePlanner = Callable[[Update[ChainKey, Chain]], tuple[TableChange, ...]]
 class Observed:
     """Installed rules, sets and frame rules, and the bridges of devices."""
 
-    index: RulesetIndex
+    index: IptablesRulesetIndex
     chains: Mapping[ChainKey, tuple[str, ...]]
     sets: Mapping[str, KernelSet]
     frames: Mapping[str, FoundChain]
@@ -79,7 +79,7 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     thorough = update.complete or observed.fresh
     requested = sort_update(update, observed.index, observed.sets, observed.bridge_ports)
     private = observed.bridge_ports.private
-    builder = RulesetBuilder(
+    builder = IptablesRulesetBuilder(
         requested, observed.index, observed.sets, thorough=thorough, private=private
     )
     ruleset = builder.run()
@@ -148,7 +148,7 @@ def _lines(chain: Chain, owner: str) -> list[str]:
 
 
 def _tables(
-    builder: RulesetBuilder, observed: Observed, shadow: ShadowSets, *, thorough: bool
+    builder: IptablesRulesetBuilder, observed: Observed, shadow: ShadowSets, *, thorough: bool
 ) -> Iterator[Stage]:
     ruleset = builder.ruleset
     gone = ruleset.gone_chains - ruleset.chains.keys()
@@ -207,7 +207,7 @@ def _verb(operation: SetOperation) -> str:
 
 
 def _frames(
-    builder: RulesetBuilder, observed: Observed, *, drop: bool, thorough: bool
+    builder: IptablesRulesetBuilder, observed: Observed, *, drop: bool, thorough: bool
 ) -> Iterator[Stage]:
     """Add frame rules before the tables change, and remove them afterwards."""
     ruleset = builder.ruleset
@@ -230,7 +230,7 @@ def _frames(
 
 
 def _affected(
-    requested: RequestedChanges, builder: RulesetBuilder, observed: Observed
+    requested: RequestedChanges, builder: IptablesRulesetBuilder, observed: Observed
 ) -> frozenset[PortId]:
     """Return the ports that lose permissions."""
     losses = Losses(remotes=set(_shrunk(builder.ruleset.sets)))

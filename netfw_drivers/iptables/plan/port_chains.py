@@ -20,7 +20,16 @@ from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.linux.bridge_firewall.values import PortLocation, check_device
 from netfw.linux.ebtables.chains import FrameChain, FrameRule
 from netfw.linux.iptables.chain import Chain, ChainKey
-from netfw.linux.iptables.rule import ACCEPT, DROP, RETURN, Family, Jump, Match, Rule, match
+from netfw.linux.iptables.rule import (
+    ACCEPT,
+    DROP,
+    RETURN,
+    Family,
+    IptablesMatch,
+    IptablesRule,
+    Jump,
+    match,
+)
 from netfw.model.security_group import Direction
 from netfw.model.values.address import IpNetwork, Mac, parse_network
 from netfw.model.values.ids import NetworkId, PortId
@@ -40,7 +49,7 @@ _SOURCE = re.compile(r"(?:-s (?P<prefix>\S+) )?-m mac --mac-source (?P<mac>\S+) 
 
 
 @frozen(kw_only=True)
-class Note:
+class ChainComment:
     """Comment at the end of a port's chains, for operators and for the next start."""
 
     port: PortId
@@ -49,16 +58,16 @@ class Note:
     trusted: bool
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> IptablesRule:
         """Last rule of the port's chains."""
         text = (
             f"port {self.port} is {self.location.device} on {self.location.bridge}"
             f" in network {self.network}"
         )
-        return Rule(target=ACCEPT if self.trusted else DROP, comment=text)
+        return IptablesRule(target=ACCEPT if self.trusted else DROP, comment=text)
 
 
-def read_note(line: str) -> Note | None:
+def read_note(line: str) -> ChainComment | None:
     """Parse a note from a rule; ``None``: the rule has none."""
     found = _NOTE.search(line)
     if found is None:
@@ -69,7 +78,9 @@ def read_note(line: str) -> Note | None:
         return None
     location = PortLocation(found["device"], found["bridge"])
     trusted = found["target"] == "ACCEPT"
-    return Note(port=PortId(port), location=location, network=NetworkId(network), trusted=trusted)
+    return ChainComment(
+        port=PortId(port), location=location, network=NetworkId(network), trusted=trusted
+    )
 
 
 def read_source(line: str, family: int) -> IpNetwork | None:
@@ -93,7 +104,7 @@ def port_chains(id: PortId, port: FilteredPort, location: PortLocation) -> Chain
     """
     check_device(location.device)
     check_device(location.bridge)
-    note = Note(port=id, location=location, network=port.network, trusted=port.trusted).rule
+    note = ChainComment(port=id, location=location, network=port.network, trusted=port.trusted).rule
     chains: Chains = {}
     for key in port_keys(id):
         kind, family = key.name[0], key.family
@@ -110,7 +121,7 @@ def port_chains(id: PortId, port: FilteredPort, location: PortLocation) -> Chain
     return chains
 
 
-def _sent(id: PortId, port: FilteredPort, family: Family) -> Iterable[Rule]:
+def _sent(id: PortId, port: FilteredPort, family: Family) -> Iterable[IptablesRule]:
     """Render address configuration first, then the check of source addresses and the rules."""
     if family is Family.IPV6:
         ours = {source for source in port.sources if source.prefix.version == 6}
@@ -124,15 +135,15 @@ def _sent(id: PortId, port: FilteredPort, family: Family) -> Iterable[Rule]:
     yield from _groups(port, family, Direction.EGRESS)
 
 
-def _groups(port: FilteredPort, family: Family, direction: Direction) -> list[Rule]:
+def _groups(port: FilteredPort, family: Family, direction: Direction) -> list[IptablesRule]:
     names = [group_key(group, family, direction).name for group in port.groups]
     return [_to(name) for name in sorted(names)]
 
 
-def _sources(port: FilteredPort, family: Family) -> Iterable[Rule]:
+def _sources(port: FilteredPort, family: Family) -> Iterable[IptablesRule]:
     ours = {source for source in port.sources if source.prefix.version == family}
     for source in sorted(ours, key=_by_mac_and_prefix):
-        yield Rule(target=RETURN, source=source.prefix, matches=(_mac(source.mac),))
+        yield IptablesRule(target=RETURN, source=source.prefix, matches=(_mac(source.mac),))
 
 
 def _macs(port: FilteredPort) -> list[Mac]:
@@ -148,37 +159,39 @@ def _by_mac_and_prefix(source: AllowedSource) -> tuple[Mac, str]:
 
 
 @cache
-def _to(chain: str) -> Rule:
-    return Rule(target=Jump(chain))
+def _to(chain: str) -> IptablesRule:
+    return IptablesRule(target=Jump(chain))
 
 
 @cache
-def _mac(mac: Mac) -> Match:
+def _mac(mac: Mac) -> IptablesMatch:
     return match("mac", mac_source=mac)
 
 
 @cache
-def _unaddressed(mac: Mac, family: Family) -> Rule:
+def _unaddressed(mac: Mac, family: Family) -> IptablesRule:
     if family is Family.IPV4:
         dhcp = match("udp", sport="68", dport="67")
-        return Rule(target=ACCEPT, source=NO_IPV4, protocol="udp", matches=(_mac(mac), dhcp))
-    return Rule(
+        return IptablesRule(
+            target=ACCEPT, source=NO_IPV4, protocol="udp", matches=(_mac(mac), dhcp)
+        )
+    return IptablesRule(
         target=Jump(UNADDRESSED), source=NO_IPV6, protocol="ipv6-icmp", matches=(_mac(mac),)
     )
 
 
-def _advertises(target: IpNetwork) -> Rule:
+def _advertises(target: IpNetwork) -> IptablesRule:
     """Accept a neighbour advertisement for an address in *target*."""
-    return Rule(target=ACCEPT, protocol="ipv6-icmp", matches=_neighbour(136, target))
+    return IptablesRule(target=ACCEPT, protocol="ipv6-icmp", matches=_neighbour(136, target))
 
 
-def _probes(source: AllowedSource) -> Rule:
+def _probes(source: AllowedSource) -> IptablesRule:
     """Accept duplicate address detection for an address of *source*."""
     matches = (_mac(source.mac), *_neighbour(135, source.prefix))
-    return Rule(target=ACCEPT, source=NO_IPV6, protocol="ipv6-icmp", matches=matches)
+    return IptablesRule(target=ACCEPT, source=NO_IPV6, protocol="ipv6-icmp", matches=matches)
 
 
-def _neighbour(kind: int, target: IpNetwork) -> tuple[Match, Match]:
+def _neighbour(kind: int, target: IpNetwork) -> tuple[IptablesMatch, IptablesMatch]:
     """Match neighbour discovery of an address in *target*.
 
     The header of ICMPv6 has to follow that of IPv6 at once, or what is compared here would be
@@ -197,25 +210,27 @@ def _neighbour(kind: int, target: IpNetwork) -> tuple[Match, Match]:
 
 
 UNADDRESSED = "unaddressed"
-_DROPPED = Rule(target=DROP)
+_DROPPED = IptablesRule(target=DROP)
 
 
-def _icmp6(kind: int, accept: bool) -> Rule:
-    return Rule(
+def _icmp6(kind: int, accept: bool) -> IptablesRule:
+    return IptablesRule(
         target=ACCEPT if accept else DROP,
         protocol="ipv6-icmp",
         matches=(match("icmp6", icmpv6_type=str(kind)),),
     )
 
 
-def _accept_udp(source: int, destination: int) -> Rule:
+def _accept_udp(source: int, destination: int) -> IptablesRule:
     ports = match("udp", sport=str(source), dport=str(destination))
-    return Rule(target=ACCEPT, protocol="udp", matches=(ports,))
+    return IptablesRule(target=ACCEPT, protocol="udp", matches=(ports,))
 
 
-def _drop_udp(destination: int) -> Rule:
+def _drop_udp(destination: int) -> IptablesRule:
     """Drop what a DHCP server sends: clients accept it from any source port."""
-    return Rule(target=DROP, protocol="udp", matches=(match("udp", dport=str(destination)),))
+    return IptablesRule(
+        target=DROP, protocol="udp", matches=(match("udp", dport=str(destination)),)
+    )
 
 
 @cache

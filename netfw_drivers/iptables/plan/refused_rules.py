@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 from netfw.drivers.firewall import FirewallKey, FirewallValue, Rules
 from netfw.drivers.support.rule_capabilities import left_out_error
 from netfw.errors import NetfwError, OperationRefused
-from netfw.linux.iptables.rule import ACCEPT, Rule
+from netfw.linux.iptables.rule import ACCEPT, IptablesRule
 from netfw.model.security_group import SecurityGroupRule
 from netfw.plan import Outcome, Update
 from netfw_drivers.iptables.plan.group_chains import KINDS, render, render_answers
@@ -69,7 +69,7 @@ class EnforceableUpdate:
         return kept
 
     def without_refused(
-        self, failed: Mapping[FirewallKey, NetfwError], lines: Mapping[object, Rule]
+        self, failed: Mapping[FirewallKey, NetfwError], lines: Mapping[object, IptablesRule]
     ) -> EnforceableUpdate:
         """Leave out the rules that made their groups fail; the same if there are none.
 
@@ -109,11 +109,11 @@ class EnforceableUpdate:
     def _has(self, rule: SecurityGroupRule, shape: _Shape) -> bool:
         return any(_shape(line) == shape for line in self._lines(rule))
 
-    def _lines(self, rule: SecurityGroupRule) -> Iterator[Rule]:
+    def _lines(self, rule: SecurityGroupRule) -> Iterator[IptablesRule]:
         inward = KINDS[rule.direction].inward
         yield from render(rule, self.owner, inward=inward)
         yield from render_answers(rule, self.owner, inward=inward)
 
 
-def _shape(line: Rule) -> _Shape:
+def _shape(line: IptablesRule) -> _Shape:
     return line.protocol, tuple(match.name for match in line.matches)

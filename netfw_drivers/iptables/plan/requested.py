@@ -21,7 +21,7 @@ from netfw.plan import Update
 from netfw_drivers.iptables.plan.group_chains import Chains, group_chains
 from netfw_drivers.iptables.plan.names import OWNER, read_set_name, set_name
 from netfw_drivers.iptables.plan.port_chains import frames_chain, port_chains
-from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 
 
 @frozen(kw_only=True)
@@ -37,7 +37,7 @@ RequestedChanges = requests_plan.RequestedChanges[PortRules, Chains, str]
 
 def sort_update(
     update: Update[FirewallKey, FirewallValue],
-    index: RulesetIndex,
+    index: IptablesRulesetIndex,
     sets: Mapping[str, KernelSet],
     bridge_ports: BridgePorts,
 ) -> RequestedChanges:
@@ -63,7 +63,7 @@ def _words(member: Member) -> list[str]:
 
 
 def _present_members(
-    index: RulesetIndex, sets: Mapping[str, KernelSet]
+    index: IptablesRulesetIndex, sets: Mapping[str, KernelSet]
 ) -> Iterator[tuple[Remote, Set[str], Set[Mac]]]:
     for name, present in sets.items():
         if (remote := read_set_name(name)) is not None:

@@ -39,7 +39,7 @@ from netfw_drivers.iptables.plan.group_chains import (
 from netfw_drivers.iptables.plan.names import bucket_of, read_set_name, set_name
 from netfw_drivers.iptables.plan.port_chains import basics, frames_name, port_keys
 from netfw_drivers.iptables.plan.requested import RequestedChanges
-from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 
 Owners = frozenset[FirewallKey]
 
@@ -63,13 +63,13 @@ class Ruleset:
     """Keys that a chain (by key), frame chain (by name) or set (by name) belongs to."""
 
 
-class RulesetBuilder:
+class IptablesRulesetBuilder:
     """Builds a :class:`Ruleset`, once."""
 
     def __init__(
         self,
         requested: RequestedChanges,
-        index: RulesetIndex,
+        index: IptablesRulesetIndex,
         sets: Mapping[str, KernelSet],
         *,
         thorough: bool,

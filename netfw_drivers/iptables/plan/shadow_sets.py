@@ -17,11 +17,11 @@ from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.ipset.values import choose_max_elements, full_name
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import PutChain
-from netfw.linux.iptables.rule import Rule, Target, render_rule
+from netfw.linux.iptables.rule import IptablesRule, Target, render_rule
 from netfw_drivers.iptables.plan.group_chains import Chains
 from netfw_drivers.iptables.plan.names import SENDING_MACS, id_in, read_set_name
-from netfw_drivers.iptables.plan.ruleset_builder import Ruleset, RulesetBuilder
-from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.iptables.plan.ruleset_builder import IptablesRulesetBuilder, Ruleset
+from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 
 Lines = Mapping[ChainKey, tuple[str, ...]]
 
@@ -45,8 +45,8 @@ class ShadowSets:
 
 
 def plan_shadow_sets(
-    builder: RulesetBuilder,
-    index: RulesetIndex,
+    builder: IptablesRulesetBuilder,
+    index: IptablesRulesetIndex,
     sets: Mapping[str, KernelSet],
     have: Lines,
     owner: str,
@@ -74,9 +74,9 @@ def plan_shadow_sets(
     return ShadowSets(make=tuple(temporary), chains=chains, back=tuple(back), drop=drop)
 
 
-def verbatim(line: str) -> Rule:
+def verbatim(line: str) -> IptablesRule:
     """Build a rule from the text *line*."""
-    return Rule(target=Target("as it is", line))
+    return IptablesRule(target=Target("as it is", line))
 
 
 def _renamed(line: str, renames: Mapping[str, str]) -> str:
@@ -86,7 +86,7 @@ def _renamed(line: str, renames: Mapping[str, str]) -> str:
 
 
 def _conflicts(
-    builder: RulesetBuilder, index: RulesetIndex, have: Lines, owner: str
+    builder: IptablesRulesetBuilder, index: IptablesRulesetIndex, have: Lines, owner: str
 ) -> Iterator[Remote]:
     losing, gaining = set(), set()
     for key, chain in builder.ruleset.chains.items():
@@ -132,7 +132,11 @@ def _temporary(remote: Remote, ruleset: Ruleset, sets: Mapping[str, KernelSet]) 
 
 
 def _referring(
-    builder: RulesetBuilder, remotes: set[Remote], index: RulesetIndex, have: Lines, owner: str
+    builder: IptablesRulesetBuilder,
+    remotes: set[Remote],
+    index: IptablesRulesetIndex,
+    have: Lines,
+    owner: str,
 ) -> dict[ChainKey, tuple[str, ...]]:
     """Return the chains that will refer to *remotes*, with their final lines."""
     found: dict[ChainKey, tuple[str, ...]] = {}

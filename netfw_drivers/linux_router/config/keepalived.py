@@ -15,7 +15,7 @@ from typing import NamedTuple
 from attrs import evolve, field, frozen
 
 from netfw.errors import InvalidInput
-from netfw.linux.ip.values import NextHop, Route
+from netfw.linux.ip.values import IpRoute, NextHop
 from netfw.model.router import HA_MARKERS
 from netfw.model.values.address import IpInterface
 from netfw.model.values.device_names import check_device_name
@@ -86,7 +86,7 @@ class VrrpInstance:
     peers: tuple[IPv4Address, ...] = ()
     """Addresses of the others there."""
     addresses: tuple[VirtualAddress, ...] = ()
-    routes: tuple[Route, ...] = ()
+    routes: tuple[IpRoute, ...] = ()
     settings: VrrpSettings = field(factory=VrrpSettings)
     conntrackd: Path | None = None
     """Configuration of the conntrackd that gets a command at each change of the role."""
@@ -164,12 +164,12 @@ def parse_addresses(text: str) -> tuple[VirtualAddress, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def configured_routes(text: str, routes: Iterable[Route]) -> tuple[Route, ...]:
+def configured_routes(text: str, routes: Iterable[IpRoute]) -> tuple[IpRoute, ...]:
     """Return those of *routes* that a configuration has."""
     return routes_of_lines(frozenset(text.splitlines()), routes)
 
 
-def routes_of_lines(lines: Collection[str], routes: Iterable[Route]) -> tuple[Route, ...]:
+def routes_of_lines(lines: Collection[str], routes: Iterable[IpRoute]) -> tuple[IpRoute, ...]:
     """Return those of *routes* that are among the *lines* of a configuration."""
     return tuple(each for each in routes if each.hops and _entry(_route(each)) in lines)
 
@@ -242,7 +242,7 @@ def _entry(text: str) -> str:
     return f"        {text}"
 
 
-def _route(route: Route) -> str:
+def _route(route: IpRoute) -> str:
     """Render a route; keepalived has one with several next hops in another form."""
     if len(route.hops) > 1:
         hops = " ".join(f"nexthop {_hop(hop)}" for hop in route.hops)

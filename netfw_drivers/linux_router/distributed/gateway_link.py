@@ -26,7 +26,7 @@ from netfw.linux.ip.operations import (
     SetUp,
 )
 from netfw.linux.ip.plan import by_hand, plan_addresses, plan_routes, plan_sysctl
-from netfw.linux.ip.values import Address, FoundAddress, Link, Route, route
+from netfw.linux.ip.values import Address, FoundAddress, IpRoute, Link, route
 from netfw.linux.router_netns.values import NetnsDevice, NetnsLink
 from netfw.linux.service_netns.steps import ChangeNetwork
 from netfw.linux.service_netns.values import ObservedNetns
@@ -107,7 +107,7 @@ class GatewayLink:
     """The gateway's end, as observed."""
     addresses: tuple[FoundAddress, ...] = field(default=(), repr=False)
     """Those of the gateway's end."""
-    routes: tuple[Route, ...] = field(default=(), repr=False)
+    routes: tuple[IpRoute, ...] = field(default=(), repr=False)
     """The routes by the gateway's end."""
     sysctls: Mapping[str, str] = field(factory=dict, repr=False)
     """Parameters of the gateway's end."""
@@ -222,7 +222,7 @@ class GatewayLink:
             yield SetUp(self.device)
         yield from plan_addresses([address], self.addresses)
 
-    def _routes(self, served: Translations, prepared: Container[FloatingIpId]) -> Iterator[Route]:
+    def _routes(self, served: Translations, prepared: Container[FloatingIpId]) -> Iterator[IpRoute]:
         via = self.pair.router_end.ip
         for id, each in served.items():
             if id not in prepared:

@@ -23,7 +23,7 @@ from itertools import count
 from attrs import field, frozen
 
 from netfw.drivers.values.router_values import LocalRouter, RouterPort
-from netfw.linux.ip.values import Route, Rule, route
+from netfw.linux.ip.values import IpRoute, IpRule, route
 from netfw.model.values.address import IpAddress, IpNetwork
 from netfw.model.values.ids import PortId
 
@@ -46,8 +46,8 @@ by multicast, as the answer to a unicast probe would go to the host of the insta
 class LocalRouting:
     """Routes and policy rules."""
 
-    routes: tuple[Route, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    routes: tuple[IpRoute, ...] = ()
+    rules: tuple[IpRule, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -59,7 +59,7 @@ class _Exit:
     port: RouterPort = field(repr=False)
 
 
-def subnet_tables(rules: Iterable[Rule]) -> dict[IpNetwork, int]:
+def subnet_tables(rules: Iterable[IpRule]) -> dict[IpNetwork, int]:
     """Return the tables that subnets have by the rules in force."""
     return {
         rule.source: rule.table
@@ -70,7 +70,7 @@ def subnet_tables(rules: Iterable[Rule]) -> dict[IpNetwork, int]:
     }
 
 
-def is_local(rules: Iterable[Rule]) -> bool:
+def is_local(rules: Iterable[IpRule]) -> bool:
     """Return whether rules in force are those of a local part."""
     return any(rule.priority in (FLOATING_PRIORITY, SUBNET_PRIORITY) for rule in rules)
 
@@ -92,7 +92,7 @@ def route_to_central(
         for subnet, each in exits.items()
     )
     rules = (
-        Rule(priority=SUBNET_PRIORITY, source=subnet, table=tables[subnet]) for subnet in exits
+        IpRule(priority=SUBNET_PRIORITY, source=subnet, table=tables[subnet]) for subnet in exits
     )
     return LocalRouting(routes=tuple(routes), rules=tuple(rules))
 
@@ -103,10 +103,10 @@ def route_to_gateway(fixed: Iterable[IpAddress], via: IpAddress, device: str) ->
     return LocalRouting(routes=(default,), rules=floating_rules(fixed))
 
 
-def floating_rules(fixed: Iterable[IpAddress]) -> tuple[Rule, ...]:
+def floating_rules(fixed: Iterable[IpAddress]) -> tuple[IpRule, ...]:
     """Return the rules of the ports of floating IPs."""
     return tuple(
-        Rule(priority=FLOATING_PRIORITY, source=ip_network(each), table=FLOATING_TABLE)
+        IpRule(priority=FLOATING_PRIORITY, source=ip_network(each), table=FLOATING_TABLE)
         for each in dict.fromkeys(fixed)
     )
 

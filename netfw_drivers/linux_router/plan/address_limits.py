@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from attrs import field, frozen
 
 from netfw.drivers.values.contribution import AddressQos, RouterContribution
-from netfw.linux.iptables.rule import DROP, RETURN, Family, Match, Rule, match
+from netfw.linux.iptables.rule import DROP, RETURN, Family, IptablesMatch, IptablesRule, match
 from netfw.model.qos import BandwidthLimit, QosRule
 from netfw.model.security_group import Direction
 from netfw.model.values.address import IpAddress
@@ -34,7 +34,7 @@ class LimitedAddress:
     fixed: IpAddress | None = None
     rates: dict[Direction, int] = field(factory=dict)
 
-    def limit(self, direction: Direction) -> Match | None:
+    def limit(self, direction: Direction) -> IptablesMatch | None:
         """Return the match of packets beyond the limit; ``None``: there is no limit."""
         kilobits = self.rates.get(direction, 0)
         if not kilobits:
@@ -58,13 +58,13 @@ class AddressLimits:
     def __bool__(self) -> bool:
         return any(each.rates for each in self.addresses)
 
-    def incoming(self) -> Iterator[Rule]:
+    def incoming(self) -> Iterator[IptablesRule]:
         """Yield the rules for packets from outside."""
         for each in self.addresses:
             if limit := each.limit(Direction.INGRESS):
                 yield self._rule(destination=each.address, matches=(limit,), target=DROP)
 
-    def outgoing(self) -> Iterator[Rule]:
+    def outgoing(self) -> Iterator[IptablesRule]:
         """Yield the rules for packets to the outside; those of the gateway's address are last."""
         own = next((each for each in self.addresses if each.address == self.gateway), None)
         rest = None if own is None else own.limit(Direction.EGRESS)
@@ -80,8 +80,8 @@ class AddressLimits:
             source = {} if self.snat else {"source": own.address}
             yield self._rule(**source, matches=(rest,), target=DROP)
 
-    def _rule(self, **fields: object) -> Rule:
-        return Rule(**fields, owner=self.owner)  # type: ignore[arg-type]
+    def _rule(self, **fields: object) -> IptablesRule:
+        return IptablesRule(**fields, owner=self.owner)  # type: ignore[arg-type]
 
 
 def limited_addresses(
@@ -115,7 +115,7 @@ def _rates(qos: AddressQos) -> dict[Direction, int]:
     }
 
 
-def _outgoing_match(each: LimitedAddress) -> tuple[dict[str, IpAddress], tuple[Match, ...]]:
+def _outgoing_match(each: LimitedAddress) -> tuple[dict[str, IpAddress], tuple[IptablesMatch, ...]]:
     """Return source and matches of what a floating IP sends.
 
     One that stands for no port as a whole has forwarded ports, and sends replies.

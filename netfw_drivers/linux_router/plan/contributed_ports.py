@@ -11,7 +11,7 @@ from attrs import frozen
 from netfw.drivers.values.contribution import RouterContribution, RuleChain, RuleTable
 from netfw.errors import InvalidInput
 from netfw.linux.conntrack.entry import PROTOCOLS
-from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.mirror import ChainMirror
 from netfw.model.values.address import IpAddress
 from netfw.model.values.port_range import PortRange
 from netfw_drivers.linux_router.plan.names import EXTENSION_SUFFIXES
@@ -37,7 +37,7 @@ def contributed_ports(contributions: Iterable[RouterContribution]) -> Iterator[T
                 yield from parse_rule(rule.words)
 
 
-def present_ports(present: Mirror) -> Iterator[TranslatedPorts]:
+def present_ports(present: ChainMirror) -> Iterator[TranslatedPorts]:
     """Yield the ports that rules in force translate."""
     suffix = EXTENSION_SUFFIXES[RuleChain.PREROUTING]
     for key, lines in present.chains.items():

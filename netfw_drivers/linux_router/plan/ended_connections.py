@@ -27,7 +27,7 @@ from netfw.drivers.values.router_values import RouterDriverKey
 from netfw.errors import InvalidInput
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import DropChain, TableChange
-from netfw.linux.iptables.rule import RETURN, Family, Rule, match
+from netfw.linux.iptables.rule import RETURN, Family, IptablesRule, match
 from netfw.linux.service_netns.steps import RemoveConnections, RestoreTables, Step
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import FloatingIpId
@@ -144,10 +144,10 @@ def _stays(
 
 def render_ended(router: PartId, ended: Iterable[EndedConnections]) -> dict[ChainKey, Chain]:
     """Render the record of *ended*."""
-    rules: dict[Family, list[Rule]] = {}
+    rules: dict[Family, list[IptablesRule]] = {}
     for each in sorted(set(ended), key=str):
         ports = () if each.ports is None else (match(str(each.protocol), dport=_text(each.ports)),)
-        rule = Rule(
+        rule = IptablesRule(
             destination=each.address,
             protocol=each.protocol,
             matches=ports,

@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from netfw.drivers.values.keys import FloatingIpKey
 from netfw.linux.iptables.chain import Chain, ChainKey
-from netfw.linux.iptables.rule import ACCEPT, Family, Rule, target
+from netfw.linux.iptables.rule import ACCEPT, Family, IptablesRule, target
 from netfw.model.values.address import IpAddress, IpInterface
 from netfw.model.values.ids import FloatingIpId
 
@@ -89,13 +89,13 @@ def of_family(translations: Translations, family: Family) -> dict[FloatingIpId, 
 
 
 @lru_cache(CACHED)
-def _rule(name: str, id: FloatingIpId, each: Translation) -> Rule:
+def _rule(name: str, id: FloatingIpId, each: Translation) -> IptablesRule:
     comment, owner = f"{COMMENT}{id}", FloatingIpKey(id)
     if name == DNAT:
         to = target("DNAT", to_destination=str(each.fixed))
-        return Rule(destination=each.floating, comment=comment, target=to, owner=owner)
+        return IptablesRule(destination=each.floating, comment=comment, target=to, owner=owner)
     source = target("SNAT", to_source=str(each.floating)) if name == SNAT else ACCEPT
-    return Rule(source=each.fixed, comment=comment, target=source, owner=owner)
+    return IptablesRule(source=each.fixed, comment=comment, target=source, owner=owner)
 
 
 @lru_cache(CACHED)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from attrs import define, field, frozen
 
-from netfw.linux.ip.values import NextHop, Route
+from netfw.linux.ip.values import IpRoute, NextHop
 from netfw.model.values.address import IpAddress, IpInterface, IpNetwork, as_network
 from netfw.model.values.route import Route as UserRoute
 
@@ -71,12 +71,12 @@ class HopTable:
         self._hiding |= after
         return True
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[IpRoute]:
         """Return the routes, one for each destination."""
         hops: dict[IpNetwork, list[NextHop]] = {}
         for each, devices in self._hiding.items():
             hops.setdefault(each.destination, []).append(each.next_hop(devices))
-        return [Route(destination=to, hops=tuple(several)) for to, several in hops.items()]
+        return [IpRoute(destination=to, hops=tuple(several)) for to, several in hops.items()]
 
 
 def user_hop(route: UserRoute, network: IpNetwork, device: str) -> PlannedHop:

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from netfw.drivers.values.router_values import RouterState
 from netfw.linux.ip.values import Address
 from netfw.linux.iptables.chain import ChainKey
-from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.mirror import ChainMirror
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.router import HaRole
@@ -103,8 +103,8 @@ class FoundRouter:
         return decide_role(self.netns.links, addresses, running=running)
 
     @property
-    def mirror(self) -> Mirror:
-        return self.netns.rules or Mirror()
+    def mirror(self) -> ChainMirror:
+        return self.netns.rules or ChainMirror()
 
     @cached_property
     def index(self) -> TranslationIndex:

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 from netfw.drivers.values.router_values import RouterDriverKey, RouterDriverValue, RouterState
 from netfw.errors import NetfwError, OperationRefused, PartlyInvalid
 from netfw.linux.ip.operations import AddRoute
-from netfw.linux.ip.values import Route
+from netfw.linux.ip.values import IpRoute
 from netfw.linux.service_netns.steps import ChangeNetwork
 from netfw.plan import Operation, Outcome, Update
 
@@ -59,7 +59,7 @@ class PossibleUpdate:
         return evolve(outcome, done=outcome.done - failed.keys(), failed=failed, waiting=waiting)
 
 
-def left_out_routes(state: RouterState, refused: Mapping[Route, str]) -> dict[str, str]:
+def left_out_routes(state: RouterState, refused: Mapping[IpRoute, str]) -> dict[str, str]:
     """Return the routes of a router, as text, that the kernel *refused*, each with the reason."""
     left_out: dict[str, str] = {}
     for route, reason in refused.items():
@@ -76,7 +76,7 @@ class _WithoutRoute:
     texts: tuple[str, ...] = ()
 
 
-def _refused_of_users(state: RouterState, refused: Route) -> _WithoutRoute:
+def _refused_of_users(state: RouterState, refused: IpRoute) -> _WithoutRoute:
     hops = {hop.via for hop in refused.hops}
     gone = [
         each
@@ -88,7 +88,7 @@ def _refused_of_users(state: RouterState, refused: Route) -> _WithoutRoute:
     return _WithoutRoute(evolve(state, routes=routes), texts)
 
 
-def _refused_of_gateway(state: RouterState, refused: Route) -> _WithoutRoute:
+def _refused_of_gateway(state: RouterState, refused: IpRoute) -> _WithoutRoute:
     """Leave out a default route, or a subnet on the link."""
     part = state.full or state.central
     gateway = None if part is None else part.gateway
@@ -113,7 +113,7 @@ def _refused_of_gateway(state: RouterState, refused: Route) -> _WithoutRoute:
     return _WithoutRoute(evolve(state, full=full, central=central), tuple(texts))
 
 
-def _added_route(operation: object) -> Route | None:
+def _added_route(operation: object) -> IpRoute | None:
     step = operation.payload if isinstance(operation, Operation) else None
     if not isinstance(step, ChangeNetwork) or not isinstance(step.operation, AddRoute):
         return None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import field, frozen
 
 from netfw.drivers.values.router_values import Gateway
-from netfw.linux.ip.values import NextHop, Route, RouteKey
+from netfw.linux.ip.values import IpRoute, NextHop, RouteKey
 from netfw.model.values.address import IpAddress, IpInterface, IpNetwork
 from netfw.model.values.route import Route as UserRoute
 from netfw_drivers.linux_router.plan.next_hops import HopTable, PlannedHop, default_hop, user_hop
@@ -31,7 +31,7 @@ TWO_DEVICES = (
 class RouterRoutes:
     """The routes of a router, and those that are left out."""
 
-    routes: Mapping[RouteKey, Route] = field(factory=dict)
+    routes: Mapping[RouteKey, IpRoute] = field(factory=dict)
     left_out: Mapping[str, str] = field(factory=dict)
     """By the route as text: why it is left out."""
 
@@ -75,7 +75,7 @@ def make_routes(
     addresses: Sequence[tuple[IpInterface, str]],
 ) -> RouterRoutes:
     """Return the routes of a router; those of users override those of the gateway."""
-    routes: list[Route] = []
+    routes: list[IpRoute] = []
     defaults: dict[IpNetwork, PlannedHop] = {}
     left_out: dict[str, str] = {}
     connected = ConnectedNetworks(addresses=addresses)
@@ -84,7 +84,7 @@ def make_routes(
             if connected.has_network(subnet):
                 left_out[f"route to {subnet} of the external network"] = CONNECTED
             else:
-                routes.append(Route(destination=subnet, hops=(NextHop(device=gateway_device),)))
+                routes.append(IpRoute(destination=subnet, hops=(NextHop(device=gateway_device),)))
         for hop in gateway.next_hops:
             if any(interface.ip == hop for interface, _ in addresses):
                 left_out[f"default route via {hop}"] = OWN_ADDRESS
@@ -119,7 +119,7 @@ def _hop_routes(
     defaults: Mapping[IpNetwork, PlannedHop],
     of_users: Iterable[PlannedHop],
     left_out: dict[str, str],
-) -> list[Route]:
+) -> list[IpRoute]:
     """Return the routes with these next hops; add those that the kernel refuses to *left_out*."""
     table = HopTable()
     wanted = sorted(of_users, key=lambda each: each.order)

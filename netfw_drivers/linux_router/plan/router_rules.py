@@ -40,9 +40,9 @@ from netfw.linux.iptables.rule import (
     DROP,
     RETURN,
     Family,
+    IptablesMatch,
+    IptablesRule,
     Jump,
-    Match,
-    Rule,
     Target,
     match,
     target,
@@ -156,7 +156,7 @@ class RouterRules:
             (RuleTable.MANGLE, RuleChain.OUTPUT): [*self._silence()],
             (RuleTable.NAT, RuleChain.PREROUTING): [*self._redirect()],
         }
-        chains: dict[tuple[RuleTable, str], list[Rule]] = {}
+        chains: dict[tuple[RuleTable, str], list[IptablesRule]] = {}
         for (table, name, entry), rules in self._extensions().items():
             chains[table, name] = rules
             if entry is not None:
@@ -190,12 +190,12 @@ class RouterRules:
         self,
         *,
         target: Target | Jump,
-        matches: tuple[Match, ...] = (),
+        matches: tuple[IptablesMatch, ...] = (),
         in_device: str | None = None,
         out_device: str | Not[str] | None = None,
         comment: str = "",
-    ) -> Rule:
-        return Rule(
+    ) -> IptablesRule:
+        return IptablesRule(
             target=target,
             matches=matches,
             in_device=in_device,
@@ -204,7 +204,7 @@ class RouterRules:
             owner=self.key,
         )
 
-    def _guard_forwarding(self) -> Iterator[Rule]:
+    def _guard_forwarding(self) -> Iterator[IptablesRule]:
         """Drop what came from outside and would leave again, such as packets to former floating
         IPs, what would get into another address scope, and what would get into the HA network."""
         if self.is_ha:
@@ -219,22 +219,26 @@ class RouterRules:
         if self._has_scopes:
             yield self._rule(target=Jump(_SCOPE))
 
-    def _guard_election(self) -> Iterator[Rule]:
+    def _guard_election(self) -> Iterator[IptablesRule]:
         """Drop what does not come from the HA network and is for an address there."""
         for address in self.ha_addresses:
-            yield Rule(destination=address, in_device=Not(f"{HA}+"), target=DROP, owner=self.key)
+            yield IptablesRule(
+                destination=address, in_device=Not(f"{HA}+"), target=DROP, owner=self.key
+            )
 
-    def _silence(self) -> Iterator[Rule]:
+    def _silence(self) -> Iterator[IptablesRule]:
         """Drop what the kernel sends without an address, or with that of the loopback: multicast
         listener reports of a standby instance would have switches send frames for the shared MAC
         address to it, and answers for proxied addresses would have neighbours do so."""
         if self.is_ha and self.family is Family.IPV6:
-            yield Rule(source=as_network("::/128"), target=DROP, owner=self.key)
+            yield IptablesRule(source=as_network("::/128"), target=DROP, owner=self.key)
             if any(each.proxied for each in self.contributions):
                 loopback, elsewhere = as_network("::1/128"), Not("lo")
-                yield Rule(source=loopback, out_device=elsewhere, target=DROP, owner=self.key)
+                yield IptablesRule(
+                    source=loopback, out_device=elsewhere, target=DROP, owner=self.key
+                )
 
-    def _marks(self) -> Iterator[Rule]:
+    def _marks(self) -> Iterator[IptablesRule]:
         if self.gateway is not None:
             mark = target("MARK", set_xmark=mark_text(EXTERNAL))
             yield self._rule(in_device=self.gateway.name, target=mark)
@@ -251,8 +255,8 @@ class RouterRules:
         if self.gateway is not None:
             yield self.gateway
 
-    def _to_metadata(self, target: Target) -> Rule:
-        return Rule(
+    def _to_metadata(self, target: Target) -> IptablesRule:
+        return IptablesRule(
             destination=METADATA_ADDRESSES[self.family],
             in_device=f"{INTERFACE}+",
             protocol="tcp",
@@ -261,13 +265,13 @@ class RouterRules:
             owner=self.key,
         )
 
-    def _redirect(self) -> Iterator[Rule]:
+    def _redirect(self) -> Iterator[IptablesRule]:
         if self.metadata_port is not None:
             yield self._to_metadata(target("REDIRECT", to_ports=self.metadata_port))
 
-    def _guard_proxy(self) -> Iterator[Rule]:
+    def _guard_proxy(self) -> Iterator[IptablesRule]:
         if self.metadata_port is not None:
-            yield Rule(
+            yield IptablesRule(
                 protocol="tcp",
                 matches=(
                     match("tcp", dport=self.metadata_port),
@@ -277,14 +281,14 @@ class RouterRules:
                 owner=self.key,
             )
 
-    def _guard_input(self) -> Iterator[Rule]:
+    def _guard_input(self) -> Iterator[IptablesRule]:
         yield from self._guard_election()
         yield from self._guard_proxy()
         yield from self._guard_sync()
 
-    def _guard_sync(self) -> Iterator[Rule]:
+    def _guard_sync(self) -> Iterator[IptablesRule]:
         if self.sync_port is not None and self.family is Family.IPV4:
-            yield Rule(
+            yield IptablesRule(
                 in_device=Not(f"{HA}+"),
                 protocol="udp",
                 matches=(match("udp", dport=self.sync_port),),
@@ -292,7 +296,7 @@ class RouterRules:
                 owner=self.key,
             )
 
-    def _scopes(self) -> Iterator[Rule]:
+    def _scopes(self) -> Iterator[IptablesRule]:
         yield self._rule(matches=(match("conntrack", ctstate="SNAT,DNAT"),), target=RETURN)
         guarded: list[RoutedDevice] = [*self.interfaces]
         if self._guards_gateway and self.gateway is not None:
@@ -304,7 +308,7 @@ class RouterRules:
             other = match("mark", mark=Not(scope_text(self.scope_marks[device.scope])))
             yield self._rule(out_device=device.name, matches=(other,), target=DROP)
 
-    def _translation(self) -> Iterator[tuple[tuple[RuleTable, RuleChain], list[Rule]]]:
+    def _translation(self) -> Iterator[tuple[tuple[RuleTable, RuleChain], list[IptablesRule]]]:
         if self.link_device is not None:
             to_port = self._rule(in_device=self.link_device, target=Jump(floating.DNAT))
             from_port = self._rule(out_device=self.link_device, target=Jump(floating.SNAT))
@@ -326,7 +330,7 @@ class RouterRules:
             ],
         )
 
-    def _snat(self) -> Iterator[Rule]:
+    def _snat(self) -> Iterator[IptablesRule]:
         """Translate to the gateway's address; without SNAT, only what came back (hairpin)."""
         gateway = self.gateway
         assert gateway is not None, "it has chains of floating IPs"
@@ -337,7 +341,7 @@ class RouterRules:
         to_source = target("SNAT", to_source=str(gateway.address), **random)
         yield self._rule(matches=() if gateway.snat else (_DNATED,), target=to_source)
 
-    def _limits(self) -> Iterator[tuple[RuleChain, Jump, list[Rule]]]:
+    def _limits(self) -> Iterator[tuple[RuleChain, Jump, list[IptablesRule]]]:
         """Yield built-in chains, and the chains of limits that they enter."""
         if self._outer is None:
             return
@@ -352,9 +356,9 @@ class RouterRules:
             yield RuleChain.PREROUTING, Jump(LIMIT_IN), [*limits.incoming()]
             yield RuleChain.POSTROUTING, Jump(LIMIT_OUT), [*limits.outgoing()]
 
-    def _extensions(self) -> dict[tuple[RuleTable, str, RuleChain | None], list[Rule]]:
+    def _extensions(self) -> dict[tuple[RuleTable, str, RuleChain | None], list[IptablesRule]]:
         """Return the rules of extensions by table, chain, and what the chain is entered from."""
-        found: dict[tuple[RuleTable, str, RuleChain | None], list[Rule]] = {}
+        found: dict[tuple[RuleTable, str, RuleChain | None], list[IptablesRule]] = {}
         for contribution in self.contributions:
             for rule in contribution.rules:
                 text = render_contributed(rule, self.devices)
@@ -367,15 +371,15 @@ class RouterRules:
                     found.setdefault(key, []).append(self._contributed(rule, text, entered))
         return found
 
-    def _contributed(self, rule: RouterRule, text: str, entered: str | None) -> Rule:
+    def _contributed(self, rule: RouterRule, text: str, entered: str | None) -> IptablesRule:
         own = rule.floating_ip
         owner: Hashable = self.key if own is None else FloatingIpKey(own)
         if rule.subject:
             owner = OptionalRuleKey(self.key.router, rule.subject)
         if entered is None:
-            return Rule(target=Target("extension", text), owner=owner)
-        matches = (Match("extension", text),) if text else ()
-        return Rule(matches=matches, target=Jump(entered), owner=owner)
+            return IptablesRule(target=Target("extension", text), owner=owner)
+        matches = (IptablesMatch("extension", text),) if text else ()
+        return IptablesRule(matches=matches, target=Jump(entered), owner=owner)
 
 
 def parse_snat_addresses(chains: Mapping[ChainKey, tuple[str, ...]]) -> frozenset[IpAddress]:

@@ -32,7 +32,7 @@ from netfw.linux.process import (
     RespawnFailed,
     Supervisor,
 )
-from netfw.linux.process import ProcessDied as SupervisedDied
+from netfw.linux.process import ProcessExited as SupervisedDied
 from netfw.linux.process.reload import change_and_reload
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.daemons.daemon_steps import DaemonStep, RunDaemon, StopDaemon

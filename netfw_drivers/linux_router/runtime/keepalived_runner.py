@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 from netfw.errors import BackendUnavailable, NetfwError, NotFound
 from netfw.linux.ip.netlink_client import NetlinkClient
-from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, Route
+from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, IpRoute
 from netfw.linux.process import Program, handles
 from netfw.model.router import HaRole
 from netfw_drivers.linux_router.config.keepalived import (
@@ -150,7 +150,7 @@ class KeepalivedRunner(DaemonRunner):
             self._unapplied.pop(router, None)
         return missing
 
-    def refused_routes(self, router: PartId, routes: Iterable[Route]) -> dict[Route, str]:
+    def refused_routes(self, router: PartId, routes: Iterable[IpRoute]) -> dict[IpRoute, str]:
         """Return those of *routes* that the kernel refused, each with the reason.
 
         Only an active instance has routes.
@@ -171,8 +171,8 @@ class KeepalivedRunner(DaemonRunner):
         return refused
 
     def _await_routes(
-        self, network: NetlinkClient, router: PartId, wanted: Iterable[Route], deadline: float
-    ) -> dict[Route, str]:
+        self, network: NetlinkClient, router: PartId, wanted: Iterable[IpRoute], deadline: float
+    ) -> dict[IpRoute, str]:
         """Wait until an active instance has its routes, or has logged why not."""
         while missing := network.run(lambda: _find_missing(network, wanted)):
             errors = self._find_route_errors(router)
@@ -267,18 +267,18 @@ def _decide_role(network: NetlinkClient, *, running: bool) -> HaRole | None:
     return decide_role(network.links(), addresses, running=running)
 
 
-def _active_routes(network: NetlinkClient) -> list[Route] | None:
+def _active_routes(network: NetlinkClient) -> list[IpRoute] | None:
     """Return the routes of keepalived; None: the instance is not active, and needs none."""
     if _decide_role(network, running=True) is not HaRole.ACTIVE:
         return None
     return [each for each in network.static_routes() if each.protocol == PROTOCOL_KEEPALIVED]
 
 
-def _removal_text(route: Route) -> str:
+def _removal_text(route: IpRoute) -> str:
     return f"the removal of {route.destination}"
 
 
-def _find_missing(network: NetlinkClient, routes: Iterable[Route]) -> list[Route]:
+def _find_missing(network: NetlinkClient, routes: Iterable[IpRoute]) -> list[IpRoute]:
     """Return those of *routes* that an active instance does not have; another one needs none."""
     found = _active_routes(network)
     if found is None:

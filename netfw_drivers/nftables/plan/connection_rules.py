@@ -14,7 +14,7 @@ from typing import Any
 from attrs import frozen
 
 from netfw.linux.conntrack.entry import ConntrackTuple
-from netfw.linux.nftables.values import Chain, KernelSet, Rule, Ruleset
+from netfw.linux.nftables.values import NftChain, NftRule, NftRuleset, NftSet
 from netfw.model.security_group import Direction
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import SecurityGroupId
@@ -37,7 +37,7 @@ def _parse(text: str) -> list[dict[str, Any]]:
 class RuleInterpreter:
     """Interprets the chains of groups."""
 
-    ruleset: Ruleset
+    ruleset: NftRuleset
     tables: Tables
 
     def allows(self, group: SecurityGroupId, flow: ConntrackTuple, direction: Direction) -> bool:
@@ -45,10 +45,10 @@ class RuleInterpreter:
         return self._accepts(chain_name(KINDS[direction], flow.source.version, group), flow)
 
     def _accepts(self, name: str, flow: ConntrackTuple) -> bool:
-        chain = self.ruleset.chains.get(self.tables.filter(name), Chain())
+        chain = self.ruleset.chains.get(self.tables.filter(name), NftChain())
         return any(self._rule_accepts(rule, flow) for rule in chain.rules)
 
-    def _rule_accepts(self, rule: Rule, flow: ConntrackTuple) -> bool:
+    def _rule_accepts(self, rule: NftRule, flow: ConntrackTuple) -> bool:
         """Return whether *rule* accepts; a foreign one that cannot be interpreted does not."""
         try:
             return self._takes(_parse(rule.text), flow)
@@ -89,7 +89,7 @@ class RuleInterpreter:
                 return own and _header_matches(field, right, flow)
         return False
 
-    def _set(self, reference: str) -> KernelSet:
+    def _set(self, reference: str) -> NftSet:
         return self.ruleset.sets[self.tables.filter(reference.removeprefix("@"))]
 
     def _address_matches(self, address: IpAddress, mask: str | None, right: Any) -> bool:

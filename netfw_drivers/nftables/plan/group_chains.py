@@ -18,7 +18,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from netfw.drivers.firewall import Rules
 from netfw.linux.bridge_firewall.remote_values import Remote, remotes_of
-from netfw.linux.nftables.values import Chain, Rule, SetKind, make_rule
+from netfw.linux.nftables.values import NftChain, NftRule, NftSetKind, make_rule
 from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.model.values.ids import SecurityGroupId
 from netfw.model.values.protocol import DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDPLITE
@@ -55,7 +55,7 @@ from netfw_drivers.nftables.plan.names import (
 )
 
 KINDS = {Direction.EGRESS: EGRESS, Direction.INGRESS: INGRESS}
-MACS_KIND = SetKind(("ether_addr",))
+MACS_KIND = NftSetKind(("ether_addr",))
 
 _PORTS = {TCP: "tcp", UDP: "udp", SCTP: "sctp", DCCP: "dccp", UDPLITE: "udplite"}
 _ANSWERS = {ICMP: {8: 0, 13: 14, 15: 16, 17: 18}, ICMPV6: {128: 129}}
@@ -64,9 +64,9 @@ _ICMP = {ICMP: "icmp", ICMPV6: "icmpv6"}
 _STATELESS = make_rule(CONTINUE, comment="stateless")
 
 
-def members_kind(family: int) -> SetKind:
+def members_kind(family: int) -> NftSetKind:
     """Return the kind of the sets of members."""
-    return SetKind((f"ipv{family}_addr",))
+    return NftSetKind((f"ipv{family}_addr",))
 
 
 def group_chain_names(id: SecurityGroupId) -> list[str]:
@@ -75,14 +75,14 @@ def group_chain_names(id: SecurityGroupId) -> list[str]:
     return [chain_name(kind, family, id) for family in FAMILIES for kind in kinds]
 
 
-def empty_group(id: SecurityGroupId) -> dict[str, Chain]:
+def empty_group(id: SecurityGroupId) -> dict[str, NftChain]:
     """Build the chains of a group that was not put: it allows nothing."""
-    return {chain_name(k, family, id): Chain() for family in FAMILIES for k in (EGRESS, INGRESS)}
+    return {chain_name(k, family, id): NftChain() for family in FAMILIES for k in (EGRESS, INGRESS)}
 
 
-def group_chains(id: SecurityGroupId, rules: Rules) -> dict[str, Chain]:
+def group_chains(id: SecurityGroupId, rules: Rules) -> dict[str, NftChain]:
     """Render *rules* as chains."""
-    chains: dict[str, Chain] = {}
+    chains: dict[str, NftChain] = {}
     for family in FAMILIES:
         for direction, kind in KINDS.items():
             own = [
@@ -94,26 +94,26 @@ def group_chains(id: SecurityGroupId, rules: Rules) -> dict[str, Chain]:
             answers = chain_name(f"{opposite}{ANSWERS}", family, id)
             head = _state(answers) if rules.stateful else _STATELESS
             lines = _ordered(_render(rule, remote_sends=kind == INGRESS) for rule in own)
-            chains[chain_name(kind, family, id)] = Chain((head, *lines))
+            chains[chain_name(kind, family, id)] = NftChain((head, *lines))
             if rules.stateful:
                 back = _ordered(_render_answers(rule, kind == INGRESS) for rule in own)
-                chains[chain_name(f"{kind}{ANSWERS}", family, id)] = Chain(tuple(back))
+                chains[chain_name(f"{kind}{ANSWERS}", family, id)] = NftChain(tuple(back))
     return chains
 
 
-def _state(answers: str) -> Rule:
+def _state(answers: str) -> NftRule:
     return make_rule(state_vmap({INVALID: RETURN, RELATED: ACCEPT, REPLY: goto(answers)}))
 
 
-def _ordered(rendered: Iterable[Rule | None]) -> list[Rule]:
+def _ordered(rendered: Iterable[NftRule | None]) -> list[NftRule]:
     return sorted({rule for rule in rendered if rule is not None}, key=lambda rule: rule.text)
 
 
-def _render(rule: SecurityGroupRule, *, remote_sends: bool) -> Rule:
+def _render(rule: SecurityGroupRule, *, remote_sends: bool) -> NftRule:
     return _line(rule, _transport(rule, "dport"), remote_sends)
 
 
-def _render_answers(rule: SecurityGroupRule, inward: bool) -> Rule | None:
+def _render_answers(rule: SecurityGroupRule, inward: bool) -> NftRule | None:
     """Render the rule for answers in connections that *rule* allows."""
     if rule.icmp_type is None:
         return _line(rule, _transport(rule, "sport"), not inward)
@@ -124,7 +124,7 @@ def _render_answers(rule: SecurityGroupRule, inward: bool) -> Rule | None:
     return _line(rule, [match(payload(_ICMP[protocol], "type"), kind)], not inward)
 
 
-def _line(rule: SecurityGroupRule, transport: list[Statement], remote_sends: bool) -> Rule:
+def _line(rule: SecurityGroupRule, transport: list[Statement], remote_sends: bool) -> NftRule:
     for remote in remotes_of(rule):
         return make_rule(*transport, jump(remote_chain(FROM if remote_sends else TO, remote)))
     prefix = rule.remote_prefix
@@ -151,7 +151,7 @@ def _transport(rule: SecurityGroupRule, side: str) -> list[Statement]:
     return [match(meta("l4proto"), int(protocol))]
 
 
-def remote_chains(remote: Remote, lengths: Iterable[int], *, macs: bool) -> dict[str, Chain]:
+def remote_chains(remote: Remote, lengths: Iterable[int], *, macs: bool) -> dict[str, NftChain]:
     """Build the chains that accept packets from members, and to them.
 
     :param lengths: those of the members' prefixes.
@@ -168,7 +168,7 @@ def remote_chains(remote: Remote, lengths: Iterable[int], *, macs: bool) -> dict
         if macs:
             members = match(payload("ether", field), f"@{macs_name(remote)}")
             rules.append(make_rule(members, ACCEPT))
-        chains[remote_chain(kind, remote)] = Chain(tuple(rules))
+        chains[remote_chain(kind, remote)] = NftChain(tuple(rules))
     return chains
 
 

@@ -25,7 +25,7 @@ from attrs import frozen
 
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.linux.bridge_firewall.remote_values import Remote
-from netfw.linux.nftables.values import ObjectKey, Table
+from netfw.linux.nftables.values import NftTable, ObjectKey
 from netfw.model.values.ids import NetworkId
 
 OWNER, HYBRID_OWNER = "netfw", "netfw_hybrid"
@@ -57,14 +57,14 @@ class Tables:
     owner: str
 
     @property
-    def bridge(self) -> Table:
+    def bridge(self) -> NftTable:
         """Table that filters: it sees the ports of bridges."""
-        return Table("bridge", self.owner)
+        return NftTable("bridge", self.owner)
 
     @property
-    def inet(self) -> Table:
+    def inet(self) -> NftTable:
         """Table that tracks connections: the bridge family of many kernels cannot."""
-        return Table("inet", self.owner)
+        return NftTable("inet", self.owner)
 
     def filter(self, name: str) -> ObjectKey:
         return ObjectKey(self.bridge, name)

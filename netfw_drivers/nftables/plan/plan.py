@@ -19,15 +19,15 @@ from netfw.linux.bridge_firewall.stages_plan import flush_stages, sysctl_stages
 from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.nftables.operations import (
     ChangeElements,
-    DropChain,
-    DropSet,
+    DropNftChain,
+    DropNftSet,
     DropTable,
-    MakeSet,
+    MakeNftSet,
     MakeTable,
     NftOperation,
-    PutChain,
+    PutNftChain,
 )
-from netfw.linux.nftables.values import ObjectKey, Ruleset, SetKind, Table
+from netfw.linux.nftables.values import NftRuleset, NftSetKind, NftTable, ObjectKey
 from netfw.model.values.ids import PortId, SecurityGroupId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.nftables.plan.names import (
@@ -43,10 +43,10 @@ from netfw_drivers.nftables.plan.ruleset_builder import (
     FILTER_SETS,
     TRACKING_SETS,
     DesiredRuleset,
+    NftRulesetBuilder,
     Owners,
-    RulesetBuilder,
 )
-from netfw_drivers.nftables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.nftables.plan.ruleset_index import NftRulesetIndex
 
 NFT_BACKEND = "nftables"
 
@@ -55,7 +55,7 @@ NFT_BACKEND = "nftables"
 class Observed:
     """Installed rules, and the bridges of devices."""
 
-    index: RulesetIndex
+    index: NftRulesetIndex
     bridge_ports: BridgePorts
     disabled_sysctls: tuple[str, ...] = ()
     """Sysctls that are off, and without which no connection on a bridge is tracked."""
@@ -68,7 +68,7 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     thorough = update.complete or observed.fresh
     index = observed.index
     requested = sort_update(update, index, observed.bridge_ports)
-    builder = RulesetBuilder(
+    builder = NftRulesetBuilder(
         requested,
         index,
         Tables(observed.bridge_ports.owner),
@@ -88,7 +88,9 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     return Plan(stages, requested.waiting, requested.refused)
 
 
-def _remove_unknown(desired: DesiredRuleset, builder: RulesetBuilder, present: Ruleset) -> None:
+def _remove_unknown(
+    desired: DesiredRuleset, builder: NftRulesetBuilder, present: NftRuleset
+) -> None:
     """Remove all that neither this update nor what stays needs."""
     known = desired.chains.keys() | set(builder.staying)
     desired.gone_chains |= present.chains.keys() - known
@@ -99,7 +101,7 @@ def _remove_unknown(desired: DesiredRuleset, builder: RulesetBuilder, present: R
 
 
 def _operations(
-    desired: DesiredRuleset, present: Ruleset, tables: Tables
+    desired: DesiredRuleset, present: NftRuleset, tables: Tables
 ) -> Iterator[NftOperation]:
     for table in (tables.bridge, tables.inet):
         if not _has_any(table, desired, present):
@@ -112,7 +114,7 @@ def _operations(
         yield from _chain_operations(desired, present, table.family)
 
 
-def _has_any(table: Table, desired: DesiredRuleset, present: Ruleset) -> bool:
+def _has_any(table: NftTable, desired: DesiredRuleset, present: NftRuleset) -> bool:
     """Return whether the table will have anything; costs more only where much is removed."""
     if any(key.table == table for key in (*desired.chains, *desired.sets)):
         return True
@@ -124,7 +126,7 @@ def _has_any(table: Table, desired: DesiredRuleset, present: Ruleset) -> bool:
 
 
 def _set_operations(
-    desired: DesiredRuleset, present: Ruleset, family: str
+    desired: DesiredRuleset, present: NftRuleset, family: str
 ) -> Iterator[NftOperation]:
     for key in sorted(desired.sets.keys() | desired.add.keys() | desired.remove.keys(), key=str):
         if key.table.family != family or (key in desired.gone_sets and key not in desired.sets):
@@ -135,15 +137,15 @@ def _set_operations(
             continue
         if found is None or found.kind != kind:
             found = None
-            yield MakeSet(key, kind)
+            yield MakeNftSet(key, kind)
         yield from _element_operation(key, kind, desired, {} if found is None else found.elements)
     for key in sorted(desired.gone_sets & present.sets.keys() - desired.sets.keys(), key=str):
         if key.table.family == family:
-            yield DropSet(key)
+            yield DropNftSet(key)
 
 
 def _element_operation(
-    key: ObjectKey, kind: SetKind, desired: DesiredRuleset, have: dict[tuple[str, ...], str]
+    key: ObjectKey, kind: NftSetKind, desired: DesiredRuleset, have: dict[tuple[str, ...], str]
 ) -> Iterator[NftOperation]:
     wanted = desired.add.get(key, {})
     add = {each: target for each, target in wanted.items() if have.get(each) != target}
@@ -155,15 +157,15 @@ def _element_operation(
 
 
 def _chain_operations(
-    desired: DesiredRuleset, present: Ruleset, family: str
+    desired: DesiredRuleset, present: NftRuleset, family: str
 ) -> Iterator[NftOperation]:
     for key, wanted in sorted(desired.chains.items(), key=lambda item: str(item[0])):
         if key.table.family == family and present.chains.get(key) != wanted:
-            yield PutChain(key, wanted)
+            yield PutNftChain(key, wanted)
     gone = desired.gone_chains & present.chains.keys()
     for key in sorted(gone - desired.chains.keys(), key=str):
         if key.table.family == family:
-            yield DropChain(key)
+            yield DropNftChain(key)
 
 
 def _as_stage(
@@ -177,7 +179,7 @@ def _as_stage(
 
 
 def _affected(
-    requested: RequestedChanges, builder: RulesetBuilder, index: RulesetIndex
+    requested: RequestedChanges, builder: NftRulesetBuilder, index: NftRulesetIndex
 ) -> frozenset[PortId]:
     """Return the ports that lose permissions."""
     losses = Losses(remotes=set(builder.desired.shrunk))
@@ -194,7 +196,7 @@ def _affected(
     return losses.affected_ports(requested, index, builder.relations)
 
 
-def _losing(desired: DesiredRuleset, present: Ruleset) -> Iterator[ObjectKey]:
+def _losing(desired: DesiredRuleset, present: NftRuleset) -> Iterator[ObjectKey]:
     """Yield the chains that lose rules."""
     for key, wanted in desired.chains.items():
         former = present.chains.get(key)

@@ -20,7 +20,7 @@ from attrs import frozen
 from netfw.drivers.firewall import FilteredPort
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.linux.bridge_firewall.values import PortLocation, check_device
-from netfw.linux.nftables.values import Chain, Hook, Rule, make_rule
+from netfw.linux.nftables.values import Hook, NftChain, NftRule, make_rule
 from netfw.model.values.address import IpNetwork, Mac, parse_network
 from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.nftables.plan.expressions import (
@@ -74,7 +74,7 @@ _NOT_IP = {"set": ["ip", "arp", "ip6"]}
 
 
 @frozen(kw_only=True)
-class Note:
+class NftChainComment:
     """Comment at the end of a port's chains, for operators and for the next start."""
 
     location: PortLocation
@@ -82,13 +82,13 @@ class Note:
     trusted: bool
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> NftRule:
         """Last rule of the port's chains."""
         text = f"{self.location.device} on {self.location.bridge} in network {self.network}"
         return make_rule(ACCEPT if self.trusted else DROP, comment=text)
 
 
-def read_note(rule: Rule) -> Note | None:
+def read_note(rule: NftRule) -> NftChainComment | None:
     """Parse a note from a rule; ``None``: the rule has none."""
     found = _NOTE.fullmatch(rule.comment)
     if found is None:
@@ -98,7 +98,7 @@ def read_note(rule: Rule) -> Note | None:
     except ValueError:
         return None
     location = PortLocation(found["device"], found["bridge"])
-    return Note(location=location, network=network, trusted="accept" in rule.text)
+    return NftChainComment(location=location, network=network, trusted="accept" in rule.text)
 
 
 def port_chain_names(id: PortId) -> list[str]:
@@ -107,24 +107,24 @@ def port_chain_names(id: PortId) -> list[str]:
     return [*names, frames_name(id)]
 
 
-def port_chains(id: PortId, port: FilteredPort, location: PortLocation) -> dict[str, Chain]:
+def port_chains(id: PortId, port: FilteredPort, location: PortLocation) -> dict[str, NftChain]:
     """Render *port* as chains; a trusted one has only a note.
 
     :raises InvalidInput: the name of a device that a backend could misread.
     """
     check_device(location.device)
     check_device(location.bridge)
-    note = Note(location=location, network=port.network, trusted=port.trusted).rule
+    note = NftChainComment(location=location, network=port.network, trusted=port.trusted).rule
     if port.trusted:
-        return {chain_name(IN, 4, id): Chain((note,))}
-    chains = {frames_name(id): Chain((*_frames(port), make_rule(DROP)))}
+        return {chain_name(IN, 4, id): NftChain((note,))}
+    chains = {frames_name(id): NftChain((*_frames(port), make_rule(DROP)))}
     for family in FAMILIES:
         entering = _groups(port, INGRESS, family)
         leaving = _groups(port, EGRESS, family)
         received = (_to(f"basics-in{family}"), *entering, note)
-        chains[chain_name(IN, family, id)] = Chain(received)
+        chains[chain_name(IN, family, id)] = NftChain(received)
         own = (*_addressing(port, family), _to(f"basics-out{family}"), *leaving, note)
-        chains[chain_name(OUT, family, id)] = Chain(own)
+        chains[chain_name(OUT, family, id)] = NftChain(own)
     return chains
 
 
@@ -139,16 +139,16 @@ def dispatch_elements(id: PortId, device: str) -> dict[str, dict[tuple[str, ...]
     }
 
 
-def _groups(port: FilteredPort, kind: str, family: int) -> list[Rule]:
+def _groups(port: FilteredPort, kind: str, family: int) -> list[NftRule]:
     return [_to(chain_name(kind, family, group)) for group in sorted(port.groups)]
 
 
 @cache
-def _to(chain: str) -> Rule:
+def _to(chain: str) -> NftRule:
     return make_rule(jump(chain))
 
 
-def _frames(port: FilteredPort) -> Iterator[Rule]:
+def _frames(port: FilteredPort) -> Iterator[NftRule]:
     """Render which frames a port may send: from its sources, or without an address yet.
 
     ARP without a sender's address is a probe, which is for the port's own addresses only.
@@ -206,7 +206,7 @@ def read_source(text: str) -> IpNetwork | None:
     return None  # a rule of another program
 
 
-def _addressing(port: FilteredPort, family: int) -> Iterator[Rule]:
+def _addressing(port: FilteredPort, family: int) -> Iterator[NftRule]:
     """Render address configuration, and neighbour discovery for the port's own addresses."""
     if family == 4:
         yield make_rule(match(payload("ip", "saddr"), _NO_IPV4), *udp(68, 67), ACCEPT)
@@ -240,12 +240,12 @@ def _neighbour(kind: int, target: IpNetwork) -> list[Statement]:
     return statements
 
 
-def _types(*kinds: int, verdict: Statement) -> Rule:
+def _types(*kinds: int, verdict: Statement) -> NftRule:
     return make_rule(match(payload("icmpv6", "type"), {"set": sorted(kinds)}), verdict)
 
 
 @cache
-def shared_chains() -> dict[str, Chain]:
+def shared_chains() -> dict[str, NftChain]:
     """Build the chains of the bridge family that packets of all ports pass."""
     server4, server6 = (match(payload("udp", "dport"), port) for port in (68, 546))
     out6 = (
@@ -256,26 +256,26 @@ def shared_chains() -> dict[str, Chain]:
     )
     in6 = _types(130, 131, 132, 134, 135, 136, 143, verdict=ACCEPT)
     return {
-        "guard": Chain(tuple(_guard()), Hook("prerouting", -310)),
-        "sent": Chain((_dispatch("iifname", SENDERS),), Hook("prerouting", 100)),
-        "taken": Chain(
+        "guard": NftChain(tuple(_guard()), Hook("prerouting", -310)),
+        "sent": NftChain((_dispatch("iifname", SENDERS),), Hook("prerouting", 100)),
+        "taken": NftChain(
             (_only_ip("oifname"), _dispatch("oifname", RECEIVERS)), Hook("forward", 100)
         ),
-        "basics-out4": Chain((make_rule(server4, DROP), make_rule(*udp(68, 67), ACCEPT))),
-        "basics-in4": Chain((make_rule(*udp(67, 68), ACCEPT),)),
-        "basics-out6": Chain(out6),
-        "basics-in6": Chain((in6, make_rule(*udp(547, 546), ACCEPT))),
-        UNADDRESSED: Chain((_types(131, 132, 133, 143, verdict=ACCEPT), make_rule(DROP))),
+        "basics-out4": NftChain((make_rule(server4, DROP), make_rule(*udp(68, 67), ACCEPT))),
+        "basics-in4": NftChain((make_rule(*udp(67, 68), ACCEPT),)),
+        "basics-out6": NftChain(out6),
+        "basics-in6": NftChain((in6, make_rule(*udp(547, 546), ACCEPT))),
+        UNADDRESSED: NftChain((_types(131, 132, 133, 143, verdict=ACCEPT), make_rule(DROP))),
     }
 
 
-def _only_ip(direction: str) -> Rule:
+def _only_ip(direction: str) -> NftRule:
     """Drop what is not IPv4, IPv6 or ARP, frames with a VLAN tag included."""
     filtered = match(meta(direction), f"@{FILTERED}")
     return make_rule(filtered, match(payload("ether", "type"), _NOT_IP, "!="), DROP)
 
 
-def _guard() -> Iterator[Rule]:
+def _guard() -> Iterator[NftRule]:
     yield _only_ip("iifname")
     filtered = match(meta("iifname"), f"@{FILTERED}")
     for field, value in (("htype", 1), ("ptype", "ip"), ("hlen", 6), ("plen", 4)):
@@ -283,12 +283,12 @@ def _guard() -> Iterator[Rule]:
     yield make_rule(verdict_map(meta("iifname"), f"@{GUARDS}"))
 
 
-def _dispatch(direction: str, name: str) -> Rule:
+def _dispatch(direction: str, name: str) -> NftRule:
     return make_rule(verdict_map(concat(meta("protocol"), meta(direction)), f"@{name}"))
 
 
 @cache
-def tracking_chains() -> dict[str, Chain]:
+def tracking_chains() -> dict[str, NftChain]:
     """Build the chains of the inet family: zones of bridges, and the state of connections.
 
     The state is in the mark while a packet crosses a bridge of ours, and is removed when it leaves.
@@ -304,22 +304,22 @@ def tracking_chains() -> dict[str, Chain]:
         make_rule(tracked, match(state, 2, "in"), reply, set_state(REPLY_STATE)),
     )
     return {
-        "zones": Chain((_zone_of("iifname"),), Hook("prerouting", _BEFORE_DEFRAGMENTATION)),
-        "zones-sent": Chain((_zone_of("oifname"),), Hook("output", _BEFORE_DEFRAGMENTATION)),
-        "states": Chain(states, Hook("prerouting", -150)),
-        "leaving": Chain((make_rule(leaving, clear_state()),), Hook("postrouting", 300)),
-        "arriving": Chain((make_rule(tracked, clear_state()),), Hook("input", -150)),
-        UNTRACKED: Chain((make_rule({"notrack": None}),)),
+        "zones": NftChain((_zone_of("iifname"),), Hook("prerouting", _BEFORE_DEFRAGMENTATION)),
+        "zones-sent": NftChain((_zone_of("oifname"),), Hook("output", _BEFORE_DEFRAGMENTATION)),
+        "states": NftChain(states, Hook("prerouting", -150)),
+        "leaving": NftChain((make_rule(leaving, clear_state()),), Hook("postrouting", 300)),
+        "arriving": NftChain((make_rule(tracked, clear_state()),), Hook("input", -150)),
+        UNTRACKED: NftChain((make_rule({"notrack": None}),)),
     }
 
 
-def _zone_of(direction: str) -> Rule:
+def _zone_of(direction: str) -> NftRule:
     return make_rule(verdict_map(meta(direction), f"@{BRIDGES}"))
 
 
-def zone_chain(number: int) -> Chain:
+def zone_chain(number: int) -> NftChain:
     """Build the chain that assigns a conntrack zone."""
-    return Chain((make_rule({"mangle": {"key": {"ct": {"key": "zone"}}, "value": number}}),))
+    return NftChain((make_rule({"mangle": {"key": {"ct": {"key": "zone"}}, "value": number}}),))
 
 
 @lru_cache(maxsize=4096)

@@ -6,19 +6,21 @@ from netfw.drivers.firewall import FirewallKey, FirewallValue, Member
 from netfw.linux.bridge_firewall import requests_plan
 from netfw.linux.bridge_firewall.requests_plan import Rendering
 from netfw.linux.bridge_firewall.values import BridgePorts
-from netfw.linux.nftables.values import Chain
+from netfw.linux.nftables.values import NftChain
 from netfw.model.values.address import IpNetwork
 from netfw.plan import Update
 from netfw_drivers.nftables.plan.group_chains import group_chains
 from netfw_drivers.nftables.plan.port_chains import port_chains
-from netfw_drivers.nftables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.nftables.plan.ruleset_index import NftRulesetIndex
 
-RequestedChanges = requests_plan.RequestedChanges[dict[str, Chain], dict[str, Chain], IpNetwork]
+RequestedChanges = requests_plan.RequestedChanges[
+    dict[str, NftChain], dict[str, NftChain], IpNetwork
+]
 MemberChange = requests_plan.MemberChange[IpNetwork]
 
 
 def sort_update(
-    update: Update[FirewallKey, FirewallValue], index: RulesetIndex, bridge_ports: BridgePorts
+    update: Update[FirewallKey, FirewallValue], index: NftRulesetIndex, bridge_ports: BridgePorts
 ) -> RequestedChanges:
     """Sort and validate *update*."""
     rendering = Rendering(port=port_chains, group=group_chains, elements=_prefixes)

@@ -11,7 +11,7 @@ from netfw.drivers.firewall import FirewallKey
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.linux.bridge_firewall.relations_plan import UpdatedRelations
 from netfw.linux.bridge_firewall.remote_values import Remote
-from netfw.linux.nftables.values import Chain, Key, ObjectKey, SetKind, make_elements
+from netfw.linux.nftables.values import Key, NftChain, NftSetKind, ObjectKey, make_elements
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import PortId
 from netfw_drivers.nftables.plan.group_chains import (
@@ -45,27 +45,27 @@ from netfw_drivers.nftables.plan.port_chains import (
     zone_chain,
 )
 from netfw_drivers.nftables.plan.requested import MemberChange, RequestedChanges
-from netfw_drivers.nftables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.nftables.plan.ruleset_index import NftRulesetIndex
 
 Owners = frozenset[FirewallKey]
 
 _DEVICE = ("ifname",)
 FILTER_SETS = {
-    FILTERED: SetKind(_DEVICE),
-    GUARDS: SetKind(_DEVICE, verdicts=True),
-    SENDERS: SetKind(("ether_type", "ifname"), verdicts=True),
-    RECEIVERS: SetKind(("ether_type", "ifname"), verdicts=True),
+    FILTERED: NftSetKind(_DEVICE),
+    GUARDS: NftSetKind(_DEVICE, verdicts=True),
+    SENDERS: NftSetKind(("ether_type", "ifname"), verdicts=True),
+    RECEIVERS: NftSetKind(("ether_type", "ifname"), verdicts=True),
 }
-TRACKING_SETS = {BRIDGES: SetKind(_DEVICE, verdicts=True), TRACKED: SetKind(_DEVICE)}
+TRACKING_SETS = {BRIDGES: NftSetKind(_DEVICE, verdicts=True), TRACKED: NftSetKind(_DEVICE)}
 
 
 @define
 class DesiredRuleset:
     """Desired chains, sets and elements of all that an update touches."""
 
-    chains: dict[ObjectKey, Chain] = field(factory=dict)
+    chains: dict[ObjectKey, NftChain] = field(factory=dict)
     gone_chains: set[ObjectKey] = field(factory=set)
-    sets: dict[ObjectKey, SetKind] = field(factory=dict)
+    sets: dict[ObjectKey, NftSetKind] = field(factory=dict)
     gone_sets: set[ObjectKey] = field(factory=set)
     add: dict[ObjectKey, dict[Key, str]] = field(factory=lambda: defaultdict(dict))
     remove: dict[ObjectKey, dict[Key, str]] = field(factory=lambda: defaultdict(dict))
@@ -82,18 +82,18 @@ class SetChange:
     """Members to add to a set, and to remove from it."""
 
     key: ObjectKey
-    kind: SetKind
+    kind: NftSetKind
     add: dict[Key, str]
     remove: dict[Key, str]
 
 
-class RulesetBuilder:
+class NftRulesetBuilder:
     """Builds a :class:`DesiredRuleset`, once."""
 
     def __init__(
         self,
         requested: RequestedChanges,
-        index: RulesetIndex,
+        index: NftRulesetIndex,
         tables: Tables,
         *,
         thorough: bool,
@@ -123,7 +123,7 @@ class RulesetBuilder:
         for group in self.relations.staying_groups:
             yield from map(self._tables.filter, group_chain_names(group))
 
-    def _put(self, chains: Mapping[str, Chain], owners: Iterable[FirewallKey] = ()) -> None:
+    def _put(self, chains: Mapping[str, NftChain], owners: Iterable[FirewallKey] = ()) -> None:
         keys = {self._tables.filter(name): chain for name, chain in chains.items()}
         self.desired.chains |= keys
         self.desired.owners |= dict.fromkeys(keys, frozenset(owners))

@@ -14,16 +14,16 @@ from attrs import define, field
 from netfw.drivers.firewall import Member
 from netfw.linux.bridge_firewall.policy_index import PolicyIndex
 from netfw.linux.bridge_firewall.remote_values import Remote, make_mac_member
-from netfw.linux.bridge_firewall.values import Index, IndexedPort, Zone
+from netfw.linux.bridge_firewall.values import IndexedPort, SetIndex, Zone
 from netfw.linux.nftables.operations import (
     ChangeElements,
-    DropChain,
-    DropSet,
-    MakeSet,
+    DropNftChain,
+    DropNftSet,
+    MakeNftSet,
     NftOperation,
-    PutChain,
+    PutNftChain,
 )
-from netfw.linux.nftables.values import Chain, ObjectKey, Ruleset
+from netfw.linux.nftables.values import NftChain, NftRuleset, ObjectKey
 from netfw.model.values.address import IpNetwork, Mac, parse_mac, parse_network
 from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId
 from netfw_drivers.nftables.plan.group_chains import MACS_KIND, members_kind
@@ -50,11 +50,11 @@ _JUMP = re.compile(r'"jump":\{"target":"([^"]+)"\}')
 
 
 @define(kw_only=True)
-class RulesetIndex(PolicyIndex[str]):
+class NftRulesetIndex(PolicyIndex[str]):
     """Indexes over a ruleset; only the driver updates them."""
 
-    ruleset: Ruleset
-    lengths: Index[Remote, int] = field(factory=Index)
+    ruleset: NftRuleset
+    lengths: SetIndex[Remote, int] = field(factory=SetIndex)
     """Lengths of the prefixes for which there are sets."""
     macs: set[Remote] = field(factory=set)
     """Groups with a set of MAC addresses."""
@@ -62,7 +62,7 @@ class RulesetIndex(PolicyIndex[str]):
     """Zones by network."""
 
     @classmethod
-    def of(cls, ruleset: Ruleset) -> RulesetIndex:
+    def of(cls, ruleset: NftRuleset) -> NftRulesetIndex:
         """Index all of *ruleset*."""
         index = cls(ruleset=ruleset)
         for key, chain in ruleset.chains.items():
@@ -115,13 +115,13 @@ class RulesetIndex(PolicyIndex[str]):
         concerns_zones = False
         for operation in operations:
             match operation:
-                case PutChain(key, chain):
+                case PutNftChain(key, chain):
                     self._update_chain(key, chain)
-                case DropChain(key):
+                case DropNftChain(key):
                     self._update_chain(key, None)
-                case MakeSet(key):
+                case MakeNftSet(key):
                     self._update_set(key, present=True)
-                case DropSet(key):
+                case DropNftSet(key):
                     self._update_set(key, present=False)
                 case ChangeElements(key):
                     pass
@@ -131,7 +131,7 @@ class RulesetIndex(PolicyIndex[str]):
         if concerns_zones:
             self.zones = self._read_zones()
 
-    def _update_chain(self, key: ObjectKey, chain: Chain | None) -> None:
+    def _update_chain(self, key: ObjectKey, chain: NftChain | None) -> None:
         if (network := read_zone_name(key.name)) is not None:
             self._update_zone(network, chain)
         elif (port := read_frames(key.name)) is not None:
@@ -143,14 +143,14 @@ class RulesetIndex(PolicyIndex[str]):
             elif kind.startswith((EGRESS, INGRESS)):
                 self._update_group(SecurityGroupId(id), key.name, kind, chain)
 
-    def _update_zone(self, network: NetworkId, chain: Chain | None) -> None:
+    def _update_zone(self, network: NetworkId, chain: NftChain | None) -> None:
         number = read_zone(chain.rules[0].text) if chain is not None and chain.rules else None
         if number is None:
             self.numbers.pop(network, None)
         else:
             self.numbers[network] = number
 
-    def _update_sources(self, id: PortId, chain: Chain | None) -> None:
+    def _update_sources(self, id: PortId, chain: NftChain | None) -> None:
         for family in (4, 6):
             self.sources.pop((id, family), None)
         if chain is not None:
@@ -159,7 +159,7 @@ class RulesetIndex(PolicyIndex[str]):
                 own = frozenset(each for each in found if each and each.version == family)
                 self.sources[id, family] = own
 
-    def _update_port(self, id: PortId, chain: Chain | None) -> None:
+    def _update_port(self, id: PortId, chain: NftChain | None) -> None:
         note = read_note(chain.rules[-1]) if chain is not None and chain.rules else None
         if chain is None or note is None:
             self.set_port(id, None)
@@ -172,7 +172,9 @@ class RulesetIndex(PolicyIndex[str]):
         )
         self.set_port(id, port)
 
-    def _update_group(self, id: SecurityGroupId, name: str, kind: str, chain: Chain | None) -> None:
+    def _update_group(
+        self, id: SecurityGroupId, name: str, kind: str, chain: NftChain | None
+    ) -> None:
         if chain is None:
             self.set_references(id, name, None)
             return

@@ -38,7 +38,7 @@ from netfw_drivers.ovs.firewall.plan.plan import (
     plan_firewall,
 )
 from netfw_drivers.ovs.firewall.plan.recovery import RecoveredState
-from netfw_drivers.ovs.firewall.plan.state import State
+from netfw_drivers.ovs.firewall.plan.state import FirewallState
 
 _OVERTAKEN = "planned before another plan was executed; plan again"
 
@@ -59,7 +59,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
     ) -> None:
         self._ovsdb, self._connect, self._bridge = ovsdb, connect, bridge
         self._flows: BridgeFlows | None = None
-        self._state = State()
+        self._state = FirewallState()
         self._recovered = False
         self._revision = 0
         self._sinks: list[Sink] = []
@@ -105,7 +105,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         absent = self._ovsdb.bridge(self._bridge) is None
         flows = None if absent else self._current(audit=scope is None)
         if flows is None:
-            self._state, self._recovered = State(), False
+            self._state, self._recovered = FirewallState(), False
             self._zones.recover(())
         elif not self._recovered:
             self._recover(flows)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from netfw.drivers.values.events import Event, KeysChanged
 from netfw.drivers.values.keys import PortKey
-from netfw.ovs.ovsdb.values import Changed, SwitchEvent
+from netfw.ovs.ovsdb.values import DatabaseChanged, SwitchEvent
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.common.ovsdb_outage import Outage
 from netfw_drivers.ovs.firewall.plan.changes import FlowOwner
@@ -42,12 +42,12 @@ class OfportTracker:
             self._forget(key)
 
     def __call__(self, event: SwitchEvent) -> None:
-        if not isinstance(event, Changed):
+        if not isinstance(event, DatabaseChanged):
             self._outage.handle(event)
         elif keys := self._changed(event):
             self._publish(KeysChanged("the switch numbered their devices", keys))
 
-    def _changed(self, event: Changed) -> frozenset[PortKey]:
+    def _changed(self, event: DatabaseChanged) -> frozenset[PortKey]:
         now: dict[str, int | None] = dict.fromkeys(event.ports_gone)
         now |= {
             name: ofport_of(port) if port.bridge == self._bridge else None

@@ -16,7 +16,7 @@ from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityG
 from netfw.model.values.protocol import TCP
 from netfw_drivers.ovs.firewall.plan.changes import FirewallChanges
 from netfw_drivers.ovs.firewall.plan.flows import static_flows
-from netfw_drivers.ovs.firewall.plan.state import State
+from netfw_drivers.ovs.firewall.plan.state import FirewallState
 
 Wanted = dict[FirewallKey, FirewallValue]
 _MAC = Mac("fa:16:3e:00:00:01")
@@ -56,7 +56,7 @@ def _more(before: Wanted, added: Wanted) -> int:
 
 
 def _total(wanted: Wanted) -> int:
-    draft = FirewallChanges(State())
+    draft = FirewallChanges(FirewallState())
     for key, value in wanted.items():
         match key, value:
             case PortKey(port), FilteredPort():

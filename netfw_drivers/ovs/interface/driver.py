@@ -22,8 +22,15 @@ from netfw.linux.ip.values import Link
 from netfw.model.values.device_names import device_name
 from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
-from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb.values import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
+from netfw.ovs.ovsdb.operations import AddPort, OvsdbTable, RemovePort, SetColumns
+from netfw.ovs.ovsdb.values import (
+    OWNER,
+    Connected,
+    DatabaseChanged,
+    Disconnected,
+    OvsdbPort,
+    SwitchEvent,
+)
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.common.local_vlans import LOCAL_VLANS
 from netfw_drivers.ovs.common.options import OVSDB_CONNECTION, OVSDB_TIMEOUT
@@ -123,7 +130,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         mark = {"external_ids": {f"{service}-initialized": "true"}}
         try:
             self._ovsdb.run(
-                [SetColumns(table=Table.BRIDGE, record=self._settings.bridge, keys=mark)]
+                [SetColumns(table=OvsdbTable.BRIDGE, record=self._settings.bridge, keys=mark)]
             )
         except OperationRefused as refusal:
             reason = "; ".join(refusal.reasons.values())
@@ -168,7 +175,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
 
     def _observe_slice(self, scope: Update[PortId, Attachment]) -> Observed:
         """Observe the ports of the keys in *scope*, and what has the names that they want."""
-        named: dict[str, Port] = {}
+        named: dict[str, OvsdbPort] = {}
         for port_id in scope:
             for port in self._ovsdb.ports_claiming(OWNER, str(port_id)):
                 named[port.name] = port
@@ -184,16 +191,16 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             links=read_named_links(self._settings.names(scope.put, ours)),
         )
 
-    def _mine(self, ports: Iterable[Port]) -> dict[PortId, tuple[Port, ...]]:
+    def _mine(self, ports: Iterable[OvsdbPort]) -> dict[PortId, tuple[OvsdbPort, ...]]:
         """Return the ports that this driver made, by key."""
-        found: dict[PortId, tuple[Port, ...]] = {}
+        found: dict[PortId, tuple[OvsdbPort, ...]] = {}
         for port in ports:
             owner = _owner(port) if port.bridge == self._settings.bridge else None
             if owner is not None:
                 found[owner] = (*found.get(owner, ()), port)
         return found
 
-    def _ours(self) -> dict[PortId, tuple[Port, ...]]:
+    def _ours(self) -> dict[PortId, tuple[OvsdbPort, ...]]:
         self._ovsdb.sync()
         return self._mine(self._ovsdb.snapshot().ports.values())
 
@@ -272,12 +279,12 @@ class _Watcher:
                 self._sink(FeedLost(f"{remote} does not answer"))
             case Connected():
                 pass
-            case Changed():
+            case DatabaseChanged():
                 keys = self._keys(event)
                 if keys:
                     self._sink(KeysChanged("the switch changed their ports", keys))
 
-    def _keys(self, event: Changed) -> frozenset[PortId]:
+    def _keys(self, event: DatabaseChanged) -> frozenset[PortId]:
         gone = {self._owners.pop(name) for name in event.ports_gone if name in self._owners}
         for name, port in event.ports.items():
             owner = _owner(port)
@@ -290,7 +297,7 @@ class _Watcher:
         return frozenset(gone)
 
 
-def _owner(port: Port) -> PortId | None:
+def _owner(port: OvsdbPort) -> PortId | None:
     """Return the port id of netfw's mark, or ``None`` unless it is a UUID."""
     try:
         return PortId(UUID(port.external_ids.get(OWNER, "")))
@@ -316,7 +323,7 @@ def _set_size(change: SetColumns, size: int | None) -> SetColumns:
     return evolve(change, values={"mtu_request": size})
 
 
-def _device(port: Port, links: Mapping[Namespace, Mapping[str, Link]]) -> Device:
+def _device(port: OvsdbPort, links: Mapping[Namespace, Mapping[str, Link]]) -> Device:
     name = device_of(port)
     link = links.get(namespace_of(port), {}).get(name)
     ofport = port.interface.ofport

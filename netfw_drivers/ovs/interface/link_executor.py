@@ -10,7 +10,7 @@ from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefu
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import DelLink
 from netfw.linux.ip.values import Link
-from netfw.ovs.ovsdb.values import Port
+from netfw.ovs.ovsdb.values import OvsdbPort
 from netfw.plan import Stage
 from netfw_drivers.ovs.interface.observed import (
     Namespace,
@@ -44,7 +44,7 @@ class LinkExecutor:
         except NetfwError as error:
             raise OperationRefused({operation: str(error)}) from error
 
-    def delete_abandoned(self, ports: Iterable[Port]) -> None:
+    def delete_abandoned(self, ports: Iterable[OvsdbPort]) -> None:
         """Delete the devices of *ports* that a switch left behind when it ended, if possible."""
         for port in ports:
             for namespace in {None, namespace_of(port)}:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from netfw.drivers.interface import Attachment
 from netfw.errors import BackendBroken, Conflict, NetfwError, NotFound
 from netfw.model.values.ids import PortId
-from netfw.ovs.ovsdb.values import Port
+from netfw.ovs.ovsdb.values import OvsdbPort
 from netfw.plan import Update
 from netfw_drivers.ovs.interface.observed import (
     MADE_BY_SWITCH,
@@ -115,7 +115,7 @@ class _NameClaims:
             (namespace_of(port), device_of(port)) for port in ports
         }
 
-    def _spoilt(self, port: Port | None, wanted: Attachment) -> NetfwError | None:
+    def _spoilt(self, port: OvsdbPort | None, wanted: Attachment) -> NetfwError | None:
         """Return what prevents the repair of a port of ours."""
         assert port is not None
         observed = self._observed
@@ -134,7 +134,7 @@ class _NameClaims:
             return BackendBroken(f"the switch cannot use the device {port.name}: {error}")
         return None
 
-    def _is_anothers(self, port: Port, wanted: Attachment) -> bool:
+    def _is_anothers(self, port: OvsdbPort, wanted: Attachment) -> bool:
         """Return whether another process took the name after the port was marked as ours."""
         root_link = self._observed.link(None, port.name)
         if self._settings.use_veth:  # the ends of a pair come and go together

@@ -10,7 +10,7 @@ from netfw.drivers.interface import Attachment
 from netfw.linux.ip.values import Link
 from netfw.model.values.device_names import device_name, is_device_name, is_namespace_name
 from netfw.model.values.ids import PortId
-from netfw.ovs.ovsdb.values import Bridge, Port
+from netfw.ovs.ovsdb.values import Bridge, OvsdbPort
 from netfw.plan import Update
 
 NETNS = "netfw-netns"
@@ -32,8 +32,8 @@ class Observed:
     """What the machine has, as far as an update concerns it."""
 
     bridge: Bridge | None
-    ours: Mapping[PortId, tuple[Port, ...]] = field(factory=dict)
-    named: Mapping[str, Port] = field(factory=dict)
+    ours: Mapping[PortId, tuple[OvsdbPort, ...]] = field(factory=dict)
+    named: Mapping[str, OvsdbPort] = field(factory=dict)
     """OVS ports of the names in question, of any owner."""
     links: Mapping[Namespace, Mapping[str, Link]] = field(factory=dict)
     """Devices by namespace; a namespace that is not in here does not exist."""
@@ -57,7 +57,7 @@ class InterfaceSettings:
         return end if end != attachment.device else device_name("ovs", port_id)
 
     def names(
-        self, put: Mapping[PortId, Attachment], ours: Mapping[PortId, tuple[Port, ...]]
+        self, put: Mapping[PortId, Attachment], ours: Mapping[PortId, tuple[OvsdbPort, ...]]
     ) -> dict[Namespace, set[str]]:
         """Return the devices to read, by namespace, for these keys alone."""
         found: dict[Namespace, set[str]] = {None: set()}
@@ -76,24 +76,24 @@ class InterfaceSettings:
         return found
 
 
-def namespace_of(port: Port) -> Namespace:
+def namespace_of(port: OvsdbPort) -> Namespace:
     """Return the namespace of a port's device; an invalid mark counts as none."""
     name = port.external_ids.get(NETNS)
     return name if name is not None and is_namespace_name(name) else None
 
 
-def device_of(port: Port) -> str:
+def device_of(port: OvsdbPort) -> str:
     """Return the device that the owner of a port uses; an invalid mark counts as none."""
     name = port.external_ids.get(DEVICE)
     return name if name is not None and is_pair(port) and is_device_name(name) else port.name
 
 
-def is_pair(port: Port) -> bool:
+def is_pair(port: OvsdbPort) -> bool:
     """Return whether a port of ours is one end of a veth pair."""
     return DEVICE in port.external_ids and port.interface.type != "internal"
 
 
-def has_valid_marks(port: Port) -> bool:
+def has_valid_marks(port: OvsdbPort) -> bool:
     """Return whether the marks of a port are valid, as this driver makes them."""
     marks = port.external_ids
     namespace, device = marks.get(NETNS), marks.get(DEVICE)
@@ -102,14 +102,14 @@ def has_valid_marks(port: Port) -> bool:
     )
 
 
-def is_unusable(port: Port) -> bool:
+def is_unusable(port: OvsdbPort) -> bool:
     """Return whether a port of ours never had a device."""
     if is_pair(port):
         return STATUS not in port.interface.external_ids
     return port.interface.error is not None
 
 
-def is_abandoned(port: Port, link: Link) -> bool:
+def is_abandoned(port: OvsdbPort, link: Link) -> bool:
     """Return whether *link* is the port's device, and the switch that made it has ended.
 
     A tap loses its carrier with the process that has it open.
@@ -122,7 +122,7 @@ def is_abandoned(port: Port, link: Link) -> bool:
     )
 
 
-def is_stranded(port: Port, observed: Observed) -> bool:
+def is_stranded(port: OvsdbPort, observed: Observed) -> bool:
     """Return whether a port of ours cannot be moved, because its name is taken there."""
     namespace = namespace_of(port)
     root_link, there = observed.link(None, port.name), observed.link(namespace, port.name)

@@ -42,12 +42,12 @@ from netfw.ovs.ovsdb.operations import (
     REMOVE_AT_ONCE,
     AddPort,
     OvsdbOperation,
+    OvsdbTable,
     RemovePort,
     SetColumns,
-    Table,
     Value,
 )
-from netfw.ovs.ovsdb.values import IFACE_ID, OWNER, Port
+from netfw.ovs.ovsdb.values import IFACE_ID, OWNER, OvsdbPort
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN
 from netfw_drivers.ovs.interface.name_conflicts import refusals
@@ -125,14 +125,14 @@ class _Draft:
             yield Stage(tuple(self.ready))
         yield from (Stage((operation,)) for operation in self.finishing)
 
-    def remove(self, port_id: PortId, port: Port) -> None:
+    def remove(self, port_id: PortId, port: OvsdbPort) -> None:
         for namespace in sorted({None, namespace_of(port)}, key=str):
             if self._goes_along(port, namespace):
                 self.clearing.append(_link(port_id, namespace, DelLink(port.name)))
         expect = {OWNER: str(port_id)}
         self.removals.append(_ovsdb(port_id, RemovePort(name=port.name, expect=expect)))
 
-    def _goes_along(self, port: Port, namespace: Namespace) -> bool:
+    def _goes_along(self, port: OvsdbPort, namespace: Namespace) -> bool:
         """Return whether the device of the port's name there is to go before the port."""
         found = self.observed.link(namespace, port.name)
         if found is None:
@@ -163,7 +163,7 @@ class _Draft:
         else:
             self._repair_internal(port_id, wanted, kept)
 
-    def _can_stay(self, port: Port, wanted: Attachment) -> bool:
+    def _can_stay(self, port: OvsdbPort, wanted: Attachment) -> bool:
         """Return whether *port* can be repaired; a device that is gone or must come back is new."""
         if self.settings.use_veth:
             return self._veth_can_stay(port, wanted)
@@ -172,7 +172,7 @@ class _Draft:
         found = self._internal_link(port, wanted)
         return found is not None and (found[0] is None or wanted.netns is not None)
 
-    def _veth_can_stay(self, port: Port, wanted: Attachment) -> bool:
+    def _veth_can_stay(self, port: OvsdbPort, wanted: Attachment) -> bool:
         if not is_pair(port) or device_of(port) != wanted.device:
             return False
         ends = self.observed.link(None, port.name), self._veth_link(wanted, port)
@@ -180,7 +180,7 @@ class _Draft:
             return None not in ends
         return True  # we did not come to make them, last time
 
-    def _internal_link(self, port: Port, wanted: Attachment) -> tuple[Namespace, Link] | None:
+    def _internal_link(self, port: OvsdbPort, wanted: Attachment) -> tuple[Namespace, Link] | None:
         root_link = self.observed.link(None, port.name)
         if root_link is not None and root_link.kind in MADE_BY_SWITCH:
             return None, root_link
@@ -190,7 +190,7 @@ class _Draft:
                 return namespace, link
         return None
 
-    def _is_dead(self, port: Port, namespace: Namespace) -> bool:
+    def _is_dead(self, port: OvsdbPort, namespace: Namespace) -> bool:
         """Return whether the device in *namespace* is left from before a restart of the switch."""
         root_link = self.observed.link(None, port.name)
         there = self.observed.link(namespace, port.name) if namespace is not None else None
@@ -245,7 +245,7 @@ class _Draft:
     def _make_ready(self, port_id: PortId, name: str) -> None:
         """Record, last of all, that the pair is complete; the switch then opens its end again."""
         status = SetColumns(
-            table=Table.INTERFACE,
+            table=OvsdbTable.INTERFACE,
             record=name,
             keys={"external_ids": {STATUS: "active"}},
             expect={OWNER: str(port_id)},
@@ -257,7 +257,7 @@ class _Draft:
         if bridge is not None and bridge.datapath_type == "netdev":
             self._on(port_id, namespace, SetChecksumOffload(device, on=False))
 
-    def _repair_internal(self, port_id: PortId, wanted: Attachment, port: Port) -> None:
+    def _repair_internal(self, port_id: PortId, wanted: Attachment, port: OvsdbPort) -> None:
         found = self._internal_link(port, wanted)
         assert found is not None
         namespace, link = found
@@ -268,7 +268,7 @@ class _Draft:
         size = self._mtu_request(wanted)
         if size != port.interface.mtu_request:
             change = SetColumns(
-                table=Table.INTERFACE,
+                table=OvsdbTable.INTERFACE,
                 record=port.name,
                 values={"mtu_request": size},
                 expect={OWNER: str(port_id)},
@@ -280,7 +280,7 @@ class _Draft:
             self._on(port_id, namespace, MoveLink(name=port.name, namespace=wanted.netns))
         self._repair_link(port_id, wanted, link, moved=moved)
 
-    def _repair_veth(self, port_id: PortId, wanted: Attachment, port: Port) -> None:
+    def _repair_veth(self, port_id: PortId, wanted: Attachment, port: OvsdbPort) -> None:
         end = self.observed.link(None, port.name)
         found = self._veth_link(wanted, port)
         ready = STATUS in port.interface.external_ids
@@ -306,7 +306,7 @@ class _Draft:
             self._on(port_id, namespace, MoveLink(name=wanted.device, namespace=wanted.netns))
         self._repair_link(port_id, wanted, link, moved=namespace != wanted.netns)
 
-    def _veth_link(self, wanted: Attachment, port: Port) -> tuple[Namespace, Link] | None:
+    def _veth_link(self, wanted: Attachment, port: OvsdbPort) -> tuple[Namespace, Link] | None:
         """Return where the owner's end is; one that must come back here counts as missing."""
         namespaces = (wanted.netns,) if wanted.netns is None else (wanted.netns, namespace_of(port))
         for namespace in namespaces:
@@ -327,7 +327,7 @@ class _Draft:
         self,
         port_id: PortId,
         wanted: Attachment,
-        port: Port,
+        port: OvsdbPort,
         columns: Mapping[str, tuple[Value, Value]],
         *,
         ready: bool = True,
@@ -337,13 +337,13 @@ class _Draft:
         ids = {IFACE_ID: str(port_id), ATTACHED_MAC: str(wanted.mac), **status}
         self._set(
             port_id,
-            Table.PORT,
+            OvsdbTable.PORT,
             port.name,
             _differing(port.external_ids, self._marks(port_id, wanted)),
         )
         self._set(
             port_id,
-            Table.INTERFACE,
+            OvsdbTable.INTERFACE,
             port.name,
             _differing(port.interface.external_ids, ids),
             {column: want for column, (have, want) in columns.items() if have != want},
@@ -352,7 +352,7 @@ class _Draft:
     def _set(
         self,
         port_id: PortId,
-        table: Table,
+        table: OvsdbTable,
         name: str,
         ids: Mapping[str, str | None],
         values: Mapping[str, Value] | None = None,

@@ -14,7 +14,7 @@ from netfw.model.values.ids import PortId
 from netfw_drivers.ovs.local_ip.plan.flows import (
     REGISTERS,
     TABLES,
-    Receiver,
+    LocalIpReceiver,
     base_flows,
     network_flows,
     port_flows,
@@ -48,7 +48,7 @@ class LocalIpExtension(L2Extension):
         ofport = value.device.ofport
         if not value.local_ips or ofport is None:
             return None
-        port = Receiver(id=key, ofport=ofport, mac=value.port.mac)
+        port = LocalIpReceiver(id=key, ofport=ofport, mac=value.port.mac)
         return SwitchContribution(
             owner=grant.owner,
             flows=tuple(port_flows(port, value.local_ips, grant)),

@@ -57,7 +57,7 @@ _NOT_OF_THE_PACKET = _CAME_BY | {
 
 
 @frozen(kw_only=True)
-class Step:
+class GrantedTable:
     """An extension's table at a hook, and the hop behind it; dropped packets go no further."""
 
     hook: PipelineHook
@@ -71,7 +71,7 @@ class ExtensionLayout:
 
     requests: tuple[GrantRequest, ...] = ()
     grants: Mapping[str, Grant] = field(factory=dict, hash=False)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[GrantedTable, ...] = ()
     tables_left: tuple[int, ...] = EXTENSION_TABLES
     bits_used: Mapping[int, int] = field(factory=dict, hash=False)
     """Bits in use of each register, counted from its lowest."""
@@ -163,16 +163,16 @@ class ExtensionLayout:
 
     def _tables(
         self, request: GrantRequest
-    ) -> tuple[dict[str, TableGrant], list[Step], tuple[int, ...]]:
+    ) -> tuple[dict[str, TableGrant], list[GrantedTable], tuple[int, ...]]:
         left = list(self.tables_left)
         granted: dict[str, TableGrant] = {}
-        steps: list[Step] = []
+        steps: list[GrantedTable] = []
         for wanted in request.tables:
             number = self._take(left, request, wanted)
             hop = self._take(left, request, wanted) if wanted.hook in _HOOKED else None
             granted[wanted.name] = TableGrant(number=number, then=hop)
             if wanted.hook is not None:
-                steps.append(Step(hook=wanted.hook, table=number, hop=hop))
+                steps.append(GrantedTable(hook=wanted.hook, table=number, hop=hop))
         return granted, steps, tuple(left)
 
     def _take(self, left: list[int], request: GrantRequest, wanted: TableRequest) -> int:

@@ -8,8 +8,8 @@ from attrs import evolve
 
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.ovs.ovsdb.client import Ovsdb
-from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb.values import Port
+from netfw.ovs.ovsdb.operations import AddPort, OvsdbTable, RemovePort, SetColumns
+from netfw.ovs.ovsdb.values import OvsdbPort
 from netfw.plan import Operation, Stage
 from netfw_drivers.ovs.common.flow_operations import bridge_of, refused_operations
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
@@ -102,13 +102,13 @@ class Executor:
             self._tracker.expect(payload.name, None)
         if not isinstance(payload, SetColumns):
             return
-        if payload.table is Table.BRIDGE:
+        if payload.table is OvsdbTable.BRIDGE:
             self._tracker.expect_records(payload.keys.get("external_ids", {}))
             return
         port = self._ovsdb.port(payload.record)
-        if port is not None and payload.table is Table.PORT:
+        if port is not None and payload.table is OvsdbTable.PORT:
             self._tracker.expect(port.name, _after(port, payload))
-        elif port is not None and payload.table is Table.INTERFACE:
+        elif port is not None and payload.table is OvsdbTable.INTERFACE:
             self._tracker.expect(port.name, _with_options(port, payload))
 
     def _commit(self, stage: Stage) -> None:
@@ -143,12 +143,12 @@ def _needs_switch(payload: object) -> bool:
 
     They do not need the row of a port: its tag only shows people and tools what the flows do.
     """
-    if not isinstance(payload, SetColumns) or payload.table is Table.INTERFACE:
+    if not isinstance(payload, SetColumns) or payload.table is OvsdbTable.INTERFACE:
         return True
-    return payload.table is Table.BRIDGE and bool(payload.values)
+    return payload.table is OvsdbTable.BRIDGE and bool(payload.values)
 
 
-def _after(port: Port, change: SetColumns) -> Port:
+def _after(port: OvsdbPort, change: SetColumns) -> OvsdbPort:
     config = dict(port.other_config)
     for key, value in change.keys.get("other_config", {}).items():
         config.pop(key, None)
@@ -158,7 +158,7 @@ def _after(port: Port, change: SetColumns) -> Port:
     return evolve(port, other_config=config, **columns)
 
 
-def _with_options(port: Port, change: SetColumns) -> Port:
+def _with_options(port: OvsdbPort, change: SetColumns) -> OvsdbPort:
     options = dict(port.interface.options)
     for key, value in change.keys.get("options", {}).items():
         options.pop(key, None)

@@ -11,7 +11,7 @@ from netfw.drivers.values.keys import PortKey
 from netfw.drivers.values.switch_values import SwitchDevice, SwitchKey
 from netfw.model.values.address import Mac
 from netfw.model.values.ids import PortId
-from netfw.ovs.ovsdb.values import Bridge, Changed, Port, SwitchEvent
+from netfw.ovs.ovsdb.values import Bridge, DatabaseChanged, OvsdbPort, SwitchEvent
 from netfw.plan.versioned_map import VersionedMap
 from netfw_drivers.ovs.common.local_vlans import RECORD, no_record
 from netfw_drivers.ovs.common.ofport import ofport_of
@@ -48,9 +48,9 @@ class PortTracker:
             end.name: link.veth_mtu for link in settings.bridge_links() for end, _ in link.ends
         }
         self._lock = threading.Lock()
-        self._ports: VersionedMap[PortId, tuple[Port, ...]] = VersionedMap()
+        self._ports: VersionedMap[PortId, tuple[OvsdbPort, ...]] = VersionedMap()
         self._devices: dict[PortId, SwitchDevice] = {}
-        self._known: dict[str, tuple[Port, Fingerprint]] = {}
+        self._known: dict[str, tuple[OvsdbPort, Fingerprint]] = {}
         self._names = frozenset(settings.bridges)
         self._physical = frozenset(settings.mappings.values())
         self._bridges: dict[str, Fingerprint] = {}
@@ -65,7 +65,7 @@ class PortTracker:
         """All devices, as a live view."""
         return MappingProxyType(self._devices)
 
-    def ports(self) -> Mapping[PortId, tuple[Port, ...]]:
+    def ports(self) -> Mapping[PortId, tuple[OvsdbPort, ...]]:
         """Return the ports of ``br-int``; the cost does not depend on how many there are."""
         with self._lock:
             return self._ports.copy()
@@ -74,7 +74,7 @@ class PortTracker:
         """Publish changes from now on; the caller reads what there is."""
         self._listed = True
 
-    def expect(self, name: str, port: Port | None) -> None:
+    def expect(self, name: str, port: OvsdbPort | None) -> None:
         """Announce that the driver is about to change the port *name* to *port*.
 
         That the device of a sub-port goes is published in any case: its users watch it.
@@ -100,12 +100,12 @@ class PortTracker:
             self._recording.update(records)
 
     def __call__(self, event: SwitchEvent) -> None:
-        if isinstance(event, Changed):
+        if isinstance(event, DatabaseChanged):
             self._changed(event)
         else:
             self._outage.handle(event)
 
-    def _changed(self, event: Changed) -> None:
+    def _changed(self, event: DatabaseChanged) -> None:
         with self._lock:
             first, self._listed = not self._listed, True
             keys: set[SwitchKey | None] = set()
@@ -136,7 +136,7 @@ class PortTracker:
         if self._expected.pop(name, before[1]) is not None:
             yield from self._keys(before[0])
 
-    def _came(self, name: str, port: Port) -> Iterator[SwitchKey | None]:
+    def _came(self, name: str, port: OvsdbPort) -> Iterator[SwitchKey | None]:
         before = self._known.get(name)
         if before is not None:
             self._forget(before[0])
@@ -153,27 +153,27 @@ class PortTracker:
         elif before is None and not self._is_made(port):
             yield from self._keys(port)
 
-    def _is_about_to_be_numbered(self, name: str, port: Port) -> bool:
+    def _is_about_to_be_numbered(self, name: str, port: OvsdbPort) -> bool:
         """Return whether *port* is new on ``br-int`` and the switch has not handled it yet."""
         new = name not in self._known and port.bridge == self._settings.integration
         return new and port.interface.ofport is None and port.interface.error is None
 
-    def _is_sound(self, port: Port) -> bool:
+    def _is_sound(self, port: OvsdbPort) -> bool:
         """Return whether *port* is the end of a veth link that is up and has the right MTU."""
         mtu, found = self._link_ends.get(port.name), port.interface
         return mtu is not None and (found.link_state, found.mtu) == ("up", mtu)
 
-    def _numbered(self, before: Port, now: Fingerprint) -> bool:
+    def _numbered(self, before: OvsdbPort, now: Fingerprint) -> bool:
         """Return whether a link or tunnel only got its number, which the executor checks."""
         if not self._is_made(before) or ofport_of(before) is not None:
             return False
         bridge, kind, _, options = self._fingerprint(before)
         return (bridge, kind, options) == (now[0], now[1], now[-1])
 
-    def _is_made(self, port: Port) -> bool:
+    def _is_made(self, port: OvsdbPort) -> bool:
         return port.name in self._link_ends or endpoint_of(port) is not None
 
-    def _keys(self, port: Port) -> Iterator[SwitchKey | None]:
+    def _keys(self, port: OvsdbPort) -> Iterator[SwitchKey | None]:
         """Yield the keys that a change of *port* concerns; ``None`` stands for all keys."""
         port_id, endpoint = port_id_of(port) or sub_port_of_end(port), endpoint_of(port)
         if port.name in self._link_ends:
@@ -183,7 +183,7 @@ class PortTracker:
         elif endpoint is not None and port.bridge == self._settings.tunnel:
             yield endpoint
 
-    def _note(self, port: Port) -> None:
+    def _note(self, port: OvsdbPort) -> None:
         port_id = port_id_of(port)
         if port_id is None:
             return
@@ -193,7 +193,7 @@ class PortTracker:
         elif port_id not in self._devices:
             self._devices[port_id] = _device(port, self._settings.integration)
 
-    def _forget(self, port: Port) -> None:
+    def _forget(self, port: OvsdbPort) -> None:
         port_id = port_id_of(port)
         if port_id is None:
             return
@@ -229,7 +229,7 @@ class PortTracker:
         expected = {k: self._recording.pop(k) for k in changed & self._recording.keys()}
         return expected == {key: now.get(key) for key in changed}
 
-    def _fingerprint(self, port: Port) -> Fingerprint:
+    def _fingerprint(self, port: OvsdbPort) -> Fingerprint:
         interface = port.interface
         if self._is_made(port):
             options = tuple(sorted(interface.options.items()))
@@ -249,7 +249,7 @@ def _fits(bridge: Bridge) -> bool:
     return bridge.fail_mode == SECURE and set(PROTOCOLS) <= set(bridge.protocols)
 
 
-def _device(port: Port, integration: str) -> SwitchDevice:
+def _device(port: OvsdbPort, integration: str) -> SwitchDevice:
     return SwitchDevice(
         name=port.name,
         mac=_mac(port),
@@ -258,7 +258,7 @@ def _device(port: Port, integration: str) -> SwitchDevice:
     )
 
 
-def _mac(port: Port) -> Mac | None:
+def _mac(port: OvsdbPort) -> Mac | None:
     """Return the MAC of the instance behind *port*, as its ``external_ids`` have it."""
     interface = port.interface
     text = interface.external_ids.get(ATTACHED_MAC) or interface.mac_in_use or ""

@@ -22,7 +22,7 @@ _RETRY_INTERVAL = 2.0
 """Seconds until a start that the broker refused is retried."""
 
 
-class Endpoint:
+class RpcEndpoint:
     """Endpoint for oslo.messaging; its method names are those on the wire."""
 
     def __init__(
@@ -59,7 +59,7 @@ class TopicServer:
         kind: str,
         topic: str,
         *,
-        endpoint: Endpoint,
+        endpoint: RpcEndpoint,
         threads: int,
         ready: Callable[[], None],
     ) -> None:

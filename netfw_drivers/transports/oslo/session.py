@@ -30,7 +30,7 @@ from netfw_drivers.transports.oslo.no_eventlet import oslo_messaging
 from netfw_drivers.transports.oslo.options import Settings
 from netfw_drivers.transports.oslo.publisher import Publisher
 from netfw_drivers.transports.oslo.queue_probe import QueueProbe
-from netfw_drivers.transports.oslo.rpc_server import Endpoint, TopicServer, run_with_timeout
+from netfw_drivers.transports.oslo.rpc_server import RpcEndpoint, TopicServer, run_with_timeout
 
 LOG = logging.getLogger(__name__)
 _CALLERS = 32
@@ -46,7 +46,7 @@ _BUSY = BackendUnavailable("the server has more requests than it can answer: wai
 
 
 @define(eq=False)
-class TopicSubscription:
+class TopicSubscribers:
     """Subscribers of one topic, and the last broker connection over which it was confirmed."""
 
     server: TopicServer
@@ -74,7 +74,7 @@ class OsloSession:
         """Those of the waiting requests that the broker may have, with their topics."""
         self._listener_pool = BoundedThreadPool("netfw-notifications", threads=1, queue=1 << 30)
         self._servers: dict[str, TopicServer] = {}
-        self._subscriptions: dict[str, TopicSubscription] = {}
+        self._subscriptions: dict[str, TopicSubscribers] = {}
         self._closed = False
         self._consumers = ConsumerProbe(self._messaging, self._handle_server)
         self._monitor = BrokerMonitor(
@@ -116,7 +116,7 @@ class OsloSession:
 
     def serve(self, topic: str, handler: Handler) -> Stop:
         activity = self._handlers.add(topic, handler)
-        endpoint = Endpoint(self._handle_request, _ignore, _ignore)
+        endpoint = RpcEndpoint(self._handle_request, _ignore, _ignore)
         threads = self._settings.workers + self._settings.queue + _SPARE_THREADS
         try:
             server = TopicServer(
@@ -139,14 +139,14 @@ class OsloSession:
         with self._lock:
             known = self._subscriptions.get(topic)
             if known is None:
-                endpoint = Endpoint(
+                endpoint = RpcEndpoint(
                     _refuse, self._handle_notification, lambda token: self._confirm(topic, token)
                 )
                 server = TopicServer(
                     self._messaging, self._monitor, "notification", topic,
                     endpoint=endpoint, threads=1, ready=self._wake_publisher,
                 )  # fmt: skip
-                self._subscriptions[topic] = TopicSubscription(server, (subscriber,))
+                self._subscriptions[topic] = TopicSubscribers(server, (subscriber,))
             else:
                 known.subscribers = (*known.subscribers, subscriber)
                 if known.confirmed_epoch == self._monitor.epoch:

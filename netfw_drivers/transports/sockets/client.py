@@ -30,7 +30,7 @@ _PAUSE_FLOOR = 1.0
 
 
 @define(eq=False)
-class Request:
+class PendingRequest:
     """Request that waits for its answer."""
 
     data: bytes
@@ -49,7 +49,7 @@ class SocketClient:
     ) -> None:
         self._settings, self._loop, self._on_notification = settings, loop, on_notification
         self._numbers = itertools.count(1)
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, PendingRequest] = {}
         self._topics: set[str] = set()
         self._connection: ClientConnection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -73,7 +73,7 @@ class SocketClient:
         except Malformed as exc:
             raise InvalidInput({"message": str(exc)}) from exc
         _check_size(data, limit)
-        request = Request(data, Future())
+        request = PendingRequest(data, Future())
         self._loop.call_soon(self._enqueue, number, request)
         try:
             if self._loop.closed:
@@ -105,7 +105,7 @@ class SocketClient:
         if self._loop.started:
             self._loop.run(self._end()).result()
 
-    def _timeout_reason(self, message: Message, request: Request, timeout: float) -> str:
+    def _timeout_reason(self, message: Message, request: PendingRequest, timeout: float) -> str:
         if request.sent:
             return f"no answer on {message.topic} to {message.method} within {timeout:g} s"
         where = ", ".join(map(str, self._settings.connect))
@@ -113,7 +113,7 @@ class SocketClient:
 
     # In the loop's thread.
 
-    def _enqueue(self, number: int, request: Request) -> None:
+    def _enqueue(self, number: int, request: PendingRequest) -> None:
         self._requests[number] = request
         if self._ended:
             self._fail([number], "this transport was closed")

@@ -27,7 +27,7 @@ from netfw_drivers.transports.sockets.framing import Malformed, encode, encode_m
 from netfw_drivers.transports.sockets.listen_sockets import ListenSocket
 from netfw_drivers.transports.sockets.options import Settings
 from netfw_drivers.transports.sockets.rate_limited_log import RateLimitedLog
-from netfw_drivers.transports.sockets.server_connection import Call, ServerConnection
+from netfw_drivers.transports.sockets.server_connection import IncomingRequest, ServerConnection
 
 LOG = logging.getLogger(__name__)
 _CLOSE_TIMEOUT = 5.0
@@ -92,7 +92,7 @@ class SocketServer:
     def log_refusal(self, peer: str, reason: str) -> None:
         self._refusals.warning(f"refused {peer}: {reason}")
 
-    def request(self, call: Call) -> None:
+    def request(self, call: IncomingRequest) -> None:
         def work() -> None:
             answer = None
             if time.monotonic() < call.deadline:
@@ -120,7 +120,7 @@ class SocketServer:
         for topic in connection.topics:
             self.unsubscribed(connection, topic)
 
-    def _answer(self, call: Call) -> bytes:
+    def _answer(self, call: IncomingRequest) -> bytes:
         try:
             answer = self._handlers.answer(call.message, call.caller)
             return encode_message("answer", answer, number=call.number)
@@ -237,7 +237,7 @@ def _refuse(client: socket.socket, listening: ListenSocket, reason: str) -> None
             client.send(encode({"kind": "refused", "text": reason}))
 
 
-def _limit_size(call: Call, answer: bytes) -> bytes:
+def _limit_size(call: IncomingRequest, answer: bytes) -> bytes:
     if len(answer) <= call.limit:
         return answer
     too_large = f"the answer has {len(answer)} bytes, and {call.limit} is the limit: message_size"
@@ -245,7 +245,7 @@ def _limit_size(call: Call, answer: bytes) -> bytes:
     return _error(call, BackendBroken(too_large))
 
 
-def _error(call: Call, error: BaseException) -> bytes:
+def _error(call: IncomingRequest, error: BaseException) -> bytes:
     return encode({"kind": "error", "number": call.number}, encode_error(error))
 
 

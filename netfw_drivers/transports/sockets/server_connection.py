@@ -27,7 +27,7 @@ _MAX_TOPICS = 1000
 
 
 @frozen(eq=False, kw_only=True)
-class Call:
+class IncomingRequest:
     """Request, and the connection for its answer."""
 
     connection: ServerConnection
@@ -48,7 +48,7 @@ class ConnectionOwner(Protocol):
     def log_refusal(self, peer: str, reason: str) -> None:
         """Log that *peer* was refused."""
 
-    def request(self, call: Call) -> None:
+    def request(self, call: IncomingRequest) -> None:
         """Process a request, and pass its answer to :meth:`ServerConnection.answer`."""
 
     def subscribed(self, connection: ServerConnection, topic: str) -> None:
@@ -177,7 +177,7 @@ class ServerConnection(FramedConnection):
         self.send(encode({"kind": "welcome", "protocol": PROTOCOL, "proof": proof, "limit": limit}))
 
     def _call(self, frame: Frame, caller: Caller) -> None:
-        call = Call(
+        call = IncomingRequest(
             connection=self,
             number=frame.number,
             message=frame.message(),

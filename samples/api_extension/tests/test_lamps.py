@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from acme_lamps.lamps import LampExtension
 
 from netfw.drivers.server.api_extension import ApiExtension
-from netfw.testing.conformance.server.api_extension import ApiExtensionConformance, Request
+from netfw.testing.conformance.server.api_extension import ApiExtensionConformance, CreateRequest
 
 
 class TestLamps(ApiExtensionConformance):
@@ -16,11 +16,11 @@ class TestLamps(ApiExtensionConformance):
     def make_extension(self) -> ApiExtension:
         return LampExtension()
 
-    def requests(self) -> Sequence[Request]:
+    def requests(self) -> Sequence[CreateRequest]:
         return (
-            Request("lamp"),
-            Request("lamp", {"name": "desk", "brightness": 40}),
-            Request("lamp", {"brightness": 101}, refused="brightness"),
-            Request("lamp", {"port_id": "the first"}, refused="port_id"),
-            Request("lamp", {"colour": "red"}, refused="colour"),
+            CreateRequest("lamp"),
+            CreateRequest("lamp", {"name": "desk", "brightness": 40}),
+            CreateRequest("lamp", {"brightness": 101}, refused="brightness"),
+            CreateRequest("lamp", {"port_id": "the first"}, refused="port_id"),
+            CreateRequest("lamp", {"colour": "red"}, refused="colour"),
         )

@@ -24,7 +24,7 @@ from netfw.model.values.ids import NetworkId, PortId
 from netfw.model.values.route import Route
 from netfw.model.values.text_validation import check_dhcp_option_name, check_dns_name, check_text
 from netfw.plan import Outcome, Update
-from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
+from netfw.testing.lab.dhcp_lease import Announcement, ClientLease, Lease6
 from tests.conformance.dhcp.fake_dhcp_backend import Entry, FakeDhcpBackend, Serving
 
 METADATA = "169.254.169.254/32"
@@ -237,14 +237,14 @@ class FakeDhcpDriver(DhcpDriver):
             lease6=self.lease6(port, network, pairs),
         )
 
-    def booting(self, port: DhcpPort, network: DhcpNetwork, pairs) -> tuple[Lease, ...]:
+    def booting(self, port: DhcpPort, network: DhcpNetwork, pairs) -> tuple[ClientLease, ...]:
         """Return the leases of a client that boots by iPXE."""
         self.boots = "ipxe"
         leases = self.entry_leases(port, network, pairs)
         del self.boots
         return leases
 
-    def entry_leases(self, port: DhcpPort, network: DhcpNetwork, pairs) -> tuple[Lease, ...]:
+    def entry_leases(self, port: DhcpPort, network: DhcpNetwork, pairs) -> tuple[ClientLease, ...]:
         return tuple(
             self.lease(port, network, subnet, address)
             for subnet, address in pairs
@@ -253,10 +253,10 @@ class FakeDhcpDriver(DhcpDriver):
 
     def lease(
         self, port: DhcpPort, network: DhcpNetwork, subnet: Subnet, address: IPv4Address
-    ) -> Lease:
+    ) -> ClientLease:
         own = next(each.ip for each in network.server.addresses if each.ip in subnet.cidr)
         servers = [peer.ip for peer in network.peers if peer.ip in subnet.cidr]
-        plain = Lease(
+        plain = ClientLease(
             address=IPv4Interface((address, subnet.cidr.prefixlen)),
             server=own,
             seconds=86400,
@@ -293,7 +293,7 @@ class FakeDhcpDriver(DhcpDriver):
             if option.ip_version == version and not set(option.tags) - {self.boots}
         }
 
-    def with_options(self, lease: Lease, options: Mapping[int, str]) -> Lease:
+    def with_options(self, lease: ClientLease, options: Mapping[int, str]) -> ClientLease:
         empty = {number for number, value in options.items() if not value}
         rest = {number: value for number, value in options.items() if value}
         lease = evolve(

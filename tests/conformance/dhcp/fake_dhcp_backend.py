@@ -14,7 +14,7 @@ from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import BackendUnavailable
 from netfw.model.values.address import IpAddress, IpInterface, Mac
 from netfw.model.values.ids import NetworkId, PortId
-from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
+from netfw.testing.lab.dhcp_lease import Announcement, ClientLease, Lease6
 
 
 @define
@@ -22,8 +22,8 @@ class Entry:
     """What a server sends to the client of one port."""
 
     mac: Mac
-    leases: tuple[Lease, ...] = ()
-    ipxe: tuple[Lease, ...] = ()
+    leases: tuple[ClientLease, ...] = ()
+    ipxe: tuple[ClientLease, ...] = ()
     lease6: Lease6 | None = None
 
 

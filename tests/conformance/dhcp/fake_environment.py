@@ -13,7 +13,7 @@ from netfw.drivers.dhcp import DhcpDriver
 from netfw.model.values.address import eui64
 from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer
 from netfw.testing.conformance.dhcp.leases import CLIENT_ID, IPXE
-from netfw.testing.lab.dhcp_lease import Lease, Lease6
+from netfw.testing.lab.dhcp_lease import ClientLease, Lease6
 from tests.conformance.dhcp.fake_dhcp import FakeDhcpDriver
 from tests.conformance.dhcp.fake_dhcp_backend import FakeDhcpBackend
 
@@ -21,8 +21,8 @@ from tests.conformance.dhcp.fake_dhcp_backend import FakeDhcpBackend
 class FakeDhcpClient(DhcpClientVm):
     def __init__(self, backends, network, mac):
         self.backends, self.network, self.mac = backends, network, mac
-        self.has: Lease | None = None
-        self.booted: Lease | None = None
+        self.has: ClientLease | None = None
+        self.booted: ClientLease | None = None
         self.has6: Lease6 | None = None
 
     def offers(self, sent_options=None):
@@ -40,7 +40,7 @@ class FakeDhcpClient(DhcpClientVm):
             return evolve(lease, options=dict(lease.options))
         return None
 
-    def ask_again(self, former: Lease, server=None):
+    def ask_again(self, former: ClientLease, server=None):
         for serving, lease in self.offers():
             mine = lease.ip == former.ip and serving.leases.get(lease.ip) == self.mac
             if mine and server in (None, lease.server):

@@ -19,7 +19,7 @@ from netfw.testing.conformance.firewall.lab_environment import (
     FirewallLabEnvironment,
 )
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.instance import Device
+from netfw.testing.lab.instance import InstanceDevice
 from netfw.testing.lab.lab import Lab
 from tests.conformance.firewall.ovs_environment import OvsEnvironment
 from tests.lab.testing.lab.hidden_openvswitch import hidden_openvswitch
@@ -71,7 +71,7 @@ class KernelHybridEnvironment(FilteredByKernel, OvsEnvironment):
     """Ports of br-int, each behind a Linux bridge of its own."""
 
     in_switch = False
-    kind = Device.HYBRID
+    kind = InstanceDevice.HYBRID
 
     def plug_point(self, number: int, network: NetworkId) -> PlugPoint:
         plain = super().plug_point(number, network)

@@ -26,7 +26,7 @@ from netfw.testing.conformance.firewall.environment import FirewallTestPort, Plu
 from netfw.testing.conformance.firewall.lab_environment import FirewallLabEnvironment
 from netfw.testing.conformance.switch.environment import a_segment
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.instance import Device, Instance, Plug
+from netfw.testing.lab.instance import Instance, InstanceDevice, Plug
 from netfw_drivers.ovs.firewall.driver import OvsFirewallDriver
 from netfw_drivers.ovs.pipeline.tables import FIREWALL_SPACE, SPACE_MASK
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
@@ -56,7 +56,7 @@ class OvsEnvironment(FirewallLabEnvironment):
             for network in networks
         }
 
-    kind: ClassVar[Device] = Device.VETH
+    kind: ClassVar[InstanceDevice] = InstanceDevice.VETH
 
     def plug_in(self, plug_point: PlugPoint, instance: Instance) -> None:
         ids = {"iface-id": str(plug_point.port), "iface-status": "active"}

@@ -29,7 +29,7 @@ from netfw.errors import (
 from netfw.model.values.address import IpAddress
 from netfw.plan import Operation, Outcome, Plan, Stage
 from netfw.testing.conformance.metadata.recording_agent import requests_in
-from netfw.testing.conformance.metadata.requests import Arrival
+from netfw.testing.conformance.metadata.requests import ReceivedRequest
 from netfw.testing.conformance.metadata.suite import LINK_LOCAL, MetadataDriverConformance
 
 OWN = ip_address("10.0.0.2")
@@ -121,7 +121,7 @@ class FakeMetadataBackend:
     files: set[MetadataKey] = field(factory=set)
     foreign: set[MetadataProxy] = field(factory=set)
     namespaces: set[str] = field(factory=set)
-    arrived: list[Arrival] = field(factory=list)
+    arrived: list[ReceivedRequest] = field(factory=list)
     drivers: list[FakeMetadataDriver] = field(factory=list)
     pids: Iterator[int] = field(factory=lambda: count(1))
     online: bool = True
@@ -307,7 +307,7 @@ class FakeMetadataConformance(MetadataDriverConformance):
         self.backend.arrived += requests_in(BytesIO(sent).read)
         return answer
 
-    def arrivals(self) -> Collection[Arrival]:
+    def arrivals(self) -> Collection[ReceivedRequest]:
         arrived, self.backend.arrived = self.backend.arrived, []
         return arrived
 

@@ -14,10 +14,10 @@ from netfw.drivers.values.events import KeysChanged, ProcessDied
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import RouterState
 from netfw.testing.conformance.router.environment import (
-    Advertisement,
-    FoundRouter,
     Machine,
+    ReceivedAdvertisement,
     RouterEnvironment,
+    RouterOnHost,
     Stream,
     Traffic,
 )
@@ -131,7 +131,7 @@ class FakeMachine(Machine):
         ]
         return found[0] if found else None
 
-    def sent(self, host) -> Iterator[Advertisement]:
+    def sent(self, host) -> Iterator[ReceivedAdvertisement]:
         """Yield the advertisements of a host."""
         for router in host.routers:
             for port in host.ports(router):
@@ -172,8 +172,8 @@ class FakeRouterEnvironment(RouterEnvironment):
         self.backend.advertise = self.advertise
         self.other: FakeRouterEnvironment | None = None
 
-    def advertise(self, port, subnets) -> Advertisement:
-        return Advertisement(
+    def advertise(self, port, subnets) -> ReceivedAdvertisement:
+        return ReceivedAdvertisement(
             prefixes=frozenset(str(s.cidr) for s in subnets if isinstance(s.cidr, IPv6Network)),
             withdrawn=frozenset(map(str, self.backend.withdrawn.get(port.id, ()))),
             mode=subnets[0].ipv6_ra_mode if subnets else None,
@@ -226,9 +226,9 @@ class FakeRouterEnvironment(RouterEnvironment):
 
     def found(self, router, ports):
         if router not in self.backend.routers:
-            return FoundRouter() if self.backend.junk else None
+            return RouterOnHost() if self.backend.junk else None
         have = {port.id: port for port in self.backend.ports(router)}
-        return FoundRouter(
+        return RouterOnHost(
             addresses={id: frozenset(port.addresses) for id, port in have.items()},
             macs={id: port.mac for id, port in have.items()},
             mtus={id: port.mtu for id, port in have.items()},

@@ -24,7 +24,7 @@ from netfw.model.values.ids import RouterId
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.promises import proofs_in
 from netfw.testing.conformance.router.environment import RouterEnvironment
-from netfw.testing.conformance.router.factories import Net
+from netfw.testing.conformance.router.factories import RoutedNetwork
 from netfw.testing.conformance.router.forwarding import RouterForwardingConformance
 from netfw.testing.conformance.router.services import RouterServicesConformance
 from netfw.testing.conformance.router.translation import RouterTranslationConformance
@@ -99,7 +99,7 @@ class HaLinuxRouterEnvironment(LinuxRouterEnvironment):
 
     def __init__(self) -> None:
         super().__init__()
-        self._network = Net(blocks=(ip_network("169.254.192.0/18"),))
+        self._network = RoutedNetwork(blocks=(ip_network("169.254.192.0/18"),))
         self._ha: dict[RouterId, HighAvailability] = {}
 
     def make_router(self, host: HostResources, directory: Path) -> LinuxRouterDriver:

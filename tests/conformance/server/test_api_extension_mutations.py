@@ -10,7 +10,7 @@ from netfw.drivers.server.api_extension import ApiExtension
 from netfw.testing.conformance.server.api_extension import (
     CONTRACTS,
     ApiExtensionConformance,
-    Request,
+    CreateRequest,
 )
 from tests.conformance.common.mutation_checks import CONTRADICTIONS, MutationChecks
 from tests.conformance.common.mutations import Mutations
@@ -30,12 +30,12 @@ class FakeApiExtensionConformance(ApiExtensionConformance):
     def make_extension(self) -> ApiExtension:
         return self.extension()
 
-    def requests(self) -> Sequence[Request]:
+    def requests(self) -> Sequence[CreateRequest]:
         return (
-            Request("tap", {"port_id": PORT, "rate": 4}),
-            Request("tap", {"port_id": PORT, "rate": 3}, refused="rate"),
-            Request("tap", {}, refused="port_id"),
-            Request("tap", {"port_id": PORT, "colour": "red"}, refused="colour"),
+            CreateRequest("tap", {"port_id": PORT, "rate": 4}),
+            CreateRequest("tap", {"port_id": PORT, "rate": 3}, refused="rate"),
+            CreateRequest("tap", {}, refused="port_id"),
+            CreateRequest("tap", {"port_id": PORT, "colour": "red"}, refused="colour"),
         )
 
 

@@ -23,11 +23,11 @@ from netfw.model.segment import NetworkType, Provider
 from netfw.model.values.address import IpAddress, Mac
 from netfw.model.values.ids import NetworkId, PortId
 from netfw.testing.conformance.switch.environment import (
-    Net,
     Pair,
     Stamp,
     StateDump,
     SwitchEnvironment,
+    SwitchNetwork,
     SwitchTestPort,
     TrafficProbe,
     among,
@@ -290,7 +290,7 @@ class FakeSwitchEnvironment(FakeRouting, SwitchEnvironment):
         found |= {f"{what} spoilt": what for what in versions if "broken" in str(what)}
         return {text: Stamp(str(versions.get(key))) for text, key in found.items()}
 
-    def local_number(self, net: Net, host: int = 0) -> int | None:
+    def local_number(self, net: SwitchNetwork, host: int = 0) -> int | None:
         return self.backends[host].vlans.get(net.key)
 
     def drifts(self) -> Mapping[str, Callable[[SwitchTestPort], None]]:

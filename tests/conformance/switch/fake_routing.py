@@ -6,7 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from netfw.drivers.values.keys import NetworkKey
 from netfw.drivers.values.switch_values import HostMac, RouterInterface
 from netfw.model.values.address import IpAddress, Mac
-from netfw.testing.conformance.switch.environment import Request, RoutedPacket, SwitchTestPort
+from netfw.testing.conformance.switch.environment import (
+    NeighbourRequest,
+    RoutedPacket,
+    SwitchTestPort,
+)
 from tests.conformance.switch.fake_switch import FakeSwitchBackend
 
 
@@ -98,14 +102,14 @@ class FakeRouting(ABC):
 
     def requests(
         self, port: SwitchTestPort, address: IpAddress, receiver: SwitchTestPort, *, expected: bool
-    ) -> Request | None:
+    ) -> NeighbourRequest | None:
         faults = self.backends[port.host].faults
         away = port.host != receiver.host
         own = {face.ip for each in self.interfaces(port) for face in each.addresses}
         if not self.hears(port, receiver) or (away and address in own and "asking" not in faults):
             return None
         source = self.wire_mac(port, port.mac) if away else port.mac
-        return Request(source, source == port.mac or "teaching" in faults)
+        return NeighbourRequest(source, source == port.mac or "teaching" in faults)
 
     def resolve_by_owner(
         self, port: SwitchTestPort, owner: SwitchTestPort, version: int

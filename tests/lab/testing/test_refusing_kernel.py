@@ -9,7 +9,7 @@ import pytest
 
 from netfw.errors import NetfwError
 from netfw.linux.ip.netlink_client import NetlinkClient
-from netfw.linux.ip.operations import AddBridge, DelLink
+from netfw.linux.ip.operations import AddLinuxBridge, DelLink
 from netfw.testing.conformance.watch.refusing_kernel import without_network_privileges
 from netfw.testing.lab import sandbox
 
@@ -32,7 +32,7 @@ def test_commands_of_the_call_are_refused_and_those_after_it_are_not() -> None:
 def test_sockets_of_the_call_are_refused() -> None:
     def add() -> None:
         with NetlinkClient() as client:
-            client.apply([AddBridge(DEVICE)])
+            client.apply([AddLinuxBridge(DEVICE)])
 
     with pytest.raises(NetfwError, match=r"not permitted|root"):
         without_network_privileges(add)

@@ -14,7 +14,7 @@ from typing import Any, Self
 from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
-from netfw.testing.lab.dhcp_lease import Lease
+from netfw.testing.lab.dhcp_lease import ClientLease
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.dhcp.renewals import Renewals
@@ -131,7 +131,7 @@ class DhcpNet:
         self._clients.append(client)
         return client
 
-    def boot(self, host: int = 0, **more: Any) -> tuple[Any, Udhcpc, Lease]:
+    def boot(self, host: int = 0, **more: Any) -> tuple[Any, Udhcpc, ClientLease]:
         """Create a port and an instance behind it, and return both with the lease that it gets."""
         port = self.port(host, **more)
         client = self.client(port)
@@ -194,7 +194,7 @@ def address(port: Any) -> str:
     return str(port.fixed_ips[0]["ip_address"])
 
 
-def leased(client: Udhcpc, port: Any) -> Lease:
+def leased(client: Udhcpc, port: Any) -> ClientLease:
     """Return the lease that the client gets, which is for the port's own address."""
     lease = client.lease()
     assert lease is not None, f"nobody gave {address(port)}: {client.log()}"

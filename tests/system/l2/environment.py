@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import frozen
 
-from netfw.testing.lab.instance import Device, Instance, Plug
+from netfw.testing.lab.instance import Instance, InstanceDevice, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.l2.agent_host import PHYSNET, PROVIDER, TUNNELS, AgentHost, Flavour
@@ -84,7 +84,7 @@ class Site:
             Plug(
                 bridge="br-int",
                 device=port.device,
-                kind=Device.HYBRID if port.kind == "qvo" else Device.VETH,
+                kind=InstanceDevice.HYBRID if port.kind == "qvo" else InstanceDevice.VETH,
                 mac=port.mac,
                 addresses=(f"{port.v4}/16", f"{port.v6}/64"),
                 mtu=mtu or self.topology.mtu(port.net),

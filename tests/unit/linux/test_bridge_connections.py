@@ -11,7 +11,7 @@ import pytest
 from netfw.linux.bridge_firewall.connection_plan import DenialFinder
 from netfw.linux.bridge_firewall.policy_index import PolicyIndex
 from netfw.linux.bridge_firewall.values import IndexedPort, PortLocation, Zone
-from netfw.linux.conntrack.entry import Connection, ConntrackTuple
+from netfw.linux.conntrack.entry import ConntrackTuple, TrackedConnection
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import NetworkId, PortId
 
@@ -49,11 +49,11 @@ def an_index(*prefixes: tuple[str, ...]) -> tuple[PolicyIndex[str], CountedSourc
     return index, sources
 
 
-def a_connection(source: str, destination: str = "192.0.2.1") -> Connection:
+def a_connection(source: str, destination: str = "192.0.2.1") -> TrackedConnection:
     ends = ip_address(source), ip_address(destination)
     there = ConntrackTuple(protocol=6, source=ends[0], destination=ends[1])
     back = ConntrackTuple(protocol=6, source=ends[1], destination=ends[0])
-    return Connection(original=there, reply=back, zone=ZONE, status=0)
+    return TrackedConnection(original=there, reply=back, zone=ZONE, status=0)
 
 
 @pytest.mark.spec("FW-04")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from netfw.errors import InvalidInput
 from netfw.linux.ipset import PortMember, SetKind, SetType
 from netfw.linux.ipset.values import elements
-from netfw.linux.iptables import DROP, Not, Rule
+from netfw.linux.iptables import DROP, IptablesRule, Not
 
 SCOPES = st.text(min_size=1).filter(lambda text: not {"%", "/"} & set(text)) | st.sampled_from(
     ["lo\n-F foreign\n-A own-in -s ::1", "x -j ACCEPT", "\nflush victim-x", "eth0"]
@@ -22,7 +22,7 @@ SCOPES = st.text(min_size=1).filter(lambda text: not {"%", "/"} & set(text)) | s
 def test_no_rule_has_an_address_with_a_scope(scope, side, negated):
     for bad in (IPv6Address(f"fe80::1%{scope}"), IPv6Network(f"fe80::%{scope}/64")):
         with pytest.raises(InvalidInput, match="with a scope"):
-            Rule(target=DROP, **{side: Not(bad) if negated else bad})
+            IptablesRule(target=DROP, **{side: Not(bad) if negated else bad})
 
 
 @given(scope=SCOPES)

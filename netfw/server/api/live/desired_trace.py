@@ -44,7 +44,7 @@ class ConnectionQuestion:
 
 
 @frozen(kw_only=True)
-class TraceStep:
+class DesiredTraceStep:
     """A decision on the way of a packet."""
 
     title: str
@@ -163,17 +163,17 @@ def _traced(body: Body, network: Body) -> TracedPort:
     )
 
 
-def _port_step(api: OwnApi, port: TracedPort) -> TraceStep:
+def _port_step(api: OwnApi, port: TracedPort) -> DesiredTraceStep:
     found = ResourceReader(api=api).explain("port", port.id)
     works = found.status == "ACTIVE"
     lines = [reason.text for reason in found.reasons if works or reason.blocks]
     state = DENIED if not port.admin_state_up else ALLOWED if works else DOWN
     where = f" on {port.host}" if port.host else ""
     title = f"{port.title}{where} is {found.status}"
-    return TraceStep(title=title, state=state, lines=tuple(lines), kind="port", id=port.id)
+    return DesiredTraceStep(title=title, state=state, lines=tuple(lines), kind="port", id=port.id)
 
 
-def _rules_step(api: OwnApi, connection: _Connection, direction: Direction) -> TraceStep:
+def _rules_step(api: OwnApi, connection: _Connection, direction: Direction) -> DesiredTraceStep:
     """Decide by the rules of the groups of a port, as its host does."""
     question = connection.question
     own, other = connection.source, connection.target
@@ -193,28 +193,30 @@ def _rules_step(api: OwnApi, connection: _Connection, direction: Direction) -> T
     named = with_group_names(found.lines, rules.names)[:MOST_LINES]
     lines = (*named, *(() if found.allowed else rules.gaps[:MOST_LINES]))
     title = f"{direction} of {own.title}: security groups"
-    return TraceStep(title=title, state=state, lines=lines, kind="port", id=own.id)
+    return DesiredTraceStep(title=title, state=state, lines=lines, kind="port", id=own.id)
 
 
-def _path_steps(api: OwnApi, connection: _Connection, start: str, end: str) -> Iterator[TraceStep]:
+def _path_steps(
+    api: OwnApi, connection: _Connection, start: str, end: str
+) -> Iterator[DesiredTraceStep]:
     source, target = connection.source, connection.target
     yield _network_step(connection.networks[source.network], source)
     if source.network == target.network:
         return
     router = _router_of(api, connection, start)
-    if isinstance(router, TraceStep):
+    if isinstance(router, DesiredTraceStep):
         yield router
         return
     yield _router_step(api, router, connection, end)
     yield _network_step(connection.networks[target.network], target)
 
 
-def _network_step(network: Body, port: TracedPort) -> TraceStep:
+def _network_step(network: Body, port: TracedPort) -> DesiredTraceStep:
     kind, number = network.get("provider:network_type"), network.get("provider:segmentation_id")
     segment = f" ({kind}{'' if number is None else f' {number}'})" if kind else ""
     up = network.get("admin_state_up", True)
     lines = () if up else ("it is switched off: its admin_state_up is false",)
-    return TraceStep(
+    return DesiredTraceStep(
         title=f"{port.network_title}{segment}",
         state=ALLOWED if up else DENIED,
         lines=lines,
@@ -223,7 +225,7 @@ def _network_step(network: Body, port: TracedPort) -> TraceStep:
     )
 
 
-def _router_of(api: OwnApi, connection: _Connection, start: str) -> Body | TraceStep:
+def _router_of(api: OwnApi, connection: _Connection, start: str) -> Body | DesiredTraceStep:
     """Return the router that has the gateway of the source, or why there is none."""
     source = connection.source
     body = connection.bodies[source.id]
@@ -231,7 +233,7 @@ def _router_of(api: OwnApi, connection: _Connection, start: str) -> Body | Trace
     gateway = (api.show("subnets", subnet_id) or {}).get("gateway_ip")
     if not gateway:
         text = f"{source.title} is on another network than the target, without a gateway"
-        return TraceStep(title="no router", state=DENIED, lines=(text,))
+        return DesiredTraceStep(title="no router", state=DENIED, lines=(text,))
     found = api.list("ports", network_id=source.network, fixed_ips=f"ip_address={gateway}")
     for port in found:
         router = api.show("routers", str(port["device_id"]))
@@ -239,22 +241,22 @@ def _router_of(api: OwnApi, connection: _Connection, start: str) -> Body | Trace
             return router
     text = f"no router that is visible here has the gateway {gateway}"
     state = DENIED if api.requester.admin else UNKNOWN
-    return TraceStep(title=f"gateway {gateway}", state=state, lines=(text,))
+    return DesiredTraceStep(title=f"gateway {gateway}", state=state, lines=(text,))
 
 
-def _router_step(api: OwnApi, router: Body, connection: _Connection, end: str) -> TraceStep:
+def _router_step(api: OwnApi, router: Body, connection: _Connection, end: str) -> DesiredTraceStep:
     id = str(router["id"])
     title = f"router {router.get('name') or id} is {router['status']}"
     if not router["admin_state_up"]:
         text = "it is switched off: its admin_state_up is false"
-        return TraceStep(title=title, state=DENIED, lines=(text,), kind="router", id=id)
+        return DesiredTraceStep(title=title, state=DENIED, lines=(text,), kind="router", id=id)
     state, line = _route(api, router, connection, end)
     lines = [line]
     if state == ALLOWED and router["status"] != "ACTIVE":
         found = ResourceReader(api=api).explain("router", id)
         lines += [reason.text for reason in found.reasons if reason.blocks]
         state = DOWN
-    return TraceStep(title=title, state=state, lines=tuple(lines), kind="router", id=id)
+    return DesiredTraceStep(title=title, state=state, lines=tuple(lines), kind="router", id=id)
 
 
 def _route(api: OwnApi, router: Body, connection: _Connection, end: str) -> tuple[str, str]:

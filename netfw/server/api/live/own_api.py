@@ -14,7 +14,7 @@ from netfw.server.api.controller import Controller
 from netfw.server.api.query_params import Parameters
 from netfw.server.api.request import ApiRequest
 from netfw.server.api.request_body import RequestLimits
-from netfw.server.api.routing import Route, Routes
+from netfw.server.api.routing import RequestTarget, Routes
 
 Body = Mapping[str, Any]
 MOST = 1000
@@ -89,7 +89,7 @@ class OwnApi:
             marker = (("marker", str(found[-1]["id"])),)
         return Page(tuple(rows[:limit]), len(rows) > limit)
 
-    def _route(self, parts: tuple[str, ...]) -> Route:
+    def _route(self, parts: tuple[str, ...]) -> RequestTarget:
         try:
             return self.routes.find(parts)
         except HttpError as exc:

@@ -21,8 +21,13 @@ from netfw.model.wire import Json
 from netfw.server.api.auth_protocols import PolicyOperation
 from netfw.server.api.policy.evaluation import Decision, Decisions
 from netfw.server.api.policy.predicates import Predicate
-from netfw.server.api.policy.rules import Rules, compile_rules, declared_rules, parse_policy_file
-from netfw.server.api.policy.target import Lookup, Row, Rows
+from netfw.server.api.policy.rules import (
+    PolicyRules,
+    compile_rules,
+    declared_rules,
+    parse_policy_file,
+)
+from netfw.server.api.policy.target import Lookup, TargetRow, TargetRows
 from netfw.server.api.reloading_file import ReloadingFile
 from netfw.server.api.schema.resource_schema import ApiAction, ApiAttribute, ApiResource, Verb
 
@@ -64,7 +69,7 @@ class RulesPolicy:
         self._lookup = lookup
         self.declared: Mapping[str, PolicyRule] = declared_rules(self._resources.values(), more)
         declared = compile_rules(self.declared)
-        self._file: ReloadingFile[Rules] | None = None
+        self._file: ReloadingFile[PolicyRules] | None = None
         self._rules = declared
         if path is not None:
             missing = declared if optional else None
@@ -137,7 +142,7 @@ class RulesPolicy:
         requested: Sequence[Body],
     ) -> None:
         decisions = self._of(requester)
-        rows = Rows(targets, resource, self._lookup, decisions.requester)
+        rows = TargetRows(targets, resource, self._lookup, decisions.requester)
         for target, named in zip(targets, requested, strict=True):
             self._authorize(decisions, resource, Verb.CREATE, rows.target(target), named)
 
@@ -146,7 +151,7 @@ class RulesPolicy:
         decisions: Decisions,
         resource: ApiResource,
         operation: PolicyOperation,
-        row: Row | None,
+        row: TargetRow | None,
         requested: Body,
     ) -> None:
         target = None if row is None else row.body
@@ -174,8 +179,8 @@ class RulesPolicy:
     ) -> Sequence[Body]:
         conditional = self._view_of(requester, resource).conditional
         predicates = [predicate for name, predicate in conditional if name in names]
-        rows = Rows(bodies, resource, self._lookup, requester)
-        return [body for body in bodies if all(each(Row(body, rows)) for each in predicates)]
+        rows = TargetRows(bodies, resource, self._lookup, requester)
+        return [body for body in bodies if all(each(TargetRow(body, rows)) for each in predicates)]
 
     def visible(
         self, requester: RequestContext, resource: ApiResource, bodies: Sequence[Body]
@@ -185,9 +190,9 @@ class RulesPolicy:
             return bodies
         if view.row is False:
             return []
-        rows = Rows(bodies, resource, self._lookup, requester)
+        rows = TargetRows(bodies, resource, self._lookup, requester)
         if view.row is not True:
-            bodies = [body for body in bodies if view.row(Row(body, rows))]
+            bodies = [body for body in bodies if view.row(TargetRow(body, rows))]
         if not (view.hidden or view.conditional or view.inner):
             return bodies
         return [_visible_part(body, view, rows) for body in bodies]
@@ -203,8 +208,8 @@ class RulesPolicy:
             view = decisions.views[resource.name] = _view(decisions, resource)
         return view
 
-    def _row(self, decisions: Decisions, resource: ApiResource, body: Body) -> Row:
-        return Rows((body,), resource, self._lookup, decisions.requester).target(body)
+    def _row(self, decisions: Decisions, resource: ApiResource, body: Body) -> TargetRow:
+        return TargetRows((body,), resource, self._lookup, decisions.requester).target(body)
 
     def _sees(self, decisions: Decisions, resource: ApiResource, body: Body | None) -> bool:
         row = None if body is None else self._row(decisions, resource, body)
@@ -230,7 +235,7 @@ class RulesPolicy:
         self, decisions: Decisions, resource: ApiResource, body: Body
     ) -> NotFound | None:
         """Return the error for the first parent of a new resource that the requester cannot see."""
-        rows = Rows((body,), resource, self._lookup, decisions.requester)
+        rows = TargetRows((body,), resource, self._lookup, decisions.requester)
         for name, attribute in resource.parents.items():
             if body.get(attribute) is None or name not in self._resources:
                 continue
@@ -259,7 +264,7 @@ def make_policy(
     return RulesPolicy(resources, lookup, path=path, optional=optional, more=more)
 
 
-def _read(path: str, declared: Mapping[str, PolicyRule], text: str) -> Rules:
+def _read(path: str, declared: Mapping[str, PolicyRule], text: str) -> PolicyRules:
     overrides = parse_policy_file(path, declared, text)
     try:
         return compile_rules(declared, overrides)
@@ -267,7 +272,7 @@ def _read(path: str, declared: Mapping[str, PolicyRule], text: str) -> Rules:
         raise ConfigError(f"{path}: {exc}") from exc
 
 
-def _holds(decision: Decision, row: Row | None) -> bool:
+def _holds(decision: Decision, row: TargetRow | None) -> bool:
     if isinstance(decision, bool):
         return decision
     return row is not None and decision(row)
@@ -331,8 +336,8 @@ def _view(decisions: Decisions, resource: ApiResource) -> _View:
     )
 
 
-def _visible_part(body: Body, view: _View, rows: Rows) -> Body:
-    row = Row(body, rows)
+def _visible_part(body: Body, view: _View, rows: TargetRows) -> Body:
+    row = TargetRow(body, rows)
     hidden = view.hidden
     if view.conditional:
         hidden = hidden.union(name for name, predicate in view.conditional if not predicate(row))

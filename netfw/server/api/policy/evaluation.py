@@ -19,7 +19,7 @@ from netfw.drivers.server.query import RequestContext
 from netfw.errors import nearest
 from netfw.server.api.policy.predicates import (
     Predicate,
-    Target,
+    RuleTarget,
     attribute_equals,
     field_predicate,
     is_field_match,
@@ -159,7 +159,7 @@ def _literal(kind: str) -> str | None:
         return None
 
 
-def _fill(match: str, target: Target) -> str | None:
+def _fill(match: str, target: RuleTarget) -> str | None:
     try:
         return match % target
     except KeyError:
@@ -178,7 +178,7 @@ def _all(parts: Sequence[Decision]) -> Decision:
     if len(predicates) < 2:
         return predicates[0] if predicates else True
 
-    def every(target: Target) -> bool:
+    def every(target: RuleTarget) -> bool:
         for predicate in predicates:  # noqa: SIM110  a generator would be slower
             if not predicate(target):
                 return False
@@ -194,7 +194,7 @@ def _any(parts: Sequence[Decision]) -> Decision:
     if len(predicates) < 2:
         return predicates[0] if predicates else False
 
-    def either(target: Target) -> bool:
+    def either(target: RuleTarget) -> bool:
         for predicate in predicates:  # noqa: SIM110  a generator would be slower
             if predicate(target):
                 return True

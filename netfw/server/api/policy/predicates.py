@@ -11,13 +11,13 @@ from oslo_policy.policy import Check, Enforcer
 _FIELD = re.compile(r"(?P<resource>[^:=]+):(?P<name>[^=~]+)=(?P<regular>~?)(?P<value>.*)", re.S)
 
 
-class Target(Protocol):
+class RuleTarget(Protocol):
     """The target of a rule; raises ``KeyError`` for a missing attribute."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 
 
-Predicate = Callable[[Target], bool]
+Predicate = Callable[[RuleTarget], bool]
 
 
 def is_field_match(text: str) -> bool:
@@ -28,7 +28,7 @@ def is_field_match(text: str) -> bool:
 def attribute_equals(name: str, wanted: str) -> Predicate:
     """Return a predicate: the attribute *name* is *wanted*, as it is or as text."""
 
-    def predicate(target: Target) -> bool:
+    def predicate(target: RuleTarget) -> bool:
         try:
             found = target[name]
             return found == wanted or str(found) == wanted
@@ -47,7 +47,7 @@ def field_predicate(match: str) -> Predicate:
         return attribute_equals(name, value)
     pattern = re.compile(value)
 
-    def predicate(target: Target) -> bool:
+    def predicate(target: RuleTarget) -> bool:
         try:
             return pattern.match(str(target[name])) is not None
         except KeyError:

@@ -72,7 +72,7 @@ STANDARD = (
 """Rules that check strings refer to."""
 
 
-class Rules:
+class PolicyRules:
     """All rules in force; a new policy file makes new ones."""
 
     def __init__(self, trees: Mapping[str, Tree]) -> None:
@@ -110,7 +110,7 @@ def declared_rules(
 
 def compile_rules(
     declared: Mapping[str, PolicyRule], overrides: Mapping[str, str] | None = None
-) -> Rules:
+) -> PolicyRules:
     """Compile the declared rules with their overrides.
 
     :raises ConfigError: a rule cannot be parsed, names an unknown rule, or refers to itself.
@@ -124,7 +124,7 @@ def compile_rules(
             raise ConfigError(f"policy rule {name}: {exc}") from exc
     for name in trees:
         _check_references(name, trees, ())
-    return Rules(trees)
+    return PolicyRules(trees)
 
 
 def parse_policy_file(path: str, declared: Mapping[str, PolicyRule], text: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ EXT_PARENT: Final = "ext_parent"
 _SYNONYMS = {"tenant_id": "project_id", "project_id": "tenant_id"}
 
 
-class Rows:
+class TargetRows:
     """Resources of one kind as targets of rules; their parents are read once, on first use."""
 
     def __init__(
@@ -36,9 +36,9 @@ class Rows:
         self._lookup, self._reader = lookup, requester.elevated()
         self._parents_by_id: dict[str, Mapping[str, Body]] = {}
 
-    def target(self, body: Body) -> Row:
+    def target(self, body: Body) -> TargetRow:
         """Return *body* as a target."""
-        return Row(body, self)
+        return TargetRow(body, self)
 
     def parent(self, body: Body, name: str) -> Body | None:
         """Return the parent *name* of *body*, or ``None`` if it does not exist."""
@@ -55,12 +55,12 @@ class Rows:
         return self._parents_by_id[name].get(id)
 
 
-class Row:
+class TargetRow:
     """One resource as the target of a rule."""
 
     __slots__ = ("_rows", "body")
 
-    def __init__(self, body: Body, rows: Rows) -> None:
+    def __init__(self, body: Body, rows: TargetRows) -> None:
         self.body, self._rows = body, rows
 
     def __getitem__(self, name: str) -> Json:

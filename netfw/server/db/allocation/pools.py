@@ -163,7 +163,7 @@ def pool_name(pool: Pool) -> str:
     return f"segment/{pool.type}/{pool.physical_network or ''}"
 
 
-class HostMacs:
+class HostMacPool:
     """The MAC address of each host for routed traffic; no two hosts have the same."""
 
     def __init__(self, connection: Connection) -> None:

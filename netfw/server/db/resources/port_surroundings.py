@@ -26,7 +26,7 @@ from netfw.model.values.ids import NetworkId, SecurityGroupId
 from netfw.server.db.agents.heartbeats import AgentWithAge, Now
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.resources.row import value
-from netfw.server.db.resources.rows import Rows
+from netfw.server.db.resources.rows import RowReader
 from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import DEFAULT_SECURITY_GROUPS, HEARTBEATS
 
@@ -81,7 +81,7 @@ class PortSurroundings:
 
 
 def read_surroundings(
-    rows: Rows, networks: Iterable[NetworkId], projects: Iterable[str], hosts: Iterable[str]
+    rows: RowReader, networks: Iterable[NetworkId], projects: Iterable[str], hosts: Iterable[str]
 ) -> PortSurroundings:
     """Read what new ports are decided by; the next reads of these subnets and segments use it."""
     wanted = dict.fromkeys(networks)

@@ -64,7 +64,7 @@ def _network(body: str, subnets: frozenset[SubnetId]) -> Network:
     return evolve(cast(Network, value(Kind.NETWORK, body)), subnet_ids=subnets)
 
 
-class Rows:
+class RowReader:
     """Reads resources, in a number of statements independent of the number of rows."""
 
     def __init__(self, connection: Connection) -> None:
@@ -226,7 +226,7 @@ class Rows:
         return tuple(evolve(row, body={**row.body, "subnets": of[row.body["id"]]}) for row in rows)
 
 
-class Resources(Rows):
+class Resources(RowReader):
     """Writes resources too; the journal records each change under its topics before and after."""
 
     def __init__(self, connection: Connection, journal: Journal, on_change: OnChange) -> None:

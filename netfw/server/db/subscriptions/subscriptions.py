@@ -21,7 +21,7 @@ from netfw.model.values.device_owner import DeviceOwner
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.journal.topics import TopicEdge, TopicLinks, is_root, source, topic_links
-from netfw.server.db.resources.rows import AT_ONCE, Rows
+from netfw.server.db.resources.rows import AT_ONCE, RowReader
 from netfw.server.db.schema.tables import SUBSCRIPTIONS
 from netfw.state.dependencies import DELIVERED, ResourceRole, Role
 
@@ -54,7 +54,7 @@ class RefCount:
 class Subscriptions:
     """Subscriptions in a transaction: changes are collected, and written at its end."""
 
-    def __init__(self, connection: Connection, rows: Rows) -> None:
+    def __init__(self, connection: Connection, rows: RowReader) -> None:
         self._connection, self._rows = connection, rows
         self._added: set[TopicEdge] = set()
         self._removed: set[TopicEdge] = set()

@@ -21,7 +21,7 @@ from netfw.model.values.device_owner import (
 )
 from netfw.server.db.journal.topics import source
 from netfw.server.db.resources.row import Row
-from netfw.server.db.resources.rows import AT_ONCE, Rows
+from netfw.server.db.resources.rows import AT_ONCE, RowReader
 from netfw.server.db.schema.port_tables import PORT_GROUPS, PORT_HOSTS, PORT_PREPARED_HOSTS
 from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import SUBSCRIPTIONS
@@ -68,7 +68,7 @@ class ColumnLookup:
 
 
 @frozen
-class Members:
+class TopicMembers:
     """The ports with a row that has the topic's id in a relation."""
 
     column: Column[Any]
@@ -85,38 +85,44 @@ _NETWORK_PARTS: Final = (
     ColumnLookup(Kind.SEGMENT, "network_id"),
 )
 
-PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | Members, ...]]] = MappingProxyType(
-    {
-        (Kind.NETWORK, Role.SEEN): (
-            *_NETWORK_PARTS,
-            ColumnLookup(Kind.PORT, "network_id", or_(DISTRIBUTED, DISTRIBUTED_DHCP)),
-        ),
-        (Kind.NETWORK, Role.SERVED): (*_NETWORK_PARTS, ColumnLookup(Kind.PORT, "network_id")),
-        (Kind.NETWORK, Role.PEERS): (ColumnLookup(Kind.PORT, "network_id", BOUND),),
-        (Kind.SECURITY_GROUP, Role.SEEN): (
-            ColumnLookup(Kind.SECURITY_GROUP, "id"),
-            ColumnLookup(Kind.SECURITY_GROUP_RULE, "security_group_id"),
-        ),
-        (Kind.SECURITY_GROUP, Role.MEMBERS): (Members(PORT_GROUPS.c.security_group_id),),
-        (Kind.ADDRESS_GROUP, Role.SEEN): (ColumnLookup(Kind.ADDRESS_GROUP, "id"),),
-        (Kind.QOS_POLICY, Role.SEEN): (ColumnLookup(Kind.QOS_POLICY, "id"),),
-        (Kind.PORT, Role.SEEN): (ColumnLookup(Kind.PORT, "id"),),
-        (Kind.PORT, Role.FLOATING): (ColumnLookup(Kind.FLOATING_IP, "port_id", WITH_HOST),),
-        (Kind.ROUTER, Role.HOME): (
-            ColumnLookup(Kind.ROUTER, "id"),
-            ColumnLookup(Kind.PORT, "device_id", IS_ROUTER_PORT),
-            ColumnLookup(Kind.NDP_PROXY, "router_id"),
-        ),
-        (Kind.ROUTER, Role.ASSIGNED): (ColumnLookup(Kind.FLOATING_IP, "router_id", WITHOUT_HOST),),
-        (Kind.FLOATING_IP, Role.FORWARDING): (ColumnLookup(Kind.PORT_FORWARDING, "floatingip_id"),),
-    }
+PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | TopicMembers, ...]]] = (
+    MappingProxyType(
+        {
+            (Kind.NETWORK, Role.SEEN): (
+                *_NETWORK_PARTS,
+                ColumnLookup(Kind.PORT, "network_id", or_(DISTRIBUTED, DISTRIBUTED_DHCP)),
+            ),
+            (Kind.NETWORK, Role.SERVED): (*_NETWORK_PARTS, ColumnLookup(Kind.PORT, "network_id")),
+            (Kind.NETWORK, Role.PEERS): (ColumnLookup(Kind.PORT, "network_id", BOUND),),
+            (Kind.SECURITY_GROUP, Role.SEEN): (
+                ColumnLookup(Kind.SECURITY_GROUP, "id"),
+                ColumnLookup(Kind.SECURITY_GROUP_RULE, "security_group_id"),
+            ),
+            (Kind.SECURITY_GROUP, Role.MEMBERS): (TopicMembers(PORT_GROUPS.c.security_group_id),),
+            (Kind.ADDRESS_GROUP, Role.SEEN): (ColumnLookup(Kind.ADDRESS_GROUP, "id"),),
+            (Kind.QOS_POLICY, Role.SEEN): (ColumnLookup(Kind.QOS_POLICY, "id"),),
+            (Kind.PORT, Role.SEEN): (ColumnLookup(Kind.PORT, "id"),),
+            (Kind.PORT, Role.FLOATING): (ColumnLookup(Kind.FLOATING_IP, "port_id", WITH_HOST),),
+            (Kind.ROUTER, Role.HOME): (
+                ColumnLookup(Kind.ROUTER, "id"),
+                ColumnLookup(Kind.PORT, "device_id", IS_ROUTER_PORT),
+                ColumnLookup(Kind.NDP_PROXY, "router_id"),
+            ),
+            (Kind.ROUTER, Role.ASSIGNED): (
+                ColumnLookup(Kind.FLOATING_IP, "router_id", WITHOUT_HOST),
+            ),
+            (Kind.FLOATING_IP, Role.FORWARDING): (
+                ColumnLookup(Kind.PORT_FORWARDING, "floatingip_id"),
+            ),
+        }
+    )
 )
-ROOT_PARTS: Final[Mapping[Service, tuple[ColumnLookup | Members, ...]]] = MappingProxyType(
+ROOT_PARTS: Final[Mapping[Service, tuple[ColumnLookup | TopicMembers, ...]]] = MappingProxyType(
     {
         Service.L2: (
             ColumnLookup(Kind.PORT, "binding_host_id"),
-            Members(PORT_HOSTS.c.host),
-            Members(PORT_PREPARED_HOSTS.c.host),
+            TopicMembers(PORT_HOSTS.c.host),
+            TopicMembers(PORT_PREPARED_HOSTS.c.host),
         ),
         Service.L3: (
             ColumnLookup(Kind.PORT, "binding_host_id", AGENT_GATEWAY),
@@ -160,7 +166,7 @@ def _is_known_everywhere(body: str) -> bool:
 class Topics:
     """Subscriptions and the resources that they deliver, in one snapshot."""
 
-    def __init__(self, connection: Connection, rows: Rows) -> None:
+    def __init__(self, connection: Connection, rows: RowReader) -> None:
         self._connection, self._rows = connection, rows
 
     def of(self, readers: Sequence[str]) -> tuple[TopicSubscription, ...]:
@@ -209,7 +215,7 @@ class Topics:
         """Return the resources delivered under *topics*, as they are now."""
         return {row.ref: row for row in self._rows.present(self.refs(topics))}
 
-    def _named(self, part: ColumnLookup | Members, values: Sequence[str]) -> Iterator[Ref]:
+    def _named(self, part: ColumnLookup | TopicMembers, values: Sequence[str]) -> Iterator[Ref]:
         for at in range(0, len(values), AT_ONCE):
             for id in self._connection.execute(part.ids(values[at : at + AT_ONCE])).scalars():
                 yield Ref(part.kind, UUID(id))

@@ -17,8 +17,8 @@ from netfw.drivers.values.events import Event, ProcessDied
 from netfw.model.values.ids import NetworkId
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer
-from netfw.testing.conformance.dhcp.factories import Net, Tenant, wanted
-from netfw.testing.lab.dhcp_lease import Lease
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, Tenant, wanted
+from netfw.testing.lab.dhcp_lease import ClientLease
 
 MakeDriver = Callable[..., DhcpDriver]
 
@@ -103,21 +103,21 @@ class DhcpSuite:
         if capability not in driver.describe().capabilities:
             pytest.skip(f"the driver does not declare the capability {capability.value!r}")
 
-    def bring(self, driver: DhcpDriver, *things: Net | Tenant) -> None:
+    def bring(self, driver: DhcpDriver, *things: ServedNetwork | Tenant) -> None:
         """Put *things*, and check that they are applied."""
         self.admit(*things)
         outcome = driver.converge(Update(put=wanted(*things)))
         assert outcome.ok, str(outcome)
 
-    def drop(self, driver: DhcpDriver, *things: Net | Tenant) -> None:
+    def drop(self, driver: DhcpDriver, *things: ServedNetwork | Tenant) -> None:
         """Drop *things*, and check that they are removed."""
         outcome = driver.converge(Update(drop=frozenset(wanted(*things))))
         assert outcome.ok, str(outcome)
 
-    def admit(self, *things: Net | Tenant) -> None:
+    def admit(self, *things: ServedNetwork | Tenant) -> None:
         """Have the switch admit the servers of networks once they are plugged."""
         for thing in things:
-            if isinstance(thing, Net):
+            if isinstance(thing, ServedNetwork):
                 self._servers[thing.id] = thing.value.server
                 self.environment.admit(thing.id, thing.value.server)
 
@@ -125,7 +125,7 @@ class DhcpSuite:
         """Return the instance of a port."""
         return self.environment.client(tenant.value.network, tenant.mac)
 
-    def leased(self, tenant: Tenant) -> tuple[DhcpClientVm, Lease]:
+    def leased(self, tenant: Tenant) -> tuple[DhcpClientVm, ClientLease]:
         """Return the instance of a port and its lease."""
         client = self.client(tenant)
         lease = client.lease()
@@ -133,7 +133,7 @@ class DhcpSuite:
         assert lease.ip in tenant.addresses, f"{lease.ip} is not of {tenant.addresses}"
         return client, lease
 
-    def renewed(self, client: DhcpClientVm) -> Lease:
+    def renewed(self, client: DhcpClientVm) -> ClientLease:
         """Renew the lease of *client*."""
         lease = client.renew()
         assert lease is not None, "it was refused its own address, or not answered"
@@ -144,20 +144,22 @@ class DhcpSuite:
         lease = self.client(tenant).lease(expected=False)
         assert lease is None, f"{tenant.mac} should get nothing and got {lease}"
 
-    def server(self, net: Net) -> FoundServer:
+    def server(self, net: ServedNetwork) -> FoundServer:
         """Return the server of a network as the host has it."""
         server = self.environment.server(net.id, net.value.server)
         assert server is not None, f"{net.key} has no device"
         return server
 
-    def traces(self, net: Net) -> frozenset[str]:
+    def traces(self, net: ServedNetwork) -> frozenset[str]:
         """Return everything on the host that belongs to a network."""
         names = (str(net.id), str(net.value.server.id)[:11])
         return frozenset(
             line for line in self.environment.dump_state() if any(name in line for name in names)
         )
 
-    def await_server(self, net: Net, condition: Callable[[FoundServer], bool]) -> FoundServer:
+    def await_server(
+        self, net: ServedNetwork, condition: Callable[[FoundServer], bool]
+    ) -> FoundServer:
         """Wait until the server of a network fulfils *condition*."""
         until = time.monotonic() + self.environment.timeout
         while True:

@@ -17,7 +17,7 @@ from attrs import frozen
 from netfw.drivers.dhcp import DhcpDriver, DhcpLocation, DhcpNetwork, ServerPort
 from netfw.model.values.address import IpAddress, IpInterface, Mac
 from netfw.model.values.ids import NetworkId
-from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
+from netfw.testing.lab.dhcp_lease import Announcement, ClientLease, Lease6
 
 
 @frozen(kw_only=True)
@@ -51,11 +51,11 @@ class DhcpClientVm(ABC):
         *,
         sent_options: Mapping[int, bytes] | None = None,
         expected: bool = True,
-    ) -> Lease | None:
+    ) -> ClientLease | None:
         """Request a lease as a new client."""
 
     @abstractmethod
-    def renew(self) -> Lease | None:
+    def renew(self) -> ClientLease | None:
         """Renew the lease at the server that gave it."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class DhcpClientVm(ABC):
         """Stop without a release."""
 
     @abstractmethod
-    def boot(self, requested: Collection[int] = ()) -> Lease | None:
+    def boot(self, requested: Collection[int] = ()) -> ClientLease | None:
         """Boot with another kind of client; the second time it requests its previous lease."""
 
     @abstractmethod

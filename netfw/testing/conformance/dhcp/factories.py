@@ -58,7 +58,7 @@ class Tenant:
 
 
 @frozen(kw_only=True)
-class Net:
+class ServedNetwork:
     """A network and its key."""
 
     id: NetworkId
@@ -72,17 +72,17 @@ class Net:
     def subnets(self) -> tuple[Subnet, ...]:
         return self.value.subnets
 
-    def but(self, **changes: Any) -> Net:
+    def but(self, **changes: Any) -> ServedNetwork:
         """Return the same network, changed."""
         return evolve(self, value=evolve(self.value, **changes))
 
-    def with_subnet(self, at: int, **changes: Any) -> Net:
+    def with_subnet(self, at: int, **changes: Any) -> ServedNetwork:
         """Return the same network with one of its subnets changed."""
         subnets = list(self.subnets)
         subnets[at] = evolve(subnets[at], **changes)
         return self.but(subnets=tuple(subnets))
 
-    def served_from(self, index: int) -> Net:
+    def served_from(self, index: int) -> ServedNetwork:
         """Return the same network as another host serves it: with its own port and address."""
         return self.but(server=server_port(self.subnets, index))
 
@@ -94,7 +94,7 @@ class Net:
         return Tenant(port=PortId(uuid4()), value=evolve(value, **more))
 
 
-def wanted(*things: Net | Tenant) -> dict[Any, DhcpValue]:
+def wanted(*things: ServedNetwork | Tenant) -> dict[Any, DhcpValue]:
     """Return the desired values."""
     return {thing.key: thing.value for thing in things}
 
@@ -103,12 +103,12 @@ def new_mac() -> Mac:
     return Mac(f"fa:16:3e:{next(_numbers).to_bytes(3).hex(':')}")
 
 
-def make_network(*subnets: Subnet, **more: Any) -> Net:
+def make_network(*subnets: Subnet, **more: Any) -> ServedNetwork:
     """Return a new network of *subnets*, which become its own; by default of one IPv4 subnet."""
     id = NetworkId(uuid4())
     own = tuple(evolve(subnet, network_id=id) for subnet in subnets or (a_subnet(),))
     value = DhcpNetwork(server=server_port(own), subnets=own, mtu=MTU, dns_domain="example.org")
-    return Net(id=id, value=evolve(value, **more))
+    return ServedNetwork(id=id, value=evolve(value, **more))
 
 
 def a_subnet(**more: Any) -> Subnet:

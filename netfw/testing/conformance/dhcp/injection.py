@@ -13,7 +13,7 @@ from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.dhcp.case import DhcpSuite
-from netfw.testing.conformance.dhcp.factories import Net, Tenant, make_network, wanted
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, Tenant, make_network, wanted
 
 MARK = "h0st1le"
 """In every hostile text, so that it can be looked for."""
@@ -140,7 +140,7 @@ class DhcpInjectionConformance(DhcpSuite):
             name = tenant.value.hostname
             assert not name or name in (lease.hostname, f"{lease.hostname}.{lease.domain}")
 
-    def attempt(self, driver: DhcpDriver, *things: Net | Tenant) -> Outcome[DhcpKey]:
+    def attempt(self, driver: DhcpDriver, *things: ServedNetwork | Tenant) -> Outcome[DhcpKey]:
         """Put *things*; ignore refusals."""
         self.admit(*things)
         return driver.converge(Update(put=wanted(*things)))

@@ -18,10 +18,10 @@ from netfw.testing.lab.dhcp_client import (
     Udhcpc,
     solicit,
 )
-from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
+from netfw.testing.lab.dhcp_lease import Announcement, ClientLease, Lease6
 from netfw.testing.lab.instance import Instance
 
-C = TypeVar("C", bound=DhcpClient[Lease] | DhcpClient[Lease6])
+C = TypeVar("C", bound=DhcpClient[ClientLease] | DhcpClient[Lease6])
 
 SILENCE_TIMEOUT = 1.2
 """Timeout of a client that expects no answer: two of its requests."""
@@ -35,7 +35,7 @@ class LabClientVm(DhcpClientVm):
         self.instance = instance
         self._timeout = timeout
         self._ready = ready
-        self._clients: dict[str, DhcpClient[Lease] | DhcpClient[Lease6]] = {}
+        self._clients: dict[str, DhcpClient[ClientLease] | DhcpClient[Lease6]] = {}
         instance.call(_listen_to_routers)
 
     def lease(
@@ -44,12 +44,12 @@ class LabClientVm(DhcpClientVm):
         *,
         sent_options: Mapping[int, bytes] | None = None,
         expected: bool = True,
-    ) -> Lease | None:
+    ) -> ClientLease | None:
         self._ready()
         client = self._new("udhcpc", Udhcpc(self.instance, requested, sent_options=sent_options))
         return client.lease(self._timeout if expected else SILENCE_TIMEOUT)
 
-    def renew(self) -> Lease | None:
+    def renew(self) -> ClientLease | None:
         self._ready()
         client = self._clients["udhcpc"]
         assert isinstance(client, Udhcpc)
@@ -58,7 +58,7 @@ class LabClientVm(DhcpClientVm):
     def release(self) -> None:
         self._clients["udhcpc"].release()
 
-    def boot(self, requested: Collection[int] = ()) -> Lease | None:
+    def boot(self, requested: Collection[int] = ()) -> ClientLease | None:
         self._ready()
         client = self._clients.get("dhclient")
         if isinstance(client, Dhclient4):

@@ -21,7 +21,7 @@ from netfw.testing.conformance.dhcp.factories import (
     address_on,
     make_network,
 )
-from netfw.testing.lab.dhcp_lease import Lease
+from netfw.testing.lab.dhcp_lease import ClientLease
 
 METADATA = "169.254.169.254/32"
 ON_LINK = "0.0.0.0"
@@ -372,7 +372,7 @@ class DhcpLeasesConformance(DhcpSuite):
         assert after.ip == before.ip == tenant.ip
 
 
-def _without_client_id(lease: Lease) -> Lease:
+def _without_client_id(lease: ClientLease) -> ClientLease:
     """Return *lease* without the name of the client, which some servers return (RFC 6842)."""
     options = {number: value for number, value in lease.options.items() if number != CLIENT_ID}
     return evolve(lease, options=options)

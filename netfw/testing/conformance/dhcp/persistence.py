@@ -15,7 +15,7 @@ from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.dhcp.case import Deaths, DhcpSuite, MakeDriver
-from netfw.testing.conformance.dhcp.factories import Net, a_subnet, make_network, wanted
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, a_subnet, make_network, wanted
 from netfw.testing.conformance.dhcp.leases import ON_LINK
 
 
@@ -172,7 +172,7 @@ class DhcpPersistenceConformance(DhcpSuite):
         if place is not None:
             assert self.environment.is_at(place, net.value.server)
 
-    def assert_device(self, net: Net, gateway: object) -> None:
+    def assert_device(self, net: ServedNetwork, gateway: object) -> None:
         """Assert that the server's device matches *net*, with *gateway* in its default route."""
         server = self.server(net)
         assert server.addresses == set(net.value.server.addresses)

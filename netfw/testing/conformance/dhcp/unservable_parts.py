@@ -15,7 +15,7 @@ from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.dhcp.case import DhcpSuite, MakeDriver
 from netfw.testing.conformance.dhcp.factories import (
-    Net,
+    ServedNetwork,
     Tenant,
     a_subnet,
     make_network,
@@ -106,11 +106,11 @@ class DhcpUnservablePartsConformance(DhcpSuite):
         self._assert_served(outcome, net, "subnets[1]")
         assert self.leased(tenant)[1].ip == tenant.ip
 
-    def _offer(self, driver: DhcpDriver, *things: Net | Tenant) -> Outcome[DhcpKey]:
+    def _offer(self, driver: DhcpDriver, *things: ServedNetwork | Tenant) -> Outcome[DhcpKey]:
         self.admit(*things)
         return driver.converge(Update(put=wanted(*things)))
 
-    def _assert_served(self, outcome: Outcome[DhcpKey], net: Net, part: str) -> None:
+    def _assert_served(self, outcome: Outcome[DhcpKey], net: ServedNetwork, part: str) -> None:
         """Check that a network is served, but for *part* if the driver cannot serve that."""
         assert net.key in outcome.in_force, str(outcome)
         if net.key in outcome.failed:

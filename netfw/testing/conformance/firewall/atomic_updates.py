@@ -18,7 +18,7 @@ from netfw.model.values.protocol import TCP, UDP
 from netfw.plan import Stage, Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.reconciler import dies_at
-from netfw.testing.conformance.firewall.background_traffic import Load
+from netfw.testing.conformance.firewall.background_traffic import BackgroundTraffic
 from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver
 from netfw.testing.conformance.firewall.environment import Delivery, FirewallTestPort
 from netfw.testing.conformance.firewall.factories import (
@@ -139,7 +139,7 @@ class FirewallUpdatesConformance(FirewallSuite):
             Delivery(friend, one, kept.forth(), True),
         )
         deliveries = [*going_on, *self._load(one, two, friend, outside)]
-        load = Load(self, deliveries)
+        load = BackgroundTraffic(self, deliveries)
         with load.running():
             number = 0
             while not load.wrong and (number < self.updates or load.rounds < 3):

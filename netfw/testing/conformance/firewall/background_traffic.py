@@ -10,7 +10,7 @@ from netfw.testing.conformance.firewall.case import FirewallSuite
 from netfw.testing.conformance.firewall.environment import Delivery
 
 
-class Load:
+class BackgroundTraffic:
     """Packets all the time: some that must pass, and some that must not."""
 
     def __init__(self, suite: FirewallSuite, deliveries: list[Delivery]) -> None:

@@ -25,7 +25,7 @@ from netfw.drivers.values.keys import NetworkKey
 from netfw.model.values.address import IpAddress
 from netfw.testing.conformance.metadata import lab_environment as lab
 from netfw.testing.conformance.metadata.recording_agent import RecordingAgent
-from netfw.testing.conformance.metadata.requests import HONEST, Arrival
+from netfw.testing.conformance.metadata.requests import HONEST, ReceivedRequest
 from netfw.testing.conformance.metadata.suite import MetadataDriverConformance
 from netfw.testing.lab import sandbox
 
@@ -110,7 +110,7 @@ class HaproxyConformance(MetadataDriverConformance):
     def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
         return self.rooms.open(proxy.netns).ask(address, proxy.port, request)
 
-    def arrivals(self) -> Collection[Arrival]:
+    def arrivals(self) -> Collection[ReceivedRequest]:
         return self.agent.take()
 
     def actual(self, key: MetadataKey, value: MetadataProxy) -> MetadataProxy | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
-from netfw.testing.conformance.metadata.requests import Arrival
+from netfw.testing.conformance.metadata.requests import ReceivedRequest
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nmetadata"
 
@@ -23,14 +23,14 @@ _PAUSE = 0.01
 """How long to wait for a free descriptor, in seconds."""
 
 
-def read_arrival(head: bytes, body: bytes = b"") -> Arrival:
+def read_arrival(head: bytes, body: bytes = b"") -> ReceivedRequest:
     """Parse a request as a lenient server would.
 
     Any line with a colon in it is a header, whatever ends the line, and however it begins.
     """
     line, *rest = _LINE_END.split(head)
     pairs = (line.decode("latin-1").partition(":") for line in rest if b":" in line)
-    return Arrival(
+    return ReceivedRequest(
         line.decode("latin-1"), tuple((name, value.strip()) for name, _, value in pairs), body
     )
 
@@ -49,7 +49,7 @@ class RecordingAgent:
         self.shortages = 0
         """Number of attempts to accept a connection without a free descriptor."""
         self._lock = threading.Lock()
-        self._arrived: list[Arrival] = []
+        self._arrived: list[ReceivedRequest] = []
         self._closed = threading.Event()
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(path))
@@ -57,7 +57,7 @@ class RecordingAgent:
         self._socket.listen(128)
         threading.Thread(target=self._accept, name="recording-agent", daemon=True).start()
 
-    def take(self) -> list[Arrival]:
+    def take(self) -> list[ReceivedRequest]:
         """Return what has arrived since this was last called."""
         with self._lock:
             arrived, self._arrived = self._arrived, []
@@ -106,7 +106,7 @@ class RecordingAgent:
                 return  # the proxy closed the connection, or is silent
 
 
-def requests_in(read: Callable[[int], bytes]) -> Iterator[Arrival]:
+def requests_in(read: Callable[[int], bytes]) -> Iterator[ReceivedRequest]:
     """Yield the requests that *read* returns, until it returns nothing more."""
     reader = _Reader(read)
     while (arrival := reader.request()) is not None:
@@ -118,7 +118,7 @@ class _Reader:
         self._receive = read
         self._read = b""
 
-    def request(self) -> Arrival | None:
+    def request(self) -> ReceivedRequest | None:
         head = self._until(b"\r\n\r\n")
         if not head:
             return None

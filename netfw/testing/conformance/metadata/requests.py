@@ -113,7 +113,7 @@ MALFORMED: Mapping[str, bytes] = {**SPELT, **SHAPED, **SMUGGLED}
 
 
 @frozen
-class Arrival:
+class ReceivedRequest:
     """A request as the metadata agent received it, parsed leniently."""
 
     line: str
@@ -129,7 +129,9 @@ def _plain(name: str) -> str:
     return name.strip(" \t\0").lower().replace("_", "-")
 
 
-def header_mismatches(arrival: Arrival, key: MetadataKey, source: IpAddress) -> Iterator[str]:
+def header_mismatches(
+    arrival: ReceivedRequest, key: MetadataKey, source: IpAddress
+) -> Iterator[str]:
     """Yield the differences of *arrival* from the headers that the proxy of *key* should send."""
     true = {"x-forwarded-for": str(source), **_id(key)}
     for name in IDENTIFYING:

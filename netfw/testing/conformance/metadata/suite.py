@@ -27,7 +27,7 @@ from netfw.testing.conformance.metadata.requests import (
     SHAPED,
     SMUGGLED,
     SPELT,
-    Arrival,
+    ReceivedRequest,
     header_mismatches,
     request,
 )
@@ -80,7 +80,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         """
         raise NotImplementedError("override `ask`")
 
-    def arrivals(self) -> Collection[Arrival]:
+    def arrivals(self) -> Collection[ReceivedRequest]:
         """Return the requests that the metadata agent received since the last call.
 
         The agent answers every request with status 200 and the body ``metadata``.

@@ -15,7 +15,7 @@ from netfw.drivers.values.router_values import RouterDriverKey
 from netfw.model.values.address import IpAddress
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.router.environment import (
-    Arrival,
+    EchoRequest,
     Machine,
     RouterEnvironment,
     Stream,
@@ -150,9 +150,9 @@ class RouterSuite:
             site.external.id, site.external.interfaces(number), inside_v6, **options
         )
 
-    def arrives(self, source: Machine, to: IpAddress, *request: Any) -> Arrival:
+    def arrives(self, source: Machine, to: IpAddress, *request: Any) -> EchoRequest:
         """Return how a request of *source* arrived; it may take a moment after a change."""
-        found: list[Arrival] = []
+        found: list[EchoRequest] = []
 
         def attempt() -> bool:
             arrival = source.reach(to, *request)

@@ -18,7 +18,7 @@ from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.router.case import FAMILIES, RouterSuite
 from netfw.testing.conformance.router.environment import TCP, UDP, Machine
-from netfw.testing.conformance.router.factories import Net, Site, make_net, make_site
+from netfw.testing.conformance.router.factories import RoutedNetwork, Site, make_net, make_site
 
 EXTENSION = "forwarder"
 INJECTED = ("COMMIT", "*filter", "#", ";reboot", "$(id)", "-j", "--", "%s")
@@ -139,7 +139,7 @@ class RouterContributionsConformance(RouterSuite):
     @proves(RouterDriver, 2)
     def test_the_gateway_answers_for_proxied_addresses_alone(self, driver: RouterDriver) -> None:
         driver.grant(GrantRequest(owner=EXTENSION))
-        external = Net(blocks=(ip_network("203.0.113.0/24"), ip_network("fd00:ff::/64")))
+        external = RoutedNetwork(blocks=(ip_network("203.0.113.0/24"), ip_network("fd00:ff::/64")))
         site = make_site(external=external)
         proxied, other = (site.nets[0].address(number, 6) for number in (20, 21))
         one = self.instance(site)

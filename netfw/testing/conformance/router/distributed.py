@@ -24,7 +24,7 @@ from netfw.testing.conformance.router.distributed_factories import (
     make_distributed,
 )
 from netfw.testing.conformance.router.environment import TCP, Machine
-from netfw.testing.conformance.router.factories import Floating, Net, make_net, next_mac
+from netfw.testing.conformance.router.factories import Floating, RoutedNetwork, make_net, next_mac
 from netfw.testing.lab.wait import wait_until
 
 Thing = DistributedSite | AgentGatewaySite | Floating
@@ -52,7 +52,7 @@ class RouterDistributedConformance(RouterSuite):
         outcome = driver.converge(Update(drop=frozenset(each.key for each in things)))
         assert outcome.ok, str(outcome)
 
-    def guest(self, net: Net, number: int = 20) -> Machine:
+    def guest(self, net: RoutedNetwork, number: int = 20) -> Machine:
         """Return an instance whose gateway is the router's interface."""
         return self.environment.machine(net.id, net.interfaces(number), net.gateways())
 

@@ -25,7 +25,12 @@ from netfw.drivers.values.router_values import (
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import RouterId
 from netfw.plan import Update
-from netfw.testing.conformance.router.factories import Floating, Net, make_external, make_net
+from netfw.testing.conformance.router.factories import (
+    Floating,
+    RoutedNetwork,
+    make_external,
+    make_net,
+)
 from netfw.testing.lab.wait import wait_until
 
 CENTRAL_NUMBER = 5
@@ -36,7 +41,7 @@ CENTRAL_NUMBER = 5
 class AgentGatewaySite:
     """The agent gateway of a host on an external network."""
 
-    net: Net
+    net: RoutedNetwork
     value: AgentGateway
 
     @property
@@ -53,8 +58,8 @@ class DistributedSite:
     """A distributed router between networks, with a gateway to an external one."""
 
     router: RouterId = field(factory=lambda: RouterId(uuid4()))
-    nets: tuple[Net, ...]
-    external: Net
+    nets: tuple[RoutedNetwork, ...]
+    external: RoutedNetwork
     state: RouterState
 
     @property
@@ -113,7 +118,7 @@ class DistributedSite:
 
 
 def make_distributed(
-    *nets: Net, external: Net | None = None, number: int = 10, **state: Any
+    *nets: RoutedNetwork, external: RoutedNetwork | None = None, number: int = 10, **state: Any
 ) -> DistributedSite:
     """Return a router with both parts, whose gateway has the external address *number*."""
     inside = nets or (make_net(1), make_net(2))
@@ -141,7 +146,7 @@ def make_distributed(
     )
 
 
-def make_agent_gateway(external: Net, number: int = 90) -> AgentGatewaySite:
+def make_agent_gateway(external: RoutedNetwork, number: int = 90) -> AgentGatewaySite:
     """Return the agent gateway with the external address *number*."""
     value = AgentGateway(port=external.port(number), next_hops=(external.address(1),))
     return AgentGatewaySite(net=external, value=value)

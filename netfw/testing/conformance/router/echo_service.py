@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from netfw.testing.conformance.router.environment import Arrival
+from netfw.testing.conformance.router.environment import EchoRequest
 
 Handler = Callable[[socket.socket], None]
 
@@ -19,7 +19,7 @@ class EchoService:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._lock = threading.Lock()
-        self._seen: dict[bytes, Arrival] = {}
+        self._seen: dict[bytes, EchoRequest] = {}
         self._round = 0
         self._rounds = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="netfw-echo", daemon=True)
@@ -40,12 +40,12 @@ class EchoService:
             self._selector.unregister(opened)
         opened.close()
 
-    def record(self, token: bytes, arrival: Arrival) -> None:
+    def record(self, token: bytes, arrival: EchoRequest) -> None:
         """Record that the request with *token* arrived."""
         with self._lock:
             self._seen[token] = arrival
 
-    def recorded(self, token: bytes) -> Arrival | None:
+    def recorded(self, token: bytes) -> EchoRequest | None:
         """Return how the request with *token*, which was answered, arrived at a machine.
 
         The kernel queues a request before it answers it, so that the second of two more rounds of

@@ -25,7 +25,7 @@ TCP, UDP = "tcp", "udp"
 
 
 @frozen(kw_only=True)
-class Arrival:
+class EchoRequest:
     """A request as the machine that answered it received it."""
 
     at: str
@@ -37,7 +37,7 @@ class Arrival:
 
 
 @frozen(kw_only=True)
-class Advertisement:
+class ReceivedAdvertisement:
     """A router advertisement as a machine received it."""
 
     prefixes: frozenset[str]
@@ -53,7 +53,7 @@ class Advertisement:
 
 
 @frozen(kw_only=True)
-class FoundRouter:
+class RouterOnHost:
     """A router as the host has it, read without the driver."""
 
     addresses: Mapping[PortId, frozenset[IpInterface]] = field(factory=dict)
@@ -100,7 +100,7 @@ class Machine(ABC):
     @abstractmethod
     def reach(
         self, address: IpAddress, protocol: str = "icmp", port: int = 0, source_port: int = 0
-    ) -> Arrival | None:
+    ) -> EchoRequest | None:
         """Send one request and return how it arrived; ``None``: no answer came."""
 
     @abstractmethod
@@ -123,7 +123,7 @@ class Machine(ABC):
     @abstractmethod
     def announced(
         self, address: IpAddress, stale: Mac, action: Callable[[], None]
-    ) -> tuple[Mac | None, Arrival | None]:
+    ) -> tuple[Mac | None, EchoRequest | None]:
         """Have the machine believe that *address* is at *stale*, and run *action*.
 
         Return the MAC address that an announcement then told it, and how a request arrived that it
@@ -131,7 +131,7 @@ class Machine(ABC):
         """
 
     @abstractmethod
-    def advertisement(self) -> Advertisement | None:
+    def advertisement(self) -> ReceivedAdvertisement | None:
         """Solicit routers and return the advertisement; ``None``: none came."""
 
     @abstractmethod
@@ -200,7 +200,7 @@ class RouterEnvironment(ABC):
         """Remove all machines and listeners."""
 
     @abstractmethod
-    def found(self, router: RouterId, ports: Collection[RouterPort]) -> FoundRouter | None:
+    def found(self, router: RouterId, ports: Collection[RouterPort]) -> RouterOnHost | None:
         """Return the router as the host has it; ``None``: nothing of it is there."""
 
     @abstractmethod

@@ -34,7 +34,7 @@ def next_mac() -> Mac:
 
 
 @frozen(kw_only=True)
-class Net:
+class RoutedNetwork:
     """A network with an IPv4 and an IPv6 subnet."""
 
     id: NetworkId = field(factory=lambda: NetworkId(uuid4()))
@@ -72,15 +72,17 @@ class Net:
         )
 
 
-def make_net(number: int = 1, **values: Any) -> Net:
+def make_net(number: int = 1, **values: Any) -> RoutedNetwork:
     """Return a network of a project."""
     blocks = ip_network(f"10.0.{number}.0/24"), ip_network(f"fd00:{number:x}::/64")
-    return Net(blocks=blocks, **values)
+    return RoutedNetwork(blocks=blocks, **values)
 
 
-def make_external(**values: Any) -> Net:
+def make_external(**values: Any) -> RoutedNetwork:
     """Return an external network; its own router has the first addresses."""
-    return Net(blocks=(ip_network("203.0.113.0/24"), ip_network("2001:db8:ff::/64")), **values)
+    return RoutedNetwork(
+        blocks=(ip_network("203.0.113.0/24"), ip_network("2001:db8:ff::/64")), **values
+    )
 
 
 @frozen(kw_only=True)
@@ -88,8 +90,8 @@ class Site:
     """A router between networks, with a gateway to an external one."""
 
     router: RouterId = field(factory=lambda: RouterId(uuid4()))
-    nets: tuple[Net, ...]
-    external: Net
+    nets: tuple[RoutedNetwork, ...]
+    external: RoutedNetwork
     state: RouterState
 
     @property
@@ -173,7 +175,9 @@ class Floating:
         return evolve(self, value=evolve(self.value, fixed_address=fixed))
 
 
-def make_site(*nets: Net, external: Net | None = None, number: int = 10, **state: Any) -> Site:
+def make_site(
+    *nets: RoutedNetwork, external: RoutedNetwork | None = None, number: int = 10, **state: Any
+) -> Site:
     """Return a router with an interface on each of *nets* (two by default) and a gateway with the
     external address *number*."""
     inside = nets or (make_net(1), make_net(2))
@@ -187,7 +191,7 @@ def make_site(*nets: Net, external: Net | None = None, number: int = 10, **state
 
 def make_ha_sites(site: Site, *priorities: int) -> tuple[Site, ...]:
     """Return *site* as each host of a highly available router has it, one host per priority."""
-    network = Net(blocks=(ip_network("169.254.192.0/18"),))
+    network = RoutedNetwork(blocks=(ip_network("169.254.192.0/18"),))
     ports = [network.port(number) for number in range(1, len(priorities) + 1)]
     return tuple(
         site.with_full(

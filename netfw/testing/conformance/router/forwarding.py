@@ -13,7 +13,7 @@ from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.router.case import FAMILIES, RouterSuite
-from netfw.testing.conformance.router.factories import Net, address, make_net, make_site
+from netfw.testing.conformance.router.factories import RoutedNetwork, address, make_net, make_site
 
 FAR = ip_network("198.51.100.0/24")
 
@@ -37,7 +37,7 @@ class RouterForwardingConformance(RouterSuite):
     @proves(RouterDriver, 1)
     def test_a_port_with_several_subnets_serves_each(self, driver: RouterDriver) -> None:
         blocks = ("10.0.1.0/24", "10.0.9.0/24", "fd00:1::/64", "fd00:9::/64")
-        wide = Net(blocks=tuple(ip_network(text) for text in blocks))
+        wide = RoutedNetwork(blocks=tuple(ip_network(text) for text in blocks))
         site = make_site(wide, make_net(2))
         self.bring(driver, site)
         other = self.instance(site, 1)

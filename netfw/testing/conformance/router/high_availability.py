@@ -30,7 +30,7 @@ from netfw.testing.conformance.router.contributions import EXTENSION
 from netfw.testing.conformance.router.environment import Machine, RouterEnvironment
 from netfw.testing.conformance.router.factories import (
     Floating,
-    Net,
+    RoutedNetwork,
     Site,
     make_ha_sites,
     make_net,
@@ -192,7 +192,7 @@ class RouterHaConformance(RouterSuite):
     def test_the_active_instance_alone_answers_for_proxied_addresses(
         self, make_driver: MakeDriver
     ) -> None:
-        near = Net(blocks=(ip_network("203.0.113.0/24"), ip_network("fd00:ff::/64")))
+        near = RoutedNetwork(blocks=(ip_network("203.0.113.0/24"), ip_network("fd00:ff::/64")))
         plain = make_site(external=near)
         proxied = plain.nets[0].address(20, 6)
         made = RouterContribution(owner=EXTENSION, proxied=(IPv6Address(proxied),))

@@ -41,10 +41,10 @@ from netfw.testing.conformance.dhcp.lab_host import (
 )
 from netfw.testing.conformance.router.echo_service import EchoService
 from netfw.testing.conformance.router.environment import (
-    FoundRouter,
     Machine,
     PrefixProvider,
     RouterEnvironment,
+    RouterOnHost,
 )
 from netfw.testing.conformance.router.factories import next_mac
 from netfw.testing.conformance.router.lab_machine import LabMachine
@@ -185,12 +185,12 @@ class RouterLabEnvironment(RouterEnvironment):
         while self._foreign:
             self._namespaces.attempt(["ip", "link", "delete", self._foreign.pop()])
 
-    def found(self, router: RouterId, ports: Collection[RouterPort]) -> FoundRouter | None:
+    def found(self, router: RouterId, ports: Collection[RouterPort]) -> RouterOnHost | None:
         located = {port.id: self._site.find(port.id) for port in ports}
         links = {id: found[1] for id, found in located.items() if found is not None}
         if not links and not any(str(router) in name for name in self._site.netns_names()):
             return None
-        return FoundRouter(
+        return RouterOnHost(
             addresses={id: _addresses(link) for id, link in links.items()},
             macs={id: Mac(link["address"]) for id, link in links.items()},
             mtus={id: link["mtu"] for id, link in links.items()},

@@ -8,8 +8,8 @@ from typing import Self
 
 from netfw.errors import NetfwError
 from netfw.ovs.ovsdb.client import Ovsdb
-from netfw.ovs.ovsdb.operations import SetColumns, Table
-from netfw.ovs.ovsdb.values import IFACE_ID, Port
+from netfw.ovs.ovsdb.operations import OvsdbTable, SetColumns
+from netfw.ovs.ovsdb.values import IFACE_ID, OvsdbPort
 from netfw.testing.conformance.dhcp.lab_host import DEAD
 from netfw.testing.lab.wait import wait_until
 
@@ -78,17 +78,17 @@ class PortAdmission:
             known = [(port, self._vlans.get(_id(port))) for port in self._dead()]
             self._set_tags((port, vlan) for port, vlan in known if vlan is not None)
 
-    def _set_tags(self, tags: Iterable[tuple[Port, int]]) -> None:
+    def _set_tags(self, tags: Iterable[tuple[OvsdbPort, int]]) -> None:
         changes = [
-            SetColumns(table=Table.PORT, record=port.name, values={"tag": tag})
+            SetColumns(table=OvsdbTable.PORT, record=port.name, values={"tag": tag})
             for port, tag in tags
         ]
         self._ovsdb.run(changes, wait=False)
 
-    def _dead(self) -> tuple[Port, ...]:
+    def _dead(self) -> tuple[OvsdbPort, ...]:
         ports = self._ovsdb.snapshot().ports.values()
         return tuple(port for port in ports if port.tag == DEAD)
 
 
-def _id(port: Port) -> str:
+def _id(port: OvsdbPort) -> str:
     return port.interface.external_ids.get(IFACE_ID, "")

@@ -26,7 +26,7 @@ from netfw.testing.conformance.router.distributed_factories import (
 )
 from netfw.testing.conformance.router.environment import Machine, PrefixProvider
 from netfw.testing.conformance.router.factories import (
-    Net,
+    RoutedNetwork,
     Site,
     make_external,
     make_net,
@@ -117,7 +117,9 @@ class PrefixEvents:
 class RouterDelegationConformance(RouterHaConformance):
     """Prefixes that a provider delegates to routers."""
 
-    def provide(self, external: Net, pool: IPv6Network = FIRST, **options: int) -> PrefixProvider:
+    def provide(
+        self, external: RoutedNetwork, pool: IPv6Network = FIRST, **options: int
+    ) -> PrefixProvider:
         """Return a provider on *external* that delegates prefixes of *pool*."""
         provider = self.environment.prefix_provider(external.id, external.interfaces(1))
         provider.delegate(pool, **options)

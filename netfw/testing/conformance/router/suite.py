@@ -33,7 +33,7 @@ from netfw.testing.conformance.router.distributed_factories import (
     make_agent_gateway,
     make_distributed,
 )
-from netfw.testing.conformance.router.environment import FoundRouter
+from netfw.testing.conformance.router.environment import RouterOnHost
 from netfw.testing.conformance.router.factories import make_external, make_net, make_site
 from netfw.testing.conformance.router.forwarding import RouterForwardingConformance
 from netfw.testing.conformance.router.persistence import RouterPersistenceConformance
@@ -180,7 +180,7 @@ def _ports(value: RouterDriverValue) -> tuple[RouterPort, ...]:
     return (*full.interfaces, *(() if full.gateway is None else (full.gateway.port,)))
 
 
-def _as_found(port: RouterPort, found: FoundRouter) -> RouterPort:
+def _as_found(port: RouterPort, found: RouterOnHost) -> RouterPort:
     """Return *port* with the host's actual state in place of the requested one."""
     if port.id not in found.macs:
         return evolve(port, mtu=68)

@@ -14,14 +14,14 @@ from netfw.model.values.address import IpAddress, IpInterface, Mac
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.router.case import RouterSuite
-from netfw.testing.conformance.router.environment import TCP, UDP, Arrival
-from netfw.testing.conformance.router.factories import Floating, Net, Site, make_site
+from netfw.testing.conformance.router.environment import TCP, UDP, EchoRequest
+from netfw.testing.conformance.router.factories import Floating, RoutedNetwork, Site, make_site
 from netfw.testing.lab.wait import wait_until
 
 STALE = Mac("fa:16:3e:de:ad:01")
 MANY = 500
-WIDE = Net(blocks=(ip_network("10.0.0.0/20"), ip_network("fd00:1::/64")))
-WIDE_EXTERNAL = Net(blocks=(ip_network("203.0.112.0/20"), ip_network("2001:db8:ff::/64")))
+WIDE = RoutedNetwork(blocks=(ip_network("10.0.0.0/20"), ip_network("fd00:1::/64")))
+WIDE_EXTERNAL = RoutedNetwork(blocks=(ip_network("203.0.112.0/20"), ip_network("2001:db8:ff::/64")))
 
 
 class RouterTranslationConformance(RouterSuite):
@@ -218,7 +218,7 @@ class RouterTranslationConformance(RouterSuite):
         self.arrives(one, site.external.address(1, 6))
         self.assert_unreachable(one, far)
 
-        def attempt() -> Arrival | None:
+        def attempt() -> EchoRequest | None:
             outside.advertise_router()
             return one.reach(far)
 

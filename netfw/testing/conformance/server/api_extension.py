@@ -44,7 +44,7 @@ _ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*(:[a-z][a-z0-9_]*)?")
 
 
 @frozen
-class Request:
+class CreateRequest:
     """The body of a request that makes one, within its envelope."""
 
     resource: str
@@ -62,7 +62,7 @@ class ApiExtensionConformance(DriverConformance):
         """Return an extension; every call makes one of the same configuration."""
         raise NotImplementedError("override `make_extension`")
 
-    def requests(self) -> Sequence[Request]:
+    def requests(self) -> Sequence[CreateRequest]:
         """Return a request for each resource that can be created, and some that are refused."""
         raise NotImplementedError("override `requests`; see the module's docstring")
 

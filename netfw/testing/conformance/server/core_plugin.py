@@ -49,7 +49,7 @@ At = PluginEnvironment[CorePlugin]
 
 
 @frozen
-class UnknownRequest(Request[None]):
+class UnknownCoreRequest(Request[None]):
     """A request that no plugin answers."""
 
 
@@ -208,7 +208,7 @@ class CorePluginConformance(ResourcePluginConformance[CorePlugin]):
     @proves_raise(CorePlugin, "handle_request", NotSupported)
     def test_an_unknown_request_is_not_supported(self) -> None:
         with self.make_environment() as at, pytest.raises(NotSupported):
-            at.plugin.handle_request(UnknownRequest())
+            at.plugin.handle_request(UnknownCoreRequest())
 
     @proves_raise(CorePlugin, "handle_request", RequestError)
     def test_an_impossible_request_is_refused(self) -> None:

@@ -56,7 +56,7 @@ class AddressStoreFactory(Protocol):
         """Record that a subnet is deleted."""
 
 
-class Failed(Exception):
+class FailedTransaction(Exception):
     """Fails the transaction for another reason."""
 
 
@@ -233,7 +233,7 @@ class IpamDriverConformance(RequiresHooks):
         driver, stores = self.ready()
         request = samples.this(samples.SMALL, "192.0.2.3")
         for _ in range(2):
-            with pytest.raises(Failed), stores.transaction() as store:
+            with pytest.raises(FailedTransaction), stores.transaction() as store:
                 self.fail(driver, request, store)
         assert not self.taken(stores, samples.SMALL)
         given = {self.get(driver, stores, AnyAddress(subnets=(samples.SMALL,))) for _ in range(3)}
@@ -246,7 +246,7 @@ class IpamDriverConformance(RequiresHooks):
         if IpamCapability.EXTERNAL in driver.describe().capabilities:
             for fixed in took:
                 driver.release(fixed, store)
-        raise Failed
+        raise FailedTransaction
 
     @proves(IpamDriver, 2)
     def test_a_large_subnet_costs_no_more(self) -> None:

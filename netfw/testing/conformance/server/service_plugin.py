@@ -47,7 +47,7 @@ At = PluginEnvironment[ServicePlugin]
 
 
 @frozen
-class UnknownRequest(Request[None]):
+class UnknownServiceRequest(Request[None]):
     """A request that no plugin answers."""
 
 
@@ -151,7 +151,7 @@ class ServicePluginConformance(ResourcePluginConformance[ServicePlugin]):
     @proves_raise(ServicePlugin, "handle_request", NotSupported)
     def test_an_unknown_request_is_not_supported(self) -> None:
         with self.make_environment() as at, pytest.raises(NotSupported):
-            at.plugin.handle_request(UnknownRequest())
+            at.plugin.handle_request(UnknownServiceRequest())
 
     @proves_raise(ServicePlugin, "handle_request", RequestError)
     def test_an_impossible_request_is_refused(self) -> None:

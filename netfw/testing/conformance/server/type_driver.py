@@ -38,7 +38,7 @@ class AllocationStoreFactory(Protocol):
         """Return the taken numbers."""
 
 
-class Failed(Exception):
+class FailedRequest(Exception):
     """The failure of another part of the request, and so of its transaction."""
 
 
@@ -46,7 +46,7 @@ def fail(driver: TypeDriver, request: Provider, store: AllocationStore) -> None:
     """Take segments in a request that fails after that."""
     driver.reserve(request, store)
     driver.allocate(store)
-    raise Failed
+    raise FailedRequest
 
 
 class TypeDriverConformance(DriverConformance):
@@ -280,7 +280,7 @@ class TypeDriverConformance(DriverConformance):
         stores = self.make_stores(driver)
         request, _ = self.requests()
         for _ in range(2):
-            with pytest.raises(Failed), stores.transaction() as store:
+            with pytest.raises(FailedRequest), stores.transaction() as store:
                 fail(driver, request, store)
         assert not stores.taken()
         with stores.transaction() as store:

@@ -19,10 +19,10 @@ from netfw.drivers.values.switch_values import Admission, SwitchKey, SwitchValue
 from netfw.model.values.address import IpAddress, Mac
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.switch.environment import (
-    Net,
     Pair,
     StateDump,
     SwitchEnvironment,
+    SwitchNetwork,
     SwitchTestPort,
     TrafficProbe,
     wanted,
@@ -141,7 +141,9 @@ class SwitchSuite:
         if capability not in driver.describe().capabilities:
             pytest.skip(f"the driver does not declare the capability {capability.value!r}")
 
-    def make_ports(self, net: Net, count: int, host: int = 0) -> tuple[SwitchTestPort, ...]:
+    def make_ports(
+        self, net: SwitchNetwork, count: int, host: int = 0
+    ) -> tuple[SwitchTestPort, ...]:
         """Make new ports, and plug them."""
         numbers = [next(self.numbers) for _ in range(count)]
         made = tuple(SwitchTestPort(number=number, net=net, host=host) for number in numbers)
@@ -176,7 +178,7 @@ class SwitchSuite:
     def wire(
         self,
         driver: SwitchDriver,
-        *things: Net | SwitchTestPort,
+        *things: SwitchNetwork | SwitchTestPort,
         admission: Admission = Admission.LIVE,
     ) -> None:
         """Put *things*, and wait until they are applied."""

@@ -26,7 +26,7 @@ from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch.environment import (
     UNUSED_ADDRESSES,
-    Net,
+    SwitchNetwork,
     SwitchTestPort,
     a_network,
     a_segment,
@@ -59,7 +59,9 @@ class SwitchTunnelsConformance(SwitchSuite):
             ForwardingKey(port.net.id, port.mac): Forwarding(frozenset({endpoint}), port.addresses),
         }
 
-    def across(self, kind: NetworkType, number: int) -> tuple[Net, SwitchTestPort, SwitchTestPort]:
+    def across(
+        self, kind: NetworkType, number: int
+    ) -> tuple[SwitchNetwork, SwitchTestPort, SwitchTestPort]:
         """Return a network with a plugged test port on each host."""
         net = a_network(kind, number)
         (near,), (far,) = self.make_ports(net, 1), self.make_ports(net, 1, host=1)

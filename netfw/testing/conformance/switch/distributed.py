@@ -26,8 +26,8 @@ from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch.environment import (
-    Net,
     RoutedPacket,
+    SwitchNetwork,
     SwitchTestPort,
     a_network,
     replaced,
@@ -48,7 +48,7 @@ def host_mac(host: int) -> Mac:
 class RoutedPorts:
     """A network with a distributed router: an instance and the router's interface on each host."""
 
-    net: Net
+    net: SwitchNetwork
     instances: tuple[SwitchTestPort, SwitchTestPort]
     routers: tuple[SwitchTestPort, SwitchTestPort]
     """The interface on each host: one port with one MAC address."""

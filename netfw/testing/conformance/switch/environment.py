@@ -33,7 +33,7 @@ from netfw.model.values.ids import NetworkId, PortId, SegmentId
 
 
 @frozen
-class Net:
+class SwitchNetwork:
     """A network, and its value for a switch driver."""
 
     id: NetworkId
@@ -46,10 +46,10 @@ class Net:
 
 def a_network(
     kind: NetworkType = NetworkType.LOCAL, number: int | None = None, physical: str | None = None
-) -> Net:
+) -> SwitchNetwork:
     """Make a network of one segment."""
     network = NetworkId(uuid4())
-    return Net(
+    return SwitchNetwork(
         network, LocalNetwork(segments=(a_segment(network, kind, number, physical),), mtu=1400)
     )
 
@@ -72,7 +72,7 @@ class SwitchTestPort:
 
     number: int
     """Unique within a test; MAC and addresses are derived from it."""
-    net: Net
+    net: SwitchNetwork
     host: int = 0
     twin: int | None = None
     """The number of a port on another network whose addresses this port shares."""
@@ -105,7 +105,9 @@ class SwitchTestPort:
     def addresses(self) -> frozenset[IpAddress]:
         return frozenset({self.address, self.address6})
 
-    def wiring(self, admission: Admission = Admission.LIVE, net: Net | None = None) -> Wiring:
+    def wiring(
+        self, admission: Admission = Admission.LIVE, net: SwitchNetwork | None = None
+    ) -> Wiring:
         """Return its value for a switch driver."""
         return Wiring(
             network=(net or self.net).id,
@@ -129,11 +131,11 @@ def among(*ports: SwitchTestPort) -> frozenset[Pair]:
 
 
 def wanted(
-    *things: Net | SwitchTestPort, admission: Admission = Admission.LIVE
+    *things: SwitchNetwork | SwitchTestPort, admission: Admission = Admission.LIVE
 ) -> dict[SwitchKey, SwitchValue]:
     """Return the keys and values of networks and ports."""
     return {
-        thing.key: thing.value if isinstance(thing, Net) else thing.wiring(admission)
+        thing.key: thing.value if isinstance(thing, SwitchNetwork) else thing.wiring(admission)
         for thing in things
     }
 
@@ -174,7 +176,7 @@ class RoutedPacket:
 
 
 @frozen
-class Request:
+class NeighbourRequest:
     """An ARP request or neighbour solicitation as a port received it."""
 
     source: Mac
@@ -343,7 +345,7 @@ class SwitchEnvironment(ABC):
 
     def requests(
         self, port: SwitchTestPort, address: IpAddress, receiver: SwitchTestPort, *, expected: bool
-    ) -> Request | None:
+    ) -> NeighbourRequest | None:
         """Request *address* on *port*; return the request as *receiver* gets it, if it does.
 
         Waits for an *expected* request.
@@ -361,7 +363,7 @@ class SwitchEnvironment(ABC):
         """Return the whole state of the switch without what it has learned."""
 
     @abstractmethod
-    def local_number(self, net: Net, host: int = 0) -> int | None:
+    def local_number(self, net: SwitchNetwork, host: int = 0) -> int | None:
         """Return the local VLAN of a network on a host, or ``None``."""
 
     @abstractmethod

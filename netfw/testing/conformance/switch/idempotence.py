@@ -16,7 +16,7 @@ from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.reconciler import dies_at
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch.environment import (
-    Net,
+    SwitchNetwork,
     SwitchTestPort,
     a_network,
     among,
@@ -30,7 +30,7 @@ MANY_PORTS = 50
 class SwitchIdempotenceConformance(SwitchSuite):
     """Promises 5, 6 and 7."""
 
-    def couples(self) -> tuple[list[Net], list[SwitchTestPort]]:
+    def couples(self) -> tuple[list[SwitchNetwork], list[SwitchTestPort]]:
         """Return two networks with two plugged test ports each."""
         nets = [a_network(), a_network(NetworkType.VLAN, 55, self.environment.physical[0])]
         return nets, [port for net in nets for port in self.make_ports(net, 2)]

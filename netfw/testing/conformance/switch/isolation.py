@@ -27,8 +27,8 @@ from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch.environment import (
-    Net,
     Pair,
+    SwitchNetwork,
     SwitchTestPort,
     a_network,
     a_segment,
@@ -109,7 +109,7 @@ class SwitchNetworksConformance(SwitchSuite):
             assert probe.ever_received == allowed
 
     def _states(
-        self, nets: tuple[Net, Net, Net], *ports: SwitchTestPort
+        self, nets: tuple[SwitchNetwork, SwitchNetwork, SwitchNetwork], *ports: SwitchTestPort
     ) -> list[Mapping[SwitchKey, SwitchValue]]:
         red, blue, green = nets
         *couples, rover = ports
@@ -194,7 +194,7 @@ class SwitchNetworksConformance(SwitchSuite):
         assert self.environment.local_number(net) is None
         assert self.environment.dump_state().keys() ^ before.keys() == frozenset()
 
-    def _full_network(self, driver: SwitchDriver, kind: NetworkType) -> tuple[Net, State]:
+    def _full_network(self, driver: SwitchDriver, kind: NetworkType) -> tuple[SwitchNetwork, State]:
         """Return a network of this kind with everything that can be attached to it."""
         if not kind.is_tunnel:
             physical = None if kind is NetworkType.LOCAL else self.environment.physical[0]

@@ -13,7 +13,11 @@ from itertools import islice
 from netfw.model.values.address import IpAddress, Mac
 from netfw.testing.conformance.common.raw_socket import drain
 from netfw.testing.conformance.switch import frames
-from netfw.testing.conformance.switch.environment import Request, RoutedPacket, SwitchTestPort
+from netfw.testing.conformance.switch.environment import (
+    NeighbourRequest,
+    RoutedPacket,
+    SwitchTestPort,
+)
 
 _TIMEOUT = 10.0
 _RESEND = 0.3
@@ -56,13 +60,13 @@ class LabRouting:
 
     def requests(
         self, port: SwitchTestPort, address: IpAddress, receiver: SwitchTestPort, *, expected: bool
-    ) -> Request | None:
+    ) -> NeighbourRequest | None:
         question = frames.question(port.mac, _own(port, address), address)
         with self.socket(port) as wire, self.socket(receiver) as ear:
             for _ in _sendings(wire, question, _TIMEOUT if expected else 0):
                 for _, packet in _receive({receiver: ear}, _RESEND if expected else _SILENCE):
                     if frames.is_question(packet, address):
-                        return Request(_source(packet), frames.asker(packet) is not None)
+                        return NeighbourRequest(_source(packet), frames.asker(packet) is not None)
         return None
 
     def resolve_by_owner(

@@ -18,7 +18,12 @@ from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest
 from netfw.drivers.values.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
-from netfw.testing.conformance.switch.environment import Net, Stamp, StateDump, SwitchTestPort
+from netfw.testing.conformance.switch.environment import (
+    Stamp,
+    StateDump,
+    SwitchNetwork,
+    SwitchTestPort,
+)
 from netfw.testing.conformance.switch.lab_environment import SwitchLabEnvironment
 from netfw.testing.conformance.switch.suite import SwitchDriverConformance
 from netfw.testing.lab.instance import Instance, Plug
@@ -189,7 +194,7 @@ class OvsSwitchEnvironment(SwitchLabEnvironment):
                 found[f"{table} {json.dumps(row, sort_keys=True)}"] = stamp
         return found
 
-    def local_number(self, net: Net, host: int = 0) -> int | None:
+    def local_number(self, net: SwitchNetwork, host: int = 0) -> int | None:
         ids = self.hosts[host].ovs.vsctl("get", "Bridge", "br-int", "external_ids")
         known = re.search(rf'netfw-vlan-(\d+)"?="?{net.id}', ids)
         return int(known[1]) if known else None

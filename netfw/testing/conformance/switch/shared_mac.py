@@ -24,7 +24,7 @@ from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch.environment import (
     UNUSED_ADDRESSES,
-    Net,
+    SwitchNetwork,
     SwitchTestPort,
     a_network,
     wanted,
@@ -38,7 +38,7 @@ POPULATED, MESH = "populated", "mesh"
 class SharedMacPorts:
     """A sender on each host, and on each host a port with one MAC: ``shared``."""
 
-    net: Net
+    net: SwitchNetwork
     senders: tuple[SwitchTestPort, SwitchTestPort]
     shared: tuple[SwitchTestPort, SwitchTestPort]
 
@@ -52,7 +52,7 @@ class SharedMacPorts:
 class SwitchSharedMacConformance(SwitchSuite):
     """Promise 9."""
 
-    def make_shared(self, net: Net) -> SharedMacPorts:
+    def make_shared(self, net: SwitchNetwork) -> SharedMacPorts:
         """Make and plug the ports of a shared MAC."""
         senders = self.make_ports(net, 1)[0], self.make_ports(net, 1, host=1)[0]
         numbers = next(self.numbers), next(self.numbers)

@@ -14,7 +14,7 @@ from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch.environment import (
-    Net,
+    SwitchNetwork,
     SwitchTestPort,
     TrafficProbe,
     a_network,
@@ -32,7 +32,7 @@ class TestTrunk:
 
     __test__ = False
 
-    nets: tuple[Net, ...]
+    nets: tuple[SwitchNetwork, ...]
     """That of the parent first."""
     members: tuple[SwitchTestPort, ...]
     """The parent, then the sub-ports."""
@@ -57,7 +57,7 @@ class TestTrunk:
 class SwitchSubPortsConformance(SwitchSuite):
     """Promise 14."""
 
-    def sub_port(self, parent: SwitchTestPort, net: Net, tag: int) -> SwitchTestPort:
+    def sub_port(self, parent: SwitchTestPort, net: SwitchNetwork, tag: int) -> SwitchTestPort:
         return SwitchTestPort(number=next(self.numbers), net=net, parent=parent, tag=tag)
 
     def make_trunk(self, driver: SwitchDriver) -> TestTrunk:

@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 
 from netfw.drivers.values.router_values import HighAvailability
 from netfw.errors import InvalidInput
-from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, Route
+from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, IpRoute
 from netfw.linux.process.program import Program
 from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.device_plan import is_to_be_plugged
@@ -213,7 +213,7 @@ def _remaining_devices(wanted: RouterNetns, found: ObservedNetns) -> frozenset[s
     )
 
 
-def _ordered(routes: Iterable[Route], without_ipv6: Collection[str]) -> Iterator[Route]:
+def _ordered(routes: Iterable[IpRoute], without_ipv6: Collection[str]) -> Iterator[IpRoute]:
     """Yield the routes that can be: those without a gateway first, as others may need them."""
     possible = (
         route

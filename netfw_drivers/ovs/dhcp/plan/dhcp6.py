@@ -17,8 +17,8 @@ from netfw_drivers.ovs.dhcp.plan.frames import (
     render_udp6,
 )
 from netfw_drivers.ovs.dhcp.plan.leases import (
-    Advertisement,
     Leases6,
+    PortAdvertisement,
     decode_options6,
     encode_options6,
     octets,
@@ -176,7 +176,7 @@ def answer6(frame: bytes, leases: Leases6) -> bytes | None:
     return render_udp6(message, leases.server, leases.client, cast(IPv6Address, datagram.source))
 
 
-def answer_solicitation(frame: bytes, advertisement: Advertisement) -> bytes | None:
+def answer_solicitation(frame: bytes, advertisement: PortAdvertisement) -> bytes | None:
     """Return the frame that answers a router solicitation; ``None``: *frame* is none."""
     datagram = parse_icmpv6(frame)
     if datagram is None or datagram.payload[:1] != bytes((_SOLICITATION,)):

@@ -16,10 +16,10 @@ from netfw.errors import InvalidInput
 from netfw.model.values.address import Mac
 from netfw_drivers.ovs.dhcp.plan.frames import BROADCAST
 from netfw_drivers.ovs.dhcp.plan.leases import (
-    Advertisement,
     Answers,
     Leases4,
     Leases6,
+    PortAdvertisement,
     encode_answers,
 )
 
@@ -59,7 +59,7 @@ def port_flows(ofport: int, answers: Iterable[Answers], grant: Grant) -> Iterato
             case Leases6():
                 request = from_port & of.udp6() & of.udp_dst(547) & of.ipv6_dst(_SERVERS6)
                 yield _flow(grant, request, to_agent)
-            case Advertisement():
+            case PortAdvertisement():
                 solicitation = from_port & of.icmpv6() & of.icmpv6_type(_SOLICITATION)
                 yield _flow(grant, solicitation, to_agent, _onward(table))
 

@@ -60,7 +60,7 @@ class Leases6:
 
 
 @frozen(kw_only=True)
-class Advertisement:
+class PortAdvertisement:
     """The router advertisement for a port: the ICMPv6 message without its checksum."""
 
     client: Mac
@@ -68,7 +68,7 @@ class Advertisement:
     message: bytes
 
 
-Answers = Leases4 | Leases6 | Advertisement
+Answers = Leases4 | Leases6 | PortAdvertisement
 
 
 def encode_answers(answers: Answers) -> bytes:
@@ -81,7 +81,7 @@ def encode_answers(answers: Answers) -> bytes:
             packed = b"".join(address.packed for address in answers.addresses)
             head = _LEASES6.pack(*times, len(answers.addresses))
             kind, body = DHCPV6, head + packed + encode_options6(answers.options.items())
-        case Advertisement():
+        case PortAdvertisement():
             kind, body = ADVERTISEMENT, answers.message
     return _HEAD.pack(kind, octets(answers.client), octets(answers.server)) + body
 
@@ -96,7 +96,7 @@ def decode_answers(data: bytes) -> Answers | None:
         return Leases4(**macs, leases=tuple(_decode_leases4(body)))
     if kind == DHCPV6 and len(body) >= _LEASES6.size:
         return _decode_leases6(macs, body)
-    return Advertisement(**macs, message=body) if kind == ADVERTISEMENT else None
+    return PortAdvertisement(**macs, message=body) if kind == ADVERTISEMENT else None
 
 
 def octets(mac: Mac) -> bytes:

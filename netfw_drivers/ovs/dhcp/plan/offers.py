@@ -22,7 +22,7 @@ from netfw.model.values.text_validation import check_dns_name
 from netfw_drivers.ovs.dhcp.plan import leases
 from netfw_drivers.ovs.dhcp.plan.dhcp4 import LEASE, MASK, T1, T2
 from netfw_drivers.ovs.dhcp.plan.dhcp6 import AdvertisedPrefix, render_advertisement
-from netfw_drivers.ovs.dhcp.plan.leases import Advertisement, Answers, Lease4, Leases4, Leases6
+from netfw_drivers.ovs.dhcp.plan.leases import Answers, Lease4, Leases4, Leases6, PortAdvertisement
 from netfw_drivers.ovs.dhcp.plan.options6 import option6_problem, options6_for
 
 ROUTER, DNS, HOSTNAME, DOMAIN, MTU, BROADCAST = 3, 6, 12, 15, 26, 28
@@ -203,7 +203,7 @@ def _is_announced(subnet: Subnet) -> bool:
     return subnet.ip_version == 6 and subnet.enable_dhcp and is_complete
 
 
-def _advertisement(port: DhcpPort, network: DhcpNetwork) -> Iterator[Advertisement]:
+def _advertisement(port: DhcpPort, network: DhcpNetwork) -> Iterator[PortAdvertisement]:
     announced = [subnet for subnet in network.subnets if _is_announced(subnet)]
     if not announced:
         return
@@ -223,4 +223,4 @@ def _advertisement(port: DhcpPort, network: DhcpNetwork) -> Iterator[Advertiseme
         mtu=network.mtu,
         mac=leases.octets(network.server.mac),
     )
-    yield Advertisement(client=port.mac, server=network.server.mac, message=message)
+    yield PortAdvertisement(client=port.mac, server=network.server.mac, message=message)

@@ -8,7 +8,7 @@ from ipaddress import IPv6Address
 from typing import Final
 
 from netfw.drivers.support.dhcp_options import (
-    Kind,
+    OptionFormat,
     encode_domains,
     find_option,
     is_client_id,
@@ -62,7 +62,7 @@ def _encode(option: DhcpOption) -> tuple[int, bytes]:
     if not option.value:
         return found.code, b""
     try:
-        value = _FORMS.get(found.kind, _as_it_looks)(option.value)
+        value = _FORMS.get(found.format, _as_it_looks)(option.value)
     except (ValueError, OverflowError) as exc:
         raise InvalidInput({"value": f"{option.value!r} is none for {option.code}: {exc}"}) from exc
     if found.code == _NTP_SERVER:
@@ -86,12 +86,12 @@ def _as_it_looks(text: str) -> bytes:
         return text.encode()
 
 
-_FORMS: Final[Mapping[Kind, Callable[[str], bytes]]] = {
-    Kind.ADDRESSES: encode_addresses6,
-    Kind.SERVERS: encode_addresses6,
-    Kind.DOMAINS: encode_domains,
-    Kind.TIME: lambda text: parse_seconds(text).to_bytes(4, "big"),
-    Kind.TEXT: str.encode,
-    Kind.TEXTS: _texts,
+_FORMS: Final[Mapping[OptionFormat, Callable[[str], bytes]]] = {
+    OptionFormat.ADDRESSES: encode_addresses6,
+    OptionFormat.SERVERS: encode_addresses6,
+    OptionFormat.DOMAINS: encode_domains,
+    OptionFormat.TIME: lambda text: parse_seconds(text).to_bytes(4, "big"),
+    OptionFormat.TEXT: str.encode,
+    OptionFormat.TEXTS: _texts,
 }
 """Encoders by format; any other format is encoded as it looks."""

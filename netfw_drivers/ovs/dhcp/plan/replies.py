@@ -5,9 +5,9 @@ from __future__ import annotations
 from netfw_drivers.ovs.dhcp.plan.dhcp4 import answer4
 from netfw_drivers.ovs.dhcp.plan.dhcp6 import answer6, answer_solicitation
 from netfw_drivers.ovs.dhcp.plan.leases import (
-    Advertisement,
     Leases4,
     Leases6,
+    PortAdvertisement,
     decode_answers,
 )
 
@@ -19,7 +19,7 @@ def make_reply(frame: bytes, userdata: bytes) -> bytes | None:
             return answer4(frame, leases)
         case Leases6() as leases:
             return answer6(frame, leases)
-        case Advertisement() as advertisement:
+        case PortAdvertisement() as advertisement:
             return answer_solicitation(frame, advertisement)
         case None:
             return None

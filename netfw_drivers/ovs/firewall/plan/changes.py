@@ -31,8 +31,8 @@ from netfw_drivers.ovs.firewall.plan.flows import (
     static_flows,
 )
 from netfw_drivers.ovs.firewall.plan.matches import (
-    Address,
     ClauseMatch,
+    MemberAddresses,
     RuleStage,
     address_at,
     member_matches,
@@ -40,9 +40,9 @@ from netfw_drivers.ovs.firewall.plan.matches import (
 )
 from netfw_drivers.ovs.firewall.plan.state import (
     ALONE,
+    FirewallState,
     MeaningOwner,
     PolicyOwner,
-    State,
     StateOverlay,
     plane_of,
 )
@@ -67,10 +67,10 @@ class Owner:
 class FirewallChanges:
     """Applies one change after the other to an overlay; `groups` returns the desired flows."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: FirewallState) -> None:
         self.state = StateOverlay(state)
         self._touched: dict[FlowOwner, set[FirewallKey]] = defaultdict(set)
-        self._addresses: dict[ClauseMatch, Address | None] = {}
+        self._addresses: dict[ClauseMatch, MemberAddresses | None] = {}
         self._members: set[Member] = set()
         """Members that were put."""
         self._crowded: set[FlowOwner] = set()
@@ -124,7 +124,7 @@ class FirewallChanges:
             self._touch(MeaningOwner(known), key)
 
     def put_member(self, member: Member) -> None:
-        remote, address = member.group, Address(member.prefix, member.mac)
+        remote, address = member.group, MemberAddresses(member.prefix, member.mac)
         self._members.add(member)
         number, _ = self.state.meanings.take(MemberSet(remote))
         self._touch(MeaningOwner(number), member)
@@ -132,7 +132,7 @@ class FirewallChanges:
         self._touch_address(address, self.state.planes(remote), member)
 
     def drop_member(self, member: Member) -> None:
-        remote, address = member.group, Address(member.prefix, member.mac)
+        remote, address = member.group, MemberAddresses(member.prefix, member.mac)
         self.state.members.remove(remote, address)
         self._touch_address(address, RuleStage, member)
         number = self.state.meanings.get(MemberSet(remote))
@@ -215,7 +215,7 @@ class FirewallChanges:
         if any(len(items) > MAX_CLAUSES for items in lists):
             self._crowded.add(part)
 
-    def _address(self, clause_match: ClauseMatch) -> Address | None:
+    def _address(self, clause_match: ClauseMatch) -> MemberAddresses | None:
         if clause_match not in self._addresses:
             self._addresses[clause_match] = address_at(clause_match)
         return self._addresses[clause_match]
@@ -314,7 +314,7 @@ class FirewallChanges:
             self._touch_address(address, {plane_of(permit), ALONE}, key)
 
     def _touch_address(
-        self, address: Address, planes: Iterable[RuleStage], key: FirewallKey | None = None
+        self, address: MemberAddresses, planes: Iterable[RuleStage], key: FirewallKey | None = None
     ) -> None:
         for plane in planes:
             for clause_match in member_matches(plane, address):

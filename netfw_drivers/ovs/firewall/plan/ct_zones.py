@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 
 from netfw.drivers.values.keys import PortKey
-from netfw.ovs.ovsdb.values import Port
+from netfw.ovs.ovsdb.values import OvsdbPort
 
 
 class Zones:
@@ -67,7 +67,7 @@ class Zones:
                 del self._ports[zone]
 
 
-def zone_of(port: Port) -> int | None:
+def zone_of(port: OvsdbPort) -> int | None:
     """Return the zone of a port, once the switch driver has recorded its local VLAN."""
     with suppress(ValueError):
         return int(port.other_config.get("tag", ""))

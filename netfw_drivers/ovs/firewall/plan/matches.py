@@ -75,7 +75,7 @@ class ClauseMatch:
 
 
 @frozen(cache_hash=True)
-class Address:
+class MemberAddresses:
     """The addresses that identify a member."""
 
     prefix: IpNetwork
@@ -100,7 +100,7 @@ def rule_matches(rule: SecurityGroupRule, *, stateful: bool) -> frozenset[Clause
     return frozenset(ClauseMatch(plane, base & part) for part in _transport(plane, rule))
 
 
-def member_matches(plane: RuleStage, address: Address) -> tuple[ClauseMatch, ...]:
+def member_matches(plane: RuleStage, address: MemberAddresses) -> tuple[ClauseMatch, ...]:
     """Return the matches of packets to and from a member."""
     base = _family(plane, address.prefix.version) & _far_end(plane, address.prefix)
     if address.mac is None:
@@ -113,7 +113,7 @@ def member_matches(plane: RuleStage, address: Address) -> tuple[ClauseMatch, ...
     )
 
 
-def address_at(clause_match: ClauseMatch) -> Address | None:
+def address_at(clause_match: ClauseMatch) -> MemberAddresses | None:
     """Return the member that *clause_match* matches, or ``None`` if it matches no member."""
     match = clause_match.match
     family, ends = match.get("eth_type"), (match.get("eth_src"), match.get("eth_dst"))
@@ -122,7 +122,7 @@ def address_at(clause_match: ClauseMatch) -> Address | None:
     version = 4 if family[0] == IPV4_TYPE else 6
     found = match.get(_far_field(clause_match.plane, version)) or (0, 0)
     macs = [_mac(end[0]) for end in ends if end is not None]
-    address = Address(_prefix(version, *found), macs[0] if macs else None)
+    address = MemberAddresses(_prefix(version, *found), macs[0] if macs else None)
     return address if clause_match in member_matches(clause_match.plane, address) else None
 
 

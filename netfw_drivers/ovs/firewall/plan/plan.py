@@ -23,7 +23,7 @@ from netfw.errors import InvalidInput, NetfwError
 from netfw.ovs.openflow.encode import Key
 from netfw.ovs.openflow.flow_cache import FlowPlan
 from netfw.ovs.openflow.flow_diff import CookieSpace
-from netfw.ovs.ovsdb.values import Port
+from netfw.ovs.ovsdb.values import OvsdbPort
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.common.flow_operations import FlowPlanner, make_flow_operations
 from netfw_drivers.ovs.common.ofport import ofport_of
@@ -35,7 +35,7 @@ from netfw_drivers.ovs.firewall.plan.changes import (
     parts_of,
 )
 from netfw_drivers.ovs.firewall.plan.ct_zones import zone_of
-from netfw_drivers.ovs.firewall.plan.state import State
+from netfw_drivers.ovs.firewall.plan.state import FirewallState
 from netfw_drivers.ovs.pipeline.tables import FIREWALL_SPACE, SPACE_MASK
 
 CAPABILITIES = (
@@ -62,9 +62,9 @@ class Observed:
     """The state on the switch, its flows, and the numbers of its ports."""
 
     bridge: str
-    ports: Mapping[str, Port]
+    ports: Mapping[str, OvsdbPort]
     """Those of the switch's database, by name."""
-    state: State
+    state: FirewallState
     flows: FlowPlanner
     drifted: frozenset[FlowOwner] = frozenset()
     """Owners of flows that another process changed."""

@@ -34,7 +34,7 @@ from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
 )
 from netfw_drivers.ovs.firewall.plan.flows import COOKIE, static_flows
 from netfw_drivers.ovs.firewall.plan.matches import ClauseMatch, RuleStage, address_at
-from netfw_drivers.ovs.firewall.plan.state import MeaningOwner, PolicyOwner, State
+from netfw_drivers.ovs.firewall.plan.state import FirewallState, MeaningOwner, PolicyOwner
 from netfw_drivers.ovs.pipeline.tables import (
     BASE_EGRESS,
     BASE_INGRESS,
@@ -90,7 +90,7 @@ class RecoveredState:
     """The state that an earlier run has left, and the owners of its flows."""
 
     def __init__(self, flows: Iterable[tuple[Key, Bytes]]) -> None:
-        self.state = State()
+        self.state = FirewallState()
         self._parts: dict[FlowOwner, list[Key]] = defaultdict(list)
         found = [
             ParsedFlow(canonical(key), state) for key, state in flows if cookie_of(state) == COOKIE

@@ -20,7 +20,12 @@ from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
 )
 from netfw_drivers.ovs.firewall.plan.flows import PortFlows
 from netfw_drivers.ovs.firewall.plan.id_allocator import IdAllocator, IdAllocatorOverlay
-from netfw_drivers.ovs.firewall.plan.matches import Address, ClauseMatch, RuleStage, plane_for
+from netfw_drivers.ovs.firewall.plan.matches import (
+    ClauseMatch,
+    MemberAddresses,
+    RuleStage,
+    plane_for,
+)
 
 ALONE = RuleStage.INGRESS
 """Where the members of a group are matched that no rule refers to."""
@@ -41,7 +46,7 @@ class MeaningOwner:
 
 
 @define
-class State:
+class FirewallState:
     """What is on the switch.  Everything in it can be read back from there."""
 
     meanings: IdAllocator[ConjunctionUse] = field(factory=IdAllocator)
@@ -60,7 +65,7 @@ class State:
     """Remote groups and the conjunctions that name them."""
     rules: MultiMap[int, ClauseMatch] = field(factory=MultiMap)
     """Conjunctions and where their rules are."""
-    members: MultiMap[Remote, Address] = field(factory=MultiMap)
+    members: MultiMap[Remote, MemberAddresses] = field(factory=MultiMap)
 
     def present(self) -> Iterator[FirewallKey]:
         """Yield the keys that are present."""
@@ -94,7 +99,7 @@ class State:
 class StateOverlay:
     """The state as it will be; *base* stays as it is until ``commit``."""
 
-    def __init__(self, base: State) -> None:
+    def __init__(self, base: FirewallState) -> None:
         self.base = base
         self.meanings = IdAllocatorOverlay(base.meanings)
         self.policies = IdAllocatorOverlay(base.policies)
@@ -136,7 +141,7 @@ class StateOverlay:
         return all(next(iter(part), None) is None for part in parts)
 
     def clauses(
-        self, clause_match: ClauseMatch, address: Address | None
+        self, clause_match: ClauseMatch, address: MemberAddresses | None
     ) -> tuple[tuple[int, int, int], ...]:
         """Return number, clause and count of clauses of each conjunction at *clause_match*."""
         found = set()

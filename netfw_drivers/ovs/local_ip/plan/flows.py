@@ -53,7 +53,7 @@ _NOBODY: Final = IPv4Address(0)
 
 
 @frozen(kw_only=True)
-class Receiver:
+class LocalIpReceiver:
     """The port that local IPs lead to."""
 
     id: PortId
@@ -77,7 +77,7 @@ def base_flows(grant: Grant) -> Iterator[of.Flow]:
 
 
 def port_flows(
-    port: Receiver, local_ips: Iterable[LocalIpAssociation], grant: Grant
+    port: LocalIpReceiver, local_ips: Iterable[LocalIpAssociation], grant: Grant
 ) -> Iterator[of.Flow]:
     """Yield the flows of what the port itself sends to local IPs that lead to it."""
     here, onward = of.in_port(port.ofport), _onward(grant, REQUESTS)
@@ -98,7 +98,7 @@ def port_flows(
 
 
 def network_flows(
-    port: Receiver, local_ips: Iterable[LocalIpAssociation], grant: Grant
+    port: LocalIpReceiver, local_ips: Iterable[LocalIpAssociation], grant: Grant
 ) -> Iterator[of.Flow]:
     """Yield the flows of what ports of the network send to local IPs, and of replies to them."""
     onward = _onward(grant, REQUESTS)
@@ -119,7 +119,7 @@ def network_flows(
 
 
 def _new_flows(
-    port: Receiver, local: IPv4Address, fixed: IPv4Address, grant: Grant
+    port: LocalIpReceiver, local: IPv4Address, fixed: IPv4Address, grant: Grant
 ) -> Iterator[of.Flow]:
     """Yield the flows of packets whose connection has no entry yet."""
     register = _register(grant)
@@ -146,7 +146,7 @@ def _new_flows(
     )
 
 
-def _reply_flows(port: Receiver, fixed: IPv4Address, grant: Grant) -> Iterator[of.Flow]:
+def _reply_flows(port: LocalIpReceiver, fixed: IPv4Address, grant: Grant) -> Iterator[of.Flow]:
     """Yield the flows of what may be a reply: a firewall has tracked it as one, or not at all."""
     replies = of.eth_src(port.mac) & _UNICAST & of.ipv4() & of.ipv4_src(fixed)
     then = grant.tables[REPLIES].then

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from netfw.linux.ip.operations import AddVeth, DelLink, SetMtu, SetSysctl, SetUp
 from netfw.linux.ip.sysctl_names import device_parameter
 from netfw.linux.ip.values import Link
-from netfw.ovs.ovsdb.operations import AddBridge, AddPort, RemovePort, SetColumns, Table, Value
-from netfw.ovs.ovsdb.values import Bridge, Port
+from netfw.ovs.ovsdb.operations import AddBridge, AddPort, OvsdbTable, RemovePort, SetColumns, Value
+from netfw.ovs.ovsdb.values import Bridge, OvsdbPort
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, link, row
 from netfw_drivers.ovs.switch.plan.settings import BridgeLink, LinkEnd, Settings
@@ -102,7 +102,7 @@ def _repair_bridge(draft: OvsdbChanges, settings: Settings, bridge: Bridge) -> N
     if _datapath_type(bridge) != settings.datapath_type:
         values["datapath_type"] = settings.datapath_type
     if values:
-        change = SetColumns(table=Table.BRIDGE, record=bridge.name, values=values)
+        change = SetColumns(table=OvsdbTable.BRIDGE, record=bridge.name, values=values)
         draft.prepare.append(row(change))
 
 
@@ -123,12 +123,12 @@ def plan_bridge_link(draft: OvsdbChanges, bridge_link: BridgeLink, links: Links)
         _plan_veth(draft, bridge_link, bridge_link.veth_mtu, links)
 
 
-def is_device(port: Port) -> bool:
+def is_device(port: OvsdbPort) -> bool:
     """Return whether the port uses a device of the system, and the switch makes none."""
     return port.interface.type in DEVICE_TYPES
 
 
-def _foreign_port(bridge_link: BridgeLink, end: LinkEnd, port: Port | None) -> str:
+def _foreign_port(bridge_link: BridgeLink, end: LinkEnd, port: OvsdbPort | None) -> str:
     if port is None:
         return ""
     fits = port.interface.type == PATCH or (bridge_link.is_physical and is_device(port))
@@ -141,7 +141,7 @@ def _foreign_port(bridge_link: BridgeLink, end: LinkEnd, port: Port | None) -> s
 
 
 def _foreign_link(
-    bridge_link: BridgeLink, end: LinkEnd, other: LinkEnd, port: Port | None, links: Links
+    bridge_link: BridgeLink, end: LinkEnd, other: LinkEnd, port: OvsdbPort | None, links: Links
 ) -> str:
     """Return why a device is in the way; patch ports need none, unless the port uses it."""
     matters = bridge_link.is_veth or (port is not None and is_device(port))
@@ -173,7 +173,7 @@ def _plan_patch(draft: OvsdbChanges, bridge_link: BridgeLink, links: Links) -> N
             _plug(draft, end, PATCH)
         if kept is None or kept.interface.options.get("peer") != other.name:
             join = SetColumns(
-                table=Table.INTERFACE, record=end.name, keys={"options": {"peer": other.name}}
+                table=OvsdbTable.INTERFACE, record=end.name, keys={"options": {"peer": other.name}}
             )
             draft.admit.append(row(join))
 

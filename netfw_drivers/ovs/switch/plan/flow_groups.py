@@ -63,7 +63,7 @@ def router_owners(key: NetworkKey, value: SwitchValue | None) -> dict[RouterInte
 
 
 @define
-class Groups:
+class FlowGroupChanges:
     """Groups of flows to put and owners to drop, by bridge."""
 
     put: dict[str, dict[Hashable, FlowGroup]] = field(factory=dict)
@@ -88,7 +88,7 @@ class FlowGroupBuilder:
     ) -> None:
         self._draft, self._settings, self._wanted = draft, settings, wanted
         self._numbers = numbers
-        self.groups = Groups()
+        self.groups = FlowGroupChanges()
 
     def base(self, layout: ExtensionLayout) -> None:
         """Set the flows that exist before any port."""

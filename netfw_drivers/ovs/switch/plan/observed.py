@@ -15,7 +15,7 @@ from netfw.model.segment import NetworkType
 from netfw.model.values.address import as_address
 from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.operations import Value
-from netfw.ovs.ovsdb.values import IFACE_ID, Port, Snapshot
+from netfw.ovs.ovsdb.values import IFACE_ID, OvsdbPort, Snapshot
 from netfw_drivers.ovs.common.flow_operations import FlowPlanner
 from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, NET_UUID, Vlans
 from netfw_drivers.ovs.common.ofport import ofport_of
@@ -44,7 +44,7 @@ class Observed:
     """The database, the flows, what was granted, and the state that was applied before."""
 
     snapshot: Snapshot
-    plugged: Mapping[PortId, tuple[Port, ...]]
+    plugged: Mapping[PortId, tuple[OvsdbPort, ...]]
     """Ports of ``br-int`` by the id in their ``iface-id``."""
     admission: Callable[[int], int | None]
     """Returns the cookie of the flow by which the port of a number can send, if there is one."""
@@ -82,7 +82,7 @@ class Observed:
         return bool((self.admission(number) or 0) & SHARED_MAC)
 
 
-def port_id_of(port: Port) -> PortId | None:
+def port_id_of(port: OvsdbPort) -> PortId | None:
     """Return the port id in ``iface-id``, or ``None`` unless it is a canonical UUID.
 
     Only the canonical text counts: two texts must not mean one port.
@@ -95,24 +95,24 @@ def port_id_of(port: Port) -> PortId | None:
     return PortId(port_id) if str(port_id) == text else None
 
 
-def has_tag(port: Port, vlan: int) -> bool:
+def has_tag(port: OvsdbPort, vlan: int) -> bool:
     """Return whether the row of *port* is that of an access port of *vlan*."""
     return port.tag == vlan and port.vlan_mode is None and not port.trunks
 
 
-def is_recorded(port: Port) -> bool:
+def is_recorded(port: OvsdbPort) -> bool:
     """Return whether *port* was wired, or declared dead."""
     return NET_UUID in port.other_config
 
 
-def by_rank(ports: Iterable[Port]) -> tuple[Port, ...]:
+def by_rank(ports: Iterable[OvsdbPort]) -> tuple[OvsdbPort, ...]:
     """Return the devices of one port, first the one that is wired, or can be."""
     return tuple(
         sorted(ports, key=lambda port: (ofport_of(port) is None, not is_recorded(port), port.name))
     )
 
 
-def endpoint_of(port: Port) -> Endpoint | None:
+def endpoint_of(port: OvsdbPort) -> Endpoint | None:
     """Return the far end of a tunnel that this driver made."""
     if TUNNEL_MARK not in port.external_ids:
         return None

@@ -22,7 +22,7 @@ from netfw.drivers.values.switch_values import (
 from netfw.errors import NetfwError
 from netfw.ovs.openflow.flow_cache import FlowCache
 from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace
-from netfw.ovs.ovsdb.operations import SetColumns, Table
+from netfw.ovs.ovsdb.operations import OvsdbTable, SetColumns
 from netfw.ovs.ovsdb.values import Bridge
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
@@ -31,7 +31,7 @@ from netfw_drivers.ovs.switch.plan.bridges import plan_bridges
 from netfw_drivers.ovs.switch.plan.flow_groups import (
     ADDED,
     FlowGroupBuilder,
-    Groups,
+    FlowGroupChanges,
     owner_of,
     router_owners,
 )
@@ -64,7 +64,7 @@ class PlanOutline:
     """Rows and flows to change, and the state after that."""
 
     draft: OvsdbChanges
-    groups: Groups
+    groups: FlowGroupChanges
     put: Mapping[SwitchKey, SwitchValue]
     drop: frozenset[SwitchKey]
     kept: frozenset[object]
@@ -249,7 +249,7 @@ class _Planner:
         ports: Ports,
         concerned: Mapping[PortKey, None],
         live: Mapping[PortKey, PlannedPort],
-    ) -> Groups:
+    ) -> FlowGroupChanges:
         flows = FlowGroupBuilder(self._draft, self._settings, self._wanted, numbering.numbers)
         flows.base(self._observed.layout)
         for key in concerned:
@@ -331,7 +331,7 @@ class _Planner:
             before = bridge.external_ids.get(name)
             if before != value:
                 change = SetColumns(
-                    table=Table.BRIDGE,
+                    table=OvsdbTable.BRIDGE,
                     record=bridge.name,
                     keys={"external_ids": {name: value}},
                     expect={name: before},
@@ -369,7 +369,7 @@ class _Planner:
         for change, stage in ((written, self._draft.prepare), (removed, self._draft.release)):
             if change:
                 columns = SetColumns(
-                    table=Table.BRIDGE,
+                    table=OvsdbTable.BRIDGE,
                     record=bridge.name,
                     keys={"external_ids": change},
                     expect={name: bridge.external_ids.get(name) for name in change},

@@ -15,8 +15,8 @@ from netfw.drivers.values.switch_values import (
 )
 from netfw.errors import InvalidInput
 from netfw.model.segment import Segment
-from netfw.ovs.ovsdb.operations import SetColumns, Table, Value
-from netfw.ovs.ovsdb.values import IFACE_ID, Port
+from netfw.ovs.ovsdb.operations import OvsdbTable, SetColumns, Value
+from netfw.ovs.ovsdb.values import IFACE_ID, OvsdbPort
 from netfw.plan import Operation
 from netfw_drivers.ovs.common.local_vlans import (
     DEAD_VLAN,
@@ -92,7 +92,7 @@ class Ports:
         else:
             self._wire(key, port, wiring, segment, network.router_interfaces)
 
-    def _devices(self, key: PortKey, wiring: Wiring) -> tuple[Port, ...]:
+    def _devices(self, key: PortKey, wiring: Wiring) -> tuple[OvsdbPort, ...]:
         """Return the devices of a port, the one to wire first; the others are dead.
 
         The device of a sub-port is made by this plan, and can be wired by the next one.
@@ -137,7 +137,7 @@ class Ports:
     def _wire(
         self,
         key: PortKey,
-        port: Port,
+        port: OvsdbPort,
         wiring: Wiring,
         segment: Segment,
         routers: frozenset[RouterInterface],
@@ -180,7 +180,7 @@ class Ports:
         sends_from_any = wiring.open and wiring.guard is None and not wiring.filtered
         return self._settings.max_macs_per_port if sends_from_any else 0
 
-    def _is_live(self, port: Port, segment: Segment, vlan: int, number: int) -> bool:
+    def _is_live(self, port: OvsdbPort, segment: Segment, vlan: int, number: int) -> bool:
         """Return whether a port takes part in this very network now."""
         same = not differing(port.other_config, port_record(segment, vlan))
         return same and self._observed.admitted(number)
@@ -199,12 +199,12 @@ class Ports:
             if subport_of(port) is None:
                 self._prepare(key, port, no_record(), DEAD_VLAN)
 
-    def _wait(self, key: PortKey, port: Port, why: str, row: Row = _DEAD) -> None:
+    def _wait(self, key: PortKey, port: OvsdbPort, why: str, row: Row = _DEAD) -> None:
         """Record what a port waits for; it stays dead until then."""
         self._draft.waiting[key] = why
         self._prepare(key, port, *row)
 
-    def _wait_for_number(self, key: PortKey, port: Port, wiring: Wiring, row: Row) -> None:
+    def _wait_for_number(self, key: PortKey, port: OvsdbPort, wiring: Wiring, row: Row) -> None:
         """Let a port wait for its number; without one it has no flows, and nothing passes.
 
         The row of a live port is written already.  That of a port on hold is not: by its record,
@@ -214,7 +214,7 @@ class Ports:
         self._wait(key, port, why, row if wiring.admission is Admission.LIVE else _DEAD)
 
     def _prepare(
-        self, key: PortKey, port: Port, record: Mapping[str, str | None], vlan: int
+        self, key: PortKey, port: OvsdbPort, record: Mapping[str, str | None], vlan: int
     ) -> None:
         values = {} if has_tag(port, vlan) else {**PARKED, "tag": vlan}
         keys = differing(port.other_config, record)
@@ -239,10 +239,10 @@ def _segment(wiring: Wiring, network: LocalNetwork) -> Segment | InvalidInput:
 
 
 def _change(
-    key: PortKey, port: Port, values: Mapping[str, Value], record: Mapping[str, str | None]
+    key: PortKey, port: OvsdbPort, values: Mapping[str, Value], record: Mapping[str, str | None]
 ) -> Operation:
     change = SetColumns(
-        table=Table.PORT,
+        table=OvsdbTable.PORT,
         record=port.name,
         values=values,
         keys={"other_config": record} if record else {},

@@ -28,7 +28,7 @@ from netfw.model.values.address import IpAddress, Mac
 from netfw.model.values.ids import NetworkId
 from netfw.ovs.openflow.decode import output_ports, written_eth_src
 from netfw.ovs.openflow.encode import Key, State, cookie_of, decode_match
-from netfw.ovs.ovsdb.values import Port
+from netfw.ovs.ovsdb.values import OvsdbPort
 from netfw_drivers.ovs.common.local_vlans import (
     NET_UUID,
 )
@@ -155,7 +155,7 @@ def recover_state(
     return {**found, **recover_entries(flows, observed)}
 
 
-def _wiring(port: Port, observed: Observed) -> Wiring | None:
+def _wiring(port: OvsdbPort, observed: Observed) -> Wiring | None:
     """Return the wiring of a port that stays as it is: on hold, or dead."""
     tag, mac = port.other_config.get("tag", ""), port.interface.external_ids.get(ATTACHED_MAC, "")
     if not tag and is_recorded(port):
@@ -175,7 +175,7 @@ def _wiring(port: Port, observed: Observed) -> Wiring | None:
     return None
 
 
-def _dead(port: Port, mac: str) -> Wiring | None:
+def _dead(port: OvsdbPort, mac: str) -> Wiring | None:
     try:
         network = NetworkId(UUID(port.other_config[NET_UUID]))
         return Wiring(network=network, mac=mac, admission=Admission.DEAD, subport=subport_of(port))

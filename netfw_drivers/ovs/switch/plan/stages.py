@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from netfw.ovs.openflow.encode import Key
 from netfw.ovs.openflow.flow_cache import FlowPlan
-from netfw.ovs.ovsdb.operations import SetColumns, Table
+from netfw.ovs.ovsdb.operations import OvsdbTable, SetColumns
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.ovs.common.flow_operations import make_flow_operations
 from netfw_drivers.ovs.switch.plan.flow_groups import BASE
@@ -73,5 +73,5 @@ def _changed_bridges(rows: list[Operation]) -> Iterator[str]:
     """Yield the bridges that the switch makes anew or empties when their rows change."""
     for operation in rows:
         change = operation.payload
-        if isinstance(change, SetColumns) and change.table is Table.BRIDGE and change.values:
+        if isinstance(change, SetColumns) and change.table is OvsdbTable.BRIDGE and change.values:
             yield change.record

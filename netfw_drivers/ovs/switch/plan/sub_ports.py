@@ -15,8 +15,8 @@ from netfw.drivers.values.keys import PortKey
 from netfw.drivers.values.switch_values import Subport, Wiring
 from netfw.errors import Conflict, NetfwError
 from netfw.model.values.ids import PortId
-from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb.values import IFACE_ID, Port, Snapshot
+from netfw.ovs.ovsdb.operations import AddPort, OvsdbTable, RemovePort, SetColumns
+from netfw.ovs.ovsdb.values import IFACE_ID, OvsdbPort, Snapshot
 from netfw_drivers.ovs.switch.plan.observed import ATTACHED_MAC, port_id_of
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
 
@@ -38,7 +38,7 @@ def trunk_end_name(port: PortId) -> str:
     return f"tru{str(port)[:_LENGTH]}"
 
 
-def subport_of(port: Port) -> Subport | None:
+def subport_of(port: OvsdbPort) -> Subport | None:
     """Return the parent and the tag of a sub-port that this driver made."""
     parent, _, vlan = port.external_ids.get(SUB_PORT_MARK, "").partition("/")
     try:
@@ -47,7 +47,7 @@ def subport_of(port: Port) -> Subport | None:
         return None
 
 
-def sub_port_of_end(port: Port) -> PortId | None:
+def sub_port_of_end(port: OvsdbPort) -> PortId | None:
     """Return the sub-port of an end that leads to a parent."""
     try:
         return PortId(UUID(port.external_ids.get(TRUNK_END_MARK, "")))
@@ -84,7 +84,7 @@ def plan_pair(draft: OvsdbChanges, key: PortKey, wiring: Wiring, bridge: str) ->
     elif subport_of(ports[inner]) != wiring.subport:
         before = ports[inner].external_ids.get(SUB_PORT_MARK)
         change = SetColumns(
-            table=Table.PORT,
+            table=OvsdbTable.PORT,
             record=inner,
             keys={"external_ids": dict(record)},
             expect={SUB_PORT_MARK: before},
@@ -116,7 +116,7 @@ def _names(key: PortKey) -> tuple[str, str]:
     return sub_port_name(key.port), trunk_end_name(key.port)
 
 
-def _is_end(port: Port, key: PortKey) -> bool:
+def _is_end(port: OvsdbPort, key: PortKey) -> bool:
     """Return whether *port* is an end of the pair of *key*."""
     is_inner = SUB_PORT_MARK in port.external_ids and port_id_of(port) == key.port
     return is_inner or sub_port_of_end(port) == key.port

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from netfw.drivers.values.switch_values import Endpoint, Tunnel
 from netfw.errors import Conflict
 from netfw.model.segment import WELL_KNOWN_TYPES
-from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb.values import Port
+from netfw.ovs.ovsdb.operations import AddPort, OvsdbTable, RemovePort, SetColumns
+from netfw.ovs.ovsdb.values import OvsdbPort
 from netfw_drivers.ovs.switch.plan.observed import (
     ENDPOINT_MARK,
     LISTENER_MARK,
@@ -89,21 +89,21 @@ def _add(draft: OvsdbChanges, settings: Settings, endpoint: Endpoint, tunnel: Tu
 
 
 def _repair(
-    draft: OvsdbChanges, settings: Settings, endpoint: Endpoint, tunnel: Tunnel, port: Port
+    draft: OvsdbChanges, settings: Settings, endpoint: Endpoint, tunnel: Tunnel, port: OvsdbPort
 ) -> None:
     expect = {TUNNEL_MARK: port.external_ids[TUNNEL_MARK]}
     _repair_options(draft, port, settings.tunnel_options(endpoint), expect, [endpoint])
     marks = differing(port.external_ids, _marks(endpoint, tunnel))
     if marks:
         change = SetColumns(
-            table=Table.PORT, record=port.name, keys={"external_ids": marks}, expect=expect
+            table=OvsdbTable.PORT, record=port.name, keys={"external_ids": marks}, expect=expect
         )
         draft.prepare.append(row(change, [endpoint]))
 
 
 def _repair_options(
     draft: OvsdbChanges,
-    port: Port,
+    port: OvsdbPort,
     want: Mapping[str, str],
     expect: Mapping[str, str],
     owners: Iterable[Endpoint] = (),
@@ -112,7 +112,7 @@ def _repair_options(
     options = differing(have, {**dict.fromkeys(have), **want})
     if options:
         change = SetColumns(
-            table=Table.INTERFACE, record=port.name, keys={"options": options}, expect=expect
+            table=OvsdbTable.INTERFACE, record=port.name, keys={"options": options}, expect=expect
         )
         draft.prepare.append(row(change, owners))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Set
 from netfw.drivers.values.keys import NetworkKey
 from netfw.model.segment import Segment
 from netfw.model.values.ids import NetworkId
-from netfw.ovs.ovsdb.operations import SetColumns, Table
+from netfw.ovs.ovsdb.operations import OvsdbTable, SetColumns
 from netfw.plan import Operation
 from netfw_drivers.ovs.common.local_vlans import (
     NET_UUID,
@@ -77,7 +77,7 @@ class VlanAssignment:
         self, owners: Iterable[NetworkKey], name: str, before: str | None, after: str | None
     ) -> Operation:
         change = SetColumns(
-            table=Table.BRIDGE,
+            table=OvsdbTable.BRIDGE,
             record=self._bridge,
             keys={"external_ids": {name: after}},
             expect={name: before},

@@ -182,7 +182,7 @@ class TinyDhcpDriver(DhcpDriver):
         return [NetworkKey(network), *(PortKey(PortId(UUID(file.stem))) for file in files)]
 
     def _handle_process_event(self, event: Event) -> None:
-        if isinstance(event, process.ProcessDied):
+        if isinstance(event, process.ProcessExited):
             network = NetworkId(UUID(event.key.id))
             self._sink(ProcessDied(event.reason, [NetworkKey(network)]))
 

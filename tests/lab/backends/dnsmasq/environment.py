@@ -19,9 +19,9 @@ from netfw.model.values.device_names import device_name
 from netfw.model.values.ids import NetworkId
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.plan import Outcome, Plan, Update
-from netfw.testing.conformance.dhcp.factories import Net, Tenant, wanted
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, Tenant, wanted
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
-from netfw.testing.lab.dhcp_lease import Lease, Lease6
+from netfw.testing.lab.dhcp_lease import ClientLease, Lease6
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.namespaces import KINDS, NamespaceContext
 from netfw.testing.lab.openvswitch import PrivateOvs
@@ -81,22 +81,22 @@ class DnsmasqHost:
         self.driver.close()
         self.driver = self.make_driver(on_death=on_death)
 
-    def put(self, *things: Net | Tenant) -> Outcome[DhcpKey]:
+    def put(self, *things: ServedNetwork | Tenant) -> Outcome[DhcpKey]:
         """Serve *things*; the switch lets the servers' traffic pass."""
         outcome = self.driver.converge(Update(put=wanted(*things)))
         for thing in things:
-            if isinstance(thing, Net) and thing.key in outcome.done:
+            if isinstance(thing, ServedNetwork) and thing.key in outcome.done:
                 self.admit(thing)
         return outcome
 
-    def drop(self, *things: Net | Tenant) -> Outcome[DhcpKey]:
+    def drop(self, *things: ServedNetwork | Tenant) -> Outcome[DhcpKey]:
         return self.driver.converge(Update(drop=frozenset(thing.key for thing in things)))
 
-    def plan(self, *things: Net | Tenant) -> Plan:
+    def plan(self, *things: ServedNetwork | Tenant) -> Plan:
         update = Update(put=wanted(*things))
         return self.driver.plan(update, self.driver.observe(update))
 
-    def lease(self, tenant: Tenant, timeout: float | None = None) -> Lease | None:
+    def lease(self, tenant: Tenant, timeout: float | None = None) -> ClientLease | None:
         """Return the lease that the client in the instance gets now."""
         return self.client(tenant).lease(timeout)
 
@@ -124,24 +124,24 @@ class DnsmasqHost:
         )
         return instance
 
-    def files(self, net: Net) -> NetworkPaths:
+    def files(self, net: ServedNetwork) -> NetworkPaths:
         return NetworkPaths(self.settings.confs, net.id)
 
-    def pid(self, net: Net) -> int:
+    def pid(self, net: ServedNetwork) -> int:
         return int(self.files(net).pid.read_text())
 
-    def is_restarted(self, net: Net, pid: int) -> bool:
+    def is_restarted(self, net: ServedNetwork, pid: int) -> bool:
         """Return whether another process than *pid* has written its pid file."""
         try:
             return self.pid(net) != pid
         except (OSError, ValueError):  # it is just written
             return False
 
-    def leases(self, net: Net) -> str:
+    def leases(self, net: ServedNetwork) -> str:
         """Return the lease file, when dnsmasq is not just writing it."""
         return read_consistent(self.files(net).leases, self.pid(net))
 
-    def stamps(self, net: Net) -> dict[str, tuple[int, int]]:
+    def stamps(self, net: ServedNetwork) -> dict[str, tuple[int, int]]:
         """Return inode and time of change of each file, except the one that dnsmasq writes."""
         found = {}
         for where, _, names in os.walk(self.files(net).directory):
@@ -150,7 +150,7 @@ class DnsmasqHost:
                 found[os.path.join(where, name)] = (status.st_ino, status.st_mtime_ns)
         return {path: stamp for path, stamp in found.items() if not path.endswith("/leases")}
 
-    def admit(self, net: Net) -> None:
+    def admit(self, net: ServedNetwork) -> None:
         """Do the switch's part: let the server's traffic pass."""
         device = device_name("tap", net.value.server.id)
         self.ovs.vsctl("set", "port", device, f"tag={self._vlan(net.id)}")

@@ -9,7 +9,7 @@ from netfw.linux import netns
 from netfw.linux.ip import sysctl
 from netfw.linux.process import run_command
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp.factories import Net, make_network, wanted
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, make_network, wanted
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost
@@ -17,24 +17,24 @@ from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 PARAMETER = "net.ipv6.conf.default.accept_ra"
 
 
-def namespace(host: DnsmasqHost, net: Net) -> str:
+def namespace(host: DnsmasqHost, net: ServedNetwork) -> str:
     return host.driver.location(net.id, net.value.server).netns
 
 
-def run_there(host: DnsmasqHost, net: Net, *words: str) -> str:
+def run_there(host: DnsmasqHost, net: ServedNetwork, *words: str) -> str:
     done = netns.run_in(namespace(host, net), run_command, words)
     assert done.ok, done.message
     return done.output
 
 
-def spoil(host: DnsmasqHost, net: Net) -> None:
+def spoil(host: DnsmasqHost, net: ServedNetwork) -> None:
     """Change what the kernel does not announce to a driver that begins later."""
     run_there(host, net, "iptables", "-t", "mangle", "-F")
     sysctl.write(PARAMETER, "1", namespace(host, net))
     assert not is_repaired(host, net)
 
 
-def is_repaired(host: DnsmasqHost, net: Net) -> bool:
+def is_repaired(host: DnsmasqHost, net: ServedNetwork) -> bool:
     rules = run_there(host, net, "iptables", "-t", "mangle", "-S")
     return "--checksum-fill" in rules and sysctl.read(PARAMETER, namespace(host, net)) == "0"
 

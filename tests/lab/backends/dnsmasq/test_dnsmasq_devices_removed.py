@@ -15,7 +15,13 @@ from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.device_names import device_name, dhcp_namespace
 from netfw.plan import Plan, Update
-from netfw.testing.conformance.dhcp.factories import Net, Tenant, a_subnet, a_subnet6, make_network
+from netfw.testing.conformance.dhcp.factories import (
+    ServedNetwork,
+    Tenant,
+    a_subnet,
+    a_subnet6,
+    make_network,
+)
 from netfw.testing.lab.namespaces import NamespaceContext
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
@@ -25,30 +31,30 @@ from tests.lab.backends.dnsmasq.environment import BRIDGE, DnsmasqHost
 TIMEOUT = 60.0
 QUIET = 0.5
 """Within which whoever has something to say has said it."""
-Harm = Callable[[DnsmasqHost, Net], None]
+Harm = Callable[[DnsmasqHost, ServedNetwork], None]
 
 
-def restart_switch(host: DnsmasqHost, net: Net) -> None:
+def restart_switch(host: DnsmasqHost, net: ServedNetwork) -> None:
     host.ovs.kill_switch()
     host.ovs.start_switch()
     host.ovs.ofctl("add-flow", BRIDGE, "actions=normal")
 
 
-def remove_port(host: DnsmasqHost, net: Net) -> None:
+def remove_port(host: DnsmasqHost, net: ServedNetwork) -> None:
     host.ovs.vsctl("del-port", device_name("tap", net.value.server.id))
 
 
-def delete_device(host: DnsmasqHost, net: Net) -> None:
+def delete_device(host: DnsmasqHost, net: ServedNetwork) -> None:
     device = host.interface.device_name(net.value.server.id)
     NamespaceContext().run(["ip", "-n", dhcp_namespace(net.id), "link", "delete", device])
 
 
-def take_down(host: DnsmasqHost, net: Net) -> None:
+def take_down(host: DnsmasqHost, net: ServedNetwork) -> None:
     device = host.interface.device_name(net.value.server.id)
     NamespaceContext().run(["ip", "-n", dhcp_namespace(net.id), "link", "set", device, "down"])
 
 
-def take_address(host: DnsmasqHost, net: Net) -> None:
+def take_address(host: DnsmasqHost, net: ServedNetwork) -> None:
     device = host.interface.device_name(net.value.server.id)
     address = str(net.value.server.addresses[0])
     NamespaceContext().run(
@@ -56,18 +62,18 @@ def take_address(host: DnsmasqHost, net: Net) -> None:
     )
 
 
-def add_address(host: DnsmasqHost, net: Net) -> None:
+def add_address(host: DnsmasqHost, net: ServedNetwork) -> None:
     device = host.interface.device_name(net.value.server.id)
     NamespaceContext().run(
         ["ip", "-n", dhcp_namespace(net.id), "address", "add", "192.0.2.9/24", "dev", device]
     )
 
 
-def take_route(host: DnsmasqHost, net: Net) -> None:
+def take_route(host: DnsmasqHost, net: ServedNetwork) -> None:
     NamespaceContext().run(["ip", "-n", dhcp_namespace(net.id), "route", "del", "default"])
 
 
-def delete_namespace(host: DnsmasqHost, net: Net) -> None:
+def delete_namespace(host: DnsmasqHost, net: ServedNetwork) -> None:
     NamespaceContext().run(["ip", "netns", "delete", dhcp_namespace(net.id)])
 
 
@@ -77,7 +83,7 @@ def host(ovs: PrivateOvs, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
         yield made
 
 
-def await_call(host: DnsmasqHost, net: Net, since: int) -> None:
+def await_call(host: DnsmasqHost, net: ServedNetwork, since: int) -> None:
     """Wait until somebody asks for *net* to be put again."""
     deadline = time.monotonic() + TIMEOUT
     while not any(_is_about(event, net) for event in host.events[since:]):
@@ -96,7 +102,7 @@ def await_silence(host: DnsmasqHost) -> int:
     return since
 
 
-def _is_about(event: Event, net: Net) -> bool:
+def _is_about(event: Event, net: ServedNetwork) -> bool:
     return isinstance(event, KeysChanged) and net.key in event.keys
 
 

@@ -13,7 +13,12 @@ from netfw.drivers.values.events import ProcessDied
 from netfw.linux.sockets.dns_probe import Server, silent_servers
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.device_names import dhcp_namespace
-from netfw.testing.conformance.dhcp.factories import Net, a_subnet, a_subnet6, make_network
+from netfw.testing.conformance.dhcp.factories import (
+    ServedNetwork,
+    a_subnet,
+    a_subnet6,
+    make_network,
+)
 from netfw_drivers.dnsmasq.runtime import health_check
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 
@@ -21,7 +26,7 @@ LOOP = {"aarch64": b"\x00\x00\x00\x14", "x86_64": b"\xeb\xfe"}
 """An instruction that leads to itself."""
 
 
-def server(net: Net) -> Server:
+def server(net: ServedNetwork) -> Server:
     return Server(dhcp_namespace(net.id), net.value.server.addresses[0].ip)
 
 

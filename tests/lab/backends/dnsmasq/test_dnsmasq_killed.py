@@ -15,7 +15,7 @@ from attrs import evolve
 from netfw.linux import netns
 from netfw.model.values.device_names import dhcp_namespace
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp.factories import Net, Tenant, make_network, wanted
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, Tenant, make_network, wanted
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 
 WORKER = Path(__file__).with_name("driver_process.py")
@@ -48,7 +48,11 @@ def test_whenever_it_is_killed_the_next_one_ends_in_the_same_state(
     for seconds in (0.0, 0.03, 0.08, 0.2):
         net = make_network()
         ports = [net.tenant(10 + at) for at in range(60)]
-        changed: list[Net | Tenant] = [net.but(mtu=1400), *ports[:20], *map(moved, ports[20:40])]
+        changed: list[ServedNetwork | Tenant] = [
+            net.but(mtu=1400),
+            *ports[:20],
+            *map(moved, ports[20:40]),
+        ]
         put: Update[Any, Any] = Update(put=wanted(net, *ports))
         change: Update[Any, Any] = Update(
             put=wanted(*changed), drop=frozenset(port.key for port in ports[40:])

@@ -11,7 +11,7 @@ from attrs import evolve
 from netfw.drivers.support.lease_options import INFINITE
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import (
-    Net,
+    ServedNetwork,
     a_subnet,
     make_network,
     server_port,
@@ -20,7 +20,7 @@ from netfw.testing.conformance.dhcp.factories import (
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 
 
-def without_second(net: Net) -> Net:
+def without_second(net: ServedNetwork) -> ServedNetwork:
     """Return the same network with DHCP switched off on its second subnet."""
     off = net.with_subnet(1, enable_dhcp=False)
     return off.but(server=evolve(net.value.server, addresses=server_port(off.subnets).addresses))

@@ -17,7 +17,7 @@ from netfw.model.values.ids import NdpProxyId, PortId
 from netfw.plan import Update
 from netfw.testing.conformance.router.case import MakeDriver, RouterSuite
 from netfw.testing.conformance.router.environment import Machine, RouterEnvironment
-from netfw.testing.conformance.router.factories import Net, Site, make_site
+from netfw.testing.conformance.router.factories import RoutedNetwork, Site, make_site
 from netfw_drivers.l3_extensions.ndp_proxy import NdpProxyExtension
 from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment
 
@@ -56,7 +56,7 @@ class TestNdpProxy(RouterSuite):
 
     def test_neighbours_reach_proxied_addresses_alone(self, make_driver: MakeDriver) -> None:
         driver = make_driver()
-        external = Net(blocks=(ip_network("203.0.113.0/24"), ip_network("fd00:ff::/64")))
+        external = RoutedNetwork(blocks=(ip_network("203.0.113.0/24"), ip_network("fd00:ff::/64")))
         site = make_site(external=external)
         proxied, other = (site.nets[0].address(number, 6) for number in (20, 21))
         self.bring(driver, with_proxies(driver, site, proxied))

@@ -119,7 +119,7 @@ def _netns(pid: int) -> object:
         status = os.stat(f"/proc/{pid}/ns/net")
     except OSError:
         return None
-    return netns.Identity(status.st_dev, status.st_ino)
+    return netns.NamespaceIdentity(status.st_dev, status.st_ino)
 
 
 @pytest.fixture

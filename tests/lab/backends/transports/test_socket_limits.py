@@ -14,7 +14,7 @@ import pytest
 from netfw.drivers.transport import Message
 from netfw.errors import BackendUnavailable, InvalidInput
 from netfw.testing.lab.services.fault_proxy import FaultProxy
-from netfw_drivers.transports.sockets.client import Request
+from netfw_drivers.transports.sockets.client import PendingRequest
 from netfw_drivers.transports.sockets.framing import FrameReader, encode, encode_message
 from tests.lab.backends.transports.raw_client import (
     LONG,
@@ -215,7 +215,9 @@ def test_a_request_that_is_too_large_is_refused_once(here, transport, server):
     try:
         client = transport(connect=f"unix:{here}/relay")
         client.call(request(), LONG)
-        large = Request(encode_message("call", request("echo", b"x" * 200_000), number=0), Future())
+        large = PendingRequest(
+            encode_message("call", request("echo", b"x" * 200_000), number=0), Future()
+        )
         client._loop.call_soon(client._client._enqueue, 0, large)
         assert eventually(large.answer.done)
         relay.sever()

@@ -15,7 +15,7 @@ from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Mem
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.linux.bridge_firewall.bridge_driver import BridgeFirewallDriver
-from netfw.linux.conntrack import Connection, Conntrack, Filter
+from netfw.linux.conntrack import Conntrack, Filter, TrackedConnection
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.plan import Outcome, Update
@@ -131,7 +131,7 @@ class FirewallHost(ABC):
         assert outcome.ok, str(outcome)
         return outcome
 
-    def connections(self, **wanted: object) -> tuple[Connection, ...]:
+    def connections(self, **wanted: object) -> tuple[TrackedConnection, ...]:
         with Conntrack(self.namespace) as conntrack:
             return conntrack.connections(Filter(**wanted))  # type: ignore[arg-type]
 

@@ -17,7 +17,7 @@ from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.plan import Update
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.instance import Device, Instance, Plug
+from netfw.testing.lab.instance import Instance, InstanceDevice, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import TIMEOUT
 from netfw.testing.plugin import MakeLab
@@ -43,7 +43,7 @@ def a_guest(host: Host, number: int) -> Instance:
     plug = Plug(
         bridge="br-int",
         device=HybridPlug.of(port).switch_end,
-        kind=Device.HYBRID,
+        kind=InstanceDevice.HYBRID,
         mac=MACS[number - 1],
         addresses=[f"10.0.0.{number}/24"],
         external_ids={"iface-id": str(port)},

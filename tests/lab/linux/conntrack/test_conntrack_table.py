@@ -15,7 +15,7 @@ from attrs import evolve
 
 from netfw.errors import NotFound
 from netfw.linux import netns
-from netfw.linux.conntrack import PROTOCOLS, Conntrack, ConntrackTuple, Filter, Status
+from netfw.linux.conntrack import PROTOCOLS, Conntrack, ConntrackStatus, ConntrackTuple, Filter
 
 TCP, UDP = PROTOCOLS["tcp"], PROTOCOLS["udp"]
 
@@ -79,7 +79,10 @@ def test_a_connection_is_listed_with_all_that_matters(tracked, connect):
         destination_port=destination,
     )
     assert connection.reply.source_port == destination
-    assert Status.ASSURED | Status.CONFIRMED | Status.SEEN_REPLY in connection.status
+    assert (
+        ConntrackStatus.ASSURED | ConntrackStatus.CONFIRMED | ConntrackStatus.SEEN_REPLY
+        in connection.status
+    )
     assert (connection.family, connection.mark, connection.zone) == (4, 0, 0)
     assert connection.timeout > 60
 

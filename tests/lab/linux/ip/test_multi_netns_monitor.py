@@ -28,7 +28,7 @@ from netfw.linux.ip.operations import (
     NetworkOperation,
     SetUp,
 )
-from netfw.linux.ip.values import Rule, addresses, route
+from netfw.linux.ip.values import IpRule, addresses, route
 from netfw.testing.lab.wait import wait_until
 
 Reports = queue.Queue[frozenset[str]]
@@ -36,8 +36,8 @@ ADDRESS = addresses("br0", ["10.0.0.2/24"])[0]
 ADDRESS6 = addresses("br0", ["fd00::2/64"])[0]
 ROUTE = route("10.9.0.0/16", via="10.0.0.1", device="br0")
 ROUTE6 = route("fd09::/64", via="fd00::1", device="br0")
-RULE = Rule(priority=100, source="10.0.0.0/24", table=16)
-RULE6 = Rule(priority=100, source="fd00::/64", table=16)
+RULE = IpRule(priority=100, source="10.0.0.0/24", table=16)
+RULE6 = IpRule(priority=100, source="fd00::/64", table=16)
 NOTHING_BY_ITSELF = {
     "net.ipv6.conf.default.addr_gen_mode": "1",
     "net.ipv6.conf.default.accept_dad": "0",

@@ -31,7 +31,7 @@ from netfw.linux.ip.operations import (
     SetSysctl,
     SetUp,
 )
-from netfw.linux.ip.values import Neighbour, Rule, addresses, route
+from netfw.linux.ip.values import IpRule, Neighbour, addresses, route
 from netfw.model.values.address import Mac
 from tests.lab.linux.ip.converge import converge_addresses
 
@@ -47,8 +47,8 @@ def test_removing_what_is_absent_succeeds(blue):
             DelRoute(route("10.9.0.0/16", device="e0")),
             DelRoute(route("fd09::/64", device="e0")),
             DelRoute(route("10.9.0.0/16", device="nowhere")),
-            DelRule(Rule(priority=1000, source="10.1.0.0/24", table=100)),
-            DelRule(Rule(priority=1001, source="fd01::/64", table=100)),
+            DelRule(IpRule(priority=1000, source="10.1.0.0/24", table=100)),
+            DelRule(IpRule(priority=1001, source="fd01::/64", table=100)),
             DelNeighbour(Neighbour(device="e0", address="10.0.0.9", mac=Mac("fa:16:3e:00:00:09"))),
             DelNeighbour(Neighbour(device="e0", address="fd00::9", proxy=True)),
         ]

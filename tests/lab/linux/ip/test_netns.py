@@ -144,7 +144,7 @@ def test_a_failed_creation_leaves_nothing(monkeypatch):
 def test_two_threads_in_two_namespaces_never_mix():
     identities = {name: netns.ensure(name) and netns.identity(name) for name in ("blue", "red")}
 
-    def visit(name: str) -> set[netns.Identity]:
+    def visit(name: str) -> set[netns.NamespaceIdentity]:
         return {netns.run_in(name, netns.identity) for _ in range(200)}
 
     with ThreadPoolExecutor(2) as pool:
@@ -180,7 +180,7 @@ def test_names_are_those_of_the_host_that_the_calling_thread_was_moved_to():
     netns.create("qrouter-1")
     outside = netns.identity("qrouter-1")
 
-    def on_host() -> tuple[netns.Identity, netns.Identity, frozenset[str]]:
+    def on_host() -> tuple[netns.NamespaceIdentity, netns.NamespaceIdentity, frozenset[str]]:
         move_to_a_host_of_its_own()
         assert netns.names() == frozenset()
         netns.create("qrouter-1")

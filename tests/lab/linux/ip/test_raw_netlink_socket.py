@@ -8,7 +8,7 @@ import pytest
 
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
-from netfw.linux.ip.operations import AddBridge, SetMtu
+from netfw.linux.ip.operations import AddLinuxBridge, SetMtu
 from netfw.linux.netlink.messages import NLM_F_ACK, NLM_F_DUMP
 from netfw.linux.netlink.raw_socket import NetlinkOverrun, RawNetlinkSocket
 
@@ -52,7 +52,7 @@ def test_overrun_is_an_exception_and_the_socket_goes_on(blue: NetlinkClient) -> 
     with netns.run_in("blue", listen) as netlink:
         with pytest.raises(BlockingIOError):
             netlink.receive()
-        blue.apply([AddBridge("br1")])
+        blue.apply([AddLinuxBridge("br1")])
         blue.apply([SetMtu("br1", mtu) for mtu in range(1300, 1400)])
         with pytest.raises(NetlinkOverrun, match="messages were lost") as overrun:
             _receive_all(netlink)

@@ -13,11 +13,11 @@ from netfw.linux.ip.operations import AddRule, AddVeth, SetUp
 from netfw.linux.ip.plan import plan_neighbours, plan_routes, plan_rules
 from netfw.linux.ip.values import (
     Address,
+    IpRoute,
+    IpRule,
     Neighbour,
     NextHop,
-    Route,
     RouteKind,
-    Rule,
     RuleAction,
     route,
 )
@@ -35,16 +35,16 @@ ROUTES = (
     route("fd01::/64", device="e0", metric=7),
     route("fd02::/64", via="fd00::9"),
     route("fd03::/64", via="fe80::1", device="e0"),
-    Route(destination="10.5.0.0/16", kind=RouteKind.BLACKHOLE),
-    Route(destination="fd05::/64", kind=RouteKind.UNREACHABLE),
-    Route(
+    IpRoute(destination="10.5.0.0/16", kind=RouteKind.BLACKHOLE),
+    IpRoute(destination="fd05::/64", kind=RouteKind.UNREACHABLE),
+    IpRoute(
         destination="10.6.0.0/16",
         hops=(
             NextHop(via=ip_address("10.0.0.11"), device="e0", weight=2),
             NextHop(via=ip_address("10.0.0.12"), device="e0"),
         ),
     ),
-    Route(
+    IpRoute(
         destination="fd06::/64",
         hops=(NextHop(via=ip_address("fd00::11")), NextHop(via=ip_address("fd00::12"))),
     ),
@@ -123,11 +123,11 @@ def test_a_gateway_changes_in_one_step(addressed):
 
 
 RULES = (
-    Rule(priority=100, source="10.9.0.0/16", table=100),
-    Rule(priority=101, source="fd09::/64", destination="fd0a::/64", table=100_000),
-    Rule(priority=102, iif="e0", mark=0x10, mask=0xFF, table=7),
-    Rule(priority=103, version=6, oif="e0", table=7),
-    Rule(priority=104, destination="192.0.2.1", action=RuleAction.UNREACHABLE, table=0),
+    IpRule(priority=100, source="10.9.0.0/16", table=100),
+    IpRule(priority=101, source="fd09::/64", destination="fd0a::/64", table=100_000),
+    IpRule(priority=102, iif="e0", mark=0x10, mask=0xFF, table=7),
+    IpRule(priority=103, version=6, oif="e0", table=7),
+    IpRule(priority=104, destination="192.0.2.1", action=RuleAction.UNREACHABLE, table=0),
 )
 
 

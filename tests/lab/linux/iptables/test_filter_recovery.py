@@ -12,12 +12,12 @@ import pytest
 
 from netfw.errors import BackendBroken, BackendUnavailable
 from netfw.linux.ipset import IpSet, IpSets, SetKind
-from netfw.linux.iptables import ACCEPT, DROP, Chain, ChainKey, Family, Iptables, Rule
+from netfw.linux.iptables import ACCEPT, DROP, Chain, ChainKey, Family, Iptables, IptablesRule
 from netfw.plan import Update
 
 KEY = ChainKey(family=Family.IPV4, table="filter", name="in")
-HOOKED = Update(put={KEY: Chain((Rule(target=ACCEPT),), frozenset({"INPUT"}))})
-OTHER = Update(put={KEY: Chain((Rule(target=DROP),), frozenset({"INPUT"}))})
+HOOKED = Update(put={KEY: Chain((IptablesRule(target=ACCEPT),), frozenset({"INPUT"}))})
+OTHER = Update(put={KEY: Chain((IptablesRule(target=DROP),), frozenset({"INPUT"}))})
 A, B = ip_network("10.0.0.0/8"), ip_network("172.16.0.0/12")
 
 Failing = Callable[[str, str, int], AbstractContextManager[None]]
@@ -78,7 +78,9 @@ def test_what_is_in_doubt_stays_so_until_it_is_read(tables, tool, failing_afterw
     # A change that was planned before the doubt, and succeeds, proves nothing of the rest.
     nat = ChainKey(family=Family.IPV4, table="nat", name="in")
     tables.converge(HOOKED)
-    first, second = tables.plan(Update(put={**OTHER.put, nat: Chain((Rule(target=ACCEPT),))}))
+    first, second = tables.plan(
+        Update(put={**OTHER.put, nat: Chain((IptablesRule(target=ACCEPT),))})
+    )
     with (
         failing_afterwards(f"iptables{tool.backend.value}-restore", "xtables lock", 4),
         pytest.raises(BackendUnavailable),

@@ -14,8 +14,8 @@ from netfw.linux.iptables import (
     Family,
     Iptables,
     IptablesBinaries,
+    IptablesRule,
     Jump,
-    Rule,
     match,
     target,
 )
@@ -43,8 +43,8 @@ class CountingBinaries(IptablesBinaries):
         return super().restore(family, text, namespace)
 
 
-def router(mark: str, address: str, device: str, bad: Rule | None = None) -> Update:
-    translate = Rule(
+def router(mark: str, address: str, device: str, bad: IptablesRule | None = None) -> Update:
+    translate = IptablesRule(
         destination=ip_network("203.0.113.5"),
         target=target("DNAT", to_destination=address),
         owner="fip good",
@@ -52,15 +52,23 @@ def router(mark: str, address: str, device: str, bad: Rule | None = None) -> Upd
     return Update(
         {
             MARKS: Chain(
-                (Rule(in_device=device, target=target("MARK", set_xmark=f"{mark}/0xffff")),),
+                (
+                    IptablesRule(
+                        in_device=device, target=target("MARK", set_xmark=f"{mark}/0xffff")
+                    ),
+                ),
                 frozenset({"PREROUTING"}),
             ),
             DNAT: Chain((translate, *((bad,) if bad else ())), frozenset({"PREROUTING"})),
             SCOPE: Chain(
-                (Rule(out_device=device, matches=(match("mark", mark=mark),), target=DROP),),
+                (
+                    IptablesRule(
+                        out_device=device, matches=(match("mark", mark=mark),), target=DROP
+                    ),
+                ),
                 frozenset({"FORWARD"}),
             ),
-            SCOPE6: Chain((Rule(in_device=device, target=DROP),), frozenset({"FORWARD"})),
+            SCOPE6: Chain((IptablesRule(in_device=device, target=DROP),), frozenset({"FORWARD"})),
         },
         complete=True,
     )
@@ -68,10 +76,12 @@ def router(mark: str, address: str, device: str, bad: Rule | None = None) -> Upd
 
 OLD = router("0x400", "10.0.0.5", "qr-1")
 NEW = router("0x401", "10.0.0.6", "qr-2")
-REFUSED_BY_PARSER = Rule(
+REFUSED_BY_PARSER = IptablesRule(
     target=target("DNAT", to_destination="999.1.1.1"), protocol="tcp", owner="fip bad"
 )
-REFUSED_BY_KERNEL = Rule(target=target("TPROXY", on_port=1), protocol="tcp", owner="fip bad")
+REFUSED_BY_KERNEL = IptablesRule(
+    target=target("TPROXY", on_port=1), protocol="tcp", owner="fip bad"
+)
 
 
 @pytest.fixture
@@ -128,7 +138,7 @@ def test_after_a_refusal_the_former_rules_of_all_tables_are_in_force(tables, too
 def test_a_refusal_of_the_second_family_rolls_the_first_one_back(tables, tool, shell):
     tables.converge(OLD)
     before = saved(shell, tool)
-    bad = Rule(target=target("REJECT", reject_with="icmp-net-unreachable"), owner="fip 6")
+    bad = IptablesRule(target=target("REJECT", reject_with="icmp-net-unreachable"), owner="fip 6")
     broken = Update({**NEW.put, SCOPE6: Chain((bad,), frozenset({"FORWARD"}))}, complete=True)
     with pytest.raises(RulesRefused) as refusal:
         tables.converge(broken)
@@ -145,7 +155,7 @@ def test_a_first_restore_that_is_refused_leaves_nothing(tables, tool, shell):
 
 def floating_ips(numbers) -> Update:
     rules = tuple(
-        Rule(
+        IptablesRule(
             destination=ip_network(f"10.9.{number // 250}.{number % 250}"),
             target=target("DNAT", to_destination=f"10.1.{number // 250}.{number % 250}"),
             owner=number,
@@ -153,7 +163,10 @@ def floating_ips(numbers) -> Update:
         for number in numbers
     )
     return Update(
-        {FIPS: Chain(rules), DNAT: Chain((Rule(target=Jump("fips")),), frozenset({"PREROUTING"}))},
+        {
+            FIPS: Chain(rules),
+            DNAT: Chain((IptablesRule(target=Jump("fips")),), frozenset({"PREROUTING"})),
+        },
         complete=True,
     )
 

@@ -22,9 +22,9 @@ from netfw.linux.iptables import (
     Family,
     Iptables,
     IptablesBinaries,
+    IptablesRule,
     Jump,
     Not,
-    Rule,
     match,
     target,
 )
@@ -35,7 +35,7 @@ PORT = ChainKey(family=Family.IPV4, table="filter", name="port")
 PORT6 = ChainKey(family=Family.IPV6, table="filter", name="port")
 SNAT = ChainKey(family=Family.IPV4, table="nat", name="POSTROUTING")
 
-HTTP = Rule(
+HTTP = IptablesRule(
     source=ip_network("10.0.0.0/8"),
     protocol="tcp",
     matches=(match("tcp", dport=80),),
@@ -43,11 +43,13 @@ HTTP = Rule(
     target=ACCEPT,
 )
 WANTED = {
-    FORWARD: Chain((Rule(target=Jump("port")),), frozenset({"FORWARD"})),
-    PORT: Chain((HTTP, Rule(target=RETURN, in_device="tap+"), Rule(target=DROP))),
-    PORT6: Chain((Rule(source=ip_network("fd00::/8"), target=ACCEPT),), frozenset({"INPUT"})),
+    FORWARD: Chain((IptablesRule(target=Jump("port")),), frozenset({"FORWARD"})),
+    PORT: Chain((HTTP, IptablesRule(target=RETURN, in_device="tap+"), IptablesRule(target=DROP))),
+    PORT6: Chain(
+        (IptablesRule(source=ip_network("fd00::/8"), target=ACCEPT),), frozenset({"INPUT"})
+    ),
     SNAT: Chain(
-        (Rule(target=target("MASQUERADE"), destination=Not(ip_network("10.0.0.0/8"))),),
+        (IptablesRule(target=target("MASQUERADE"), destination=Not(ip_network("10.0.0.0/8"))),),
         frozenset({"POSTROUTING"}),
     ),
 }
@@ -101,14 +103,16 @@ def test_after_a_restart_unchanged_chains_are_recognised(tables):
 
 
 ODDLY_SPELLED = (
-    Rule(target=target("REJECT")),
-    Rule(target=target("MARK", set_mark="7")),
-    Rule(target=ACCEPT, protocol="6", matches=(match("multiport", dports="http,443"),)),
-    Rule(target=ACCEPT, matches=(match("conntrack", ctstate="RELATED,ESTABLISHED"),)),
-    Rule(target=ACCEPT, matches=(match("mac", mac_source="FA:16:3E:00:00:01"),)),
-    Rule(target=ACCEPT, matches=(match("set", match_set=("members", "src")),)),
-    Rule(target=ACCEPT, matches=(match("limit", limit="60/min"),)),
-    Rule(target=ACCEPT, matches=(match("physdev", physdev_in="tap1", physdev_is_bridged=True),)),
+    IptablesRule(target=target("REJECT")),
+    IptablesRule(target=target("MARK", set_mark="7")),
+    IptablesRule(target=ACCEPT, protocol="6", matches=(match("multiport", dports="http,443"),)),
+    IptablesRule(target=ACCEPT, matches=(match("conntrack", ctstate="RELATED,ESTABLISHED"),)),
+    IptablesRule(target=ACCEPT, matches=(match("mac", mac_source="FA:16:3E:00:00:01"),)),
+    IptablesRule(target=ACCEPT, matches=(match("set", match_set=("members", "src")),)),
+    IptablesRule(target=ACCEPT, matches=(match("limit", limit="60/min"),)),
+    IptablesRule(
+        target=ACCEPT, matches=(match("physdev", physdev_in="tap1", physdev_is_bridged=True),)
+    ),
 )
 MANGLE = ChainKey(family=Family.IPV4, table="mangle", name="odd")
 
@@ -180,7 +184,7 @@ def test_the_rules_of_others_are_neither_touched_nor_reordered(tables, shell, co
         shell(f"{command} -A FORWARD {rule}")
     foreign = rules(shell, command)
     tables.converge(EVERYTHING)
-    tables.converge(Update({PORT: Chain((Rule(target=ACCEPT),))}))
+    tables.converge(Update({PORT: Chain((IptablesRule(target=ACCEPT),))}))
     assert [line for line in rules(shell, command) if "nfw-" not in line] == foreign
     assert rules(shell, command, "FORWARD")[0] == "-A FORWARD -j nfw-FORWARD"
     tables.converge(Update(complete=True))
@@ -189,7 +193,7 @@ def test_the_rules_of_others_are_neither_touched_nor_reordered(tables, shell, co
 
 def test_two_owners_do_not_see_each_other(tables, shell, command):
     other = Iptables("nfw_2", namespace=tables.namespace, tool=tables._tool)
-    other.converge(Update({PORT: Chain((Rule(target=ACCEPT),), frozenset({"INPUT"}))}))
+    other.converge(Update({PORT: Chain((IptablesRule(target=ACCEPT),), frozenset({"INPUT"}))}))
     tables.converge(EVERYTHING)
     tables.converge(Update(complete=True))
     assert other.observe() == {PORT}
@@ -215,10 +219,10 @@ def test_a_hook_can_be_last(tables, shell, command):
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (Rule(target=target("ACCEPT", nonsense=1)), "--nonsense"),
-        (Rule(target=ACCEPT, matches=(match("set", match_set=("nope", "src")),)), "nope"),
-        (Rule(target=target("MASQUERADE"), comment="blame me"), "blame me"),
-        (Rule(target=target("NOWHERE")), "NOWHERE"),
+        (IptablesRule(target=target("ACCEPT", nonsense=1)), "--nonsense"),
+        (IptablesRule(target=ACCEPT, matches=(match("set", match_set=("nope", "src")),)), "nope"),
+        (IptablesRule(target=target("MASQUERADE"), comment="blame me"), "blame me"),
+        (IptablesRule(target=target("NOWHERE")), "NOWHERE"),
     ],
     ids=["option", "set", "kernel", "target"],
 )
@@ -228,8 +232,8 @@ def test_a_refused_change_leaves_the_former_rules_in_force_and_names_the_line(
     tables.converge(EVERYTHING)
     before = rules(shell, command)
     changed = {
-        PORT: Chain((Rule(target=ACCEPT, comment="good one"),)),
-        FORWARD: Chain((Rule(target=ACCEPT), bad, Rule(target=DROP))),
+        PORT: Chain((IptablesRule(target=ACCEPT, comment="good one"),)),
+        FORWARD: Chain((IptablesRule(target=ACCEPT), bad, IptablesRule(target=DROP))),
     }
     with pytest.raises(OperationRefused) as refusal:
         tables.converge(Update(changed))
@@ -243,7 +247,7 @@ def test_a_refused_change_leaves_the_former_rules_in_force_and_names_the_line(
 def test_a_loop_of_chains_is_refused_as_a_whole(tables, shell, command):
     tables.converge(EVERYTHING)
     before = rules(shell, command)
-    loop = Chain((Rule(target=Jump("FORWARD")),))
+    loop = Chain((IptablesRule(target=Jump("FORWARD")),))
     with pytest.raises(OperationRefused, match="port"):
         tables.converge(Update({PORT: loop}))
     assert rules(shell, command) == before
@@ -260,7 +264,7 @@ def test_a_chain_in_use_by_a_stranger_is_not_removed(tables, shell, command):
 
 def test_a_jump_to_nowhere_is_refused_before_anything_is_done(tables):
     with pytest.raises(Conflict, match="leads to chain nowhere"):
-        tables.converge(Update({PORT: Chain((Rule(target=Jump("nowhere")),))}))
+        tables.converge(Update({PORT: Chain((IptablesRule(target=Jump("nowhere")),))}))
 
 
 def test_stale_mirror_is_read_again(tables, shell, command):
@@ -290,7 +294,7 @@ def test_stale_mirror_is_read_again(tables, shell, command):
     ],
 )
 def test_hostile_comments_are_only_comments(tables, shell, command, hostile):
-    wanted = Update({PORT: Chain((Rule(target=DROP, comment=hostile),))}, complete=True)
+    wanted = Update({PORT: Chain((IptablesRule(target=DROP, comment=hostile),))}, complete=True)
     tables.converge(wanted)
     assert len(rules(shell, command)) == 1
     assert again(tables).plan(wanted) == ()
@@ -353,6 +357,6 @@ def busy_neighbour(tables, command) -> Iterator[None]:
 @pytest.mark.usefixtures("busy_neighbour")
 def test_concurrent_rule_changes_of_another_program_are_tolerated(tables):
     for round_ in range(20):
-        rule = Rule(target=DROP, comment=f"round {round_}")
+        rule = IptablesRule(target=DROP, comment=f"round {round_}")
         tables.converge(Update({**WANTED, PORT: Chain((rule,))}, complete=True))
     assert again(tables).plan(Update({PORT: Chain((rule,))})) == ()

@@ -12,23 +12,23 @@ import pytest
 from netfw.errors import BackendBroken, NotFound, OperationRefused
 from netfw.linux.nftables.operations import (
     ChangeElements,
-    DropChain,
-    DropSet,
+    DropNftChain,
+    DropNftSet,
     DropTable,
-    MakeSet,
+    MakeNftSet,
     MakeTable,
-    PutChain,
+    PutNftChain,
 )
 from netfw.linux.nftables.tables import Nftables
-from netfw.linux.nftables.values import Chain, Hook, ObjectKey, SetKind, Table, make_rule
+from netfw.linux.nftables.values import Hook, NftChain, NftSetKind, NftTable, ObjectKey, make_rule
 from netfw.testing.plugin import MakeLab
 
 pytestmark = pytest.mark.spec("FW-15")
 
-TABLE, OTHER = Table("bridge", "ours"), Table("inet", "ours")
+TABLE, OTHER = NftTable("bridge", "ours"), NftTable("inet", "ours")
 ONE, TWO, BASE = (ObjectKey(TABLE, name) for name in ("one", "two", "base"))
 MAP = ObjectKey(TABLE, "devices")
-DEVICES = SetKind(("ifname",), verdicts=True)
+DEVICES = NftSetKind(("ifname",), verdicts=True)
 ACCEPT = make_rule({"accept": None})
 UNKNOWN = make_rule({"jump": {"target": "nowhere"}})
 REFUSED = make_rule({"masquerade": None})
@@ -53,9 +53,9 @@ def test_the_mirror_is_what_the_kernel_has(tables: Nftables) -> None:
         [
             MakeTable(TABLE),
             MakeTable(OTHER),
-            MakeSet(MAP, DEVICES),
-            PutChain(ONE, Chain((ACCEPT, make_rule({"drop": None}, comment="the rest")))),
-            PutChain(BASE, Chain((), Hook("prerouting", 7))),
+            MakeNftSet(MAP, DEVICES),
+            PutNftChain(ONE, NftChain((ACCEPT, make_rule({"drop": None}, comment="the rest")))),
+            PutNftChain(BASE, NftChain((), Hook("prerouting", 7))),
             ChangeElements(MAP, DEVICES, {("tap1",): "one"}),
         ]
     )
@@ -63,10 +63,10 @@ def test_the_mirror_is_what_the_kernel_has(tables: Nftables) -> None:
     assert tables.observe() == mirror
     tables.apply(
         [
-            PutChain(TWO, Chain()),
+            PutNftChain(TWO, NftChain()),
             ChangeElements(MAP, DEVICES, {("tap1",): "two"}, {("tap1",): "one"}),
-            DropChain(ONE),
-            PutChain(BASE, Chain((ACCEPT,), Hook("forward", 8))),
+            DropNftChain(ONE),
+            PutNftChain(BASE, NftChain((ACCEPT,), Hook("forward", 8))),
             DropTable(OTHER),
         ]
     )
@@ -74,7 +74,7 @@ def test_the_mirror_is_what_the_kernel_has(tables: Nftables) -> None:
     assert tables.observe() == mirror
     assert mirror.sets[MAP].elements == {("tap1",): "two"}
     assert mirror.chains[BASE].hook == Hook("forward", 8)
-    tables.apply([ChangeElements(MAP, DEVICES, {}, {("tap1",): "two"}), DropSet(MAP)])
+    tables.apply([ChangeElements(MAP, DEVICES, {}, {("tap1",): "two"}), DropNftSet(MAP)])
     assert not tables.observe().sets
     tables.apply([DropTable(TABLE)])
     assert not tables.observe().tables
@@ -82,37 +82,37 @@ def test_the_mirror_is_what_the_kernel_has(tables: Nftables) -> None:
 
 @pytest.mark.parametrize("rule", [UNKNOWN, REFUSED], ids=["no-chain", "refused"])
 def test_a_refused_transaction_changes_nothing(tables: Nftables, rule: object) -> None:
-    tables.apply([MakeTable(TABLE), PutChain(ONE, Chain((ACCEPT,)))])
+    tables.apply([MakeTable(TABLE), PutNftChain(ONE, NftChain((ACCEPT,)))])
     before = tables.observe()
-    refused = PutChain(TWO, Chain((rule,)))  # type: ignore[arg-type]
+    refused = PutNftChain(TWO, NftChain((rule,)))  # type: ignore[arg-type]
     with pytest.raises(OperationRefused):
-        tables.apply([PutChain(ONE, Chain()), refused])
+        tables.apply([PutNftChain(ONE, NftChain()), refused])
     assert tables.observe() == before
 
 
 def test_the_refused_chain_alone_is_named(tables: Nftables) -> None:
-    refused = PutChain(TWO, Chain((REFUSED,)))
-    jumping = PutChain(ONE, Chain((make_rule({"jump": {"target": "two"}}),)))
+    refused = PutNftChain(TWO, NftChain((REFUSED,)))
+    jumping = PutNftChain(ONE, NftChain((make_rule({"jump": {"target": "two"}}),)))
     with pytest.raises(OperationRefused) as error:
         tables.apply([MakeTable(TABLE), jumping, refused])
     assert error.value.reasons.keys() == {refused}
 
 
 def test_a_stale_mirror_is_read_again(tables: Nftables, namespace: Path) -> None:
-    tables.apply([MakeTable(TABLE), PutChain(ONE, Chain())])
+    tables.apply([MakeTable(TABLE), PutNftChain(ONE, NftChain())])
     another = Nftables((TABLE,), namespace=namespace)
     another.apply([DropTable(TABLE)])
     another.close()
     with pytest.raises(OperationRefused):
-        tables.apply([DropChain(ONE)])
+        tables.apply([DropNftChain(ONE)])
     assert not tables.ruleset.tables
 
 
 def test_a_check_changes_nothing(tables: Nftables) -> None:
-    tables.check([MakeTable(TABLE), PutChain(ONE, Chain((ACCEPT,)))])
+    tables.check([MakeTable(TABLE), PutNftChain(ONE, NftChain((ACCEPT,)))])
     assert not tables.observe().tables
     with pytest.raises(BackendBroken, match="nftables"):
-        tables.check([MakeTable(TABLE), PutChain(ONE, Chain((REFUSED,)))])
+        tables.check([MakeTable(TABLE), PutNftChain(ONE, NftChain((REFUSED,)))])
 
 
 _WITHOUT_SOCKETS = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from netfw.errors import OperationRefused
-from netfw.linux.process import ProcessDied, ProcessKey, ProcessRespawned, Program, Timeouts
+from netfw.linux.process import ProcessExited, ProcessKey, ProcessRespawned, Program, Timeouts
 from tests.lab.linux.process.process_observer import running
 
 pytestmark = pytest.mark.spec("DRV-45")
@@ -42,7 +42,7 @@ def test_a_daemon_is_known_by_its_own_pid_file(supervisor, program):
 def test_a_daemon_that_dies_is_started_again(supervisor, program, events):
     process = supervisor.start(KEY, program)
     os.kill(process.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     assert isinstance(again := events.get(timeout=60), ProcessRespawned)
     assert running(*program.argv) == [again.pid]
 

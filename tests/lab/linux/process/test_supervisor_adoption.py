@@ -15,7 +15,7 @@ import pytest
 from netfw.errors import NotFound
 from netfw.linux import netns
 from netfw.linux.process import (
-    ProcessDied,
+    ProcessExited,
     ProcessKey,
     ProcessRespawned,
     Program,
@@ -42,7 +42,7 @@ def test_processes_outlive_the_supervisor_and_are_adopted(make_supervisor, event
     assert second.present() == {KEY}
     assert second.start(KEY, SLEEP) == type(process)(process.pid, adopted=True)
     os.kill(process.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     assert isinstance(events.get(timeout=60), ProcessRespawned)
 
 

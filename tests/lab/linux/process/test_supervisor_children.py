@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.linux.process import ProcessDied, ProcessKey, ProcessRespawned, Program, Timeouts
+from netfw.linux.process import ProcessExited, ProcessKey, ProcessRespawned, Program, Timeouts
 from netfw.testing.lab.wait import wait_until
 from tests.lab.linux.process.process_observer import state
 
@@ -43,7 +43,7 @@ def test_child_of_a_killed_process_is_ended_before_the_next_start(
     child = int(path.read_text())
     os.kill(child, number)
     os.kill(process.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     assert isinstance(events.get(timeout=60), ProcessRespawned)
     assert is_gone(child)
     assert int(path.read_text()) != child

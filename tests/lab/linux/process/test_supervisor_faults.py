@@ -18,7 +18,7 @@ from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux.process import (
     Backoff,
     OnDeath,
-    ProcessDied,
+    ProcessExited,
     ProcessKey,
     ProcessRespawned,
     Program,
@@ -50,7 +50,7 @@ def test_failing_event_sink_does_not_end_the_watch(make_supervisor, events, capl
     process = supervisor.start(KEY, SLEEP)
     for _ in range(2):
         os.kill(process.pid, signal.SIGKILL)
-        assert isinstance(events.get(timeout=60), ProcessDied)
+        assert isinstance(events.get(timeout=60), ProcessExited)
         process = events.get(timeout=60)
         assert isinstance(process, ProcessRespawned)
     assert "a defect of the owner" in caplog.text
@@ -61,7 +61,7 @@ def test_respawn_that_cannot_write_is_reported_and_retried(supervisor, events, p
     shutil.rmtree(pids / "sleeper")
     (pids / "sleeper").write_text("in the way")
     os.kill(process.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     failed = events.get(timeout=60)
     assert isinstance(failed, RespawnFailed)
     assert str(pids / "sleeper") in failed.reason
@@ -124,7 +124,7 @@ def test_a_process_that_cannot_be_watched_is_taken_over_by_the_next_try(
     assert process.adopted
     assert running("sleep", "1000") == [process.pid]
     os.kill(process.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
 
 
 def test_whichever_step_of_a_start_lacks_descriptors_nothing_is_left_running(supervisor):
@@ -194,13 +194,13 @@ def test_steady_process_is_respawned_without_back_off(make_supervisor, events, t
     process = supervisor.start(KEY, Program(argv=(str(script),)))
     for _ in range(4):
         os.kill(process.pid, signal.SIGKILL)
-        assert isinstance(events.get(timeout=60), ProcessDied)
+        assert isinstance(events.get(timeout=60), ProcessExited)
         process = events.get(timeout=60)
         assert isinstance(process, ProcessRespawned)
     time.sleep(backoff.steady)
     script.unlink()
     os.kill(process.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     assert events.get(timeout=60).retry_in == backoff.delay(2)
 
 
@@ -238,5 +238,5 @@ def test_failing_event_sink_without_respawn_does_not_end_the_watch(make_supervis
     supervisor = make_supervisor(sink=failing_sink)
     process = supervisor.start(KEY, Program(argv=SLEEP.argv, on_death=OnDeath.TELL))
     os.kill(process.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     wait_until(lambda: supervisor.present() == frozenset())

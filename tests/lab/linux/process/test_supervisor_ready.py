@@ -13,7 +13,7 @@ from attrs import evolve
 
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.linux import netns
-from netfw.linux.process import ProcessDied, ProcessKey, ProcessRespawned, Program, Timeouts
+from netfw.linux.process import ProcessExited, ProcessKey, ProcessRespawned, Program, Timeouts
 from netfw.linux.sockets.tcp_listeners import listeners, listeners_of
 from netfw.testing.lab.wait import wait_until
 
@@ -104,7 +104,7 @@ def test_death_is_reported_when_running_is_read_first(supervisor, events):
     process = supervisor.start(KEY, Program(argv=("sleep", "1000")))
     os.kill(process.pid, signal.SIGKILL)
     wait_until(lambda: (supervisor.running(KEY), not events.empty())[1])
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     assert isinstance(events.get(timeout=60), ProcessRespawned)
 
 
@@ -113,10 +113,10 @@ def test_what_another_supervisor_ended_is_not_started_again(make_supervisor, eve
     first, second = make_supervisor(), make_supervisor(sink=lambda _: None)
     first.start(KEY, sleep)
     second.stop(KEY)
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     first.start(KEY, sleep)
     pid = second.start(KEY, other).pid
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     with pytest.raises(queue.Empty):
         events.get(timeout=0.5)  # twenty times the delay of a respawn
     assert second.pid(KEY) == pid

@@ -16,7 +16,7 @@ import pytest
 from netfw.linux.process import (
     Backoff,
     OnDeath,
-    ProcessDied,
+    ProcessExited,
     ProcessKey,
     ProcessRespawned,
     Program,
@@ -39,7 +39,7 @@ def test_dead_process_is_respawned_and_reported(supervisor, events):
     process = supervisor.start(KEY, SLEEP)
     os.kill(process.pid, signal.SIGKILL)
     died, again = events.get(timeout=60), events.get(timeout=60)
-    assert isinstance(died, ProcessDied)
+    assert isinstance(died, ProcessExited)
     assert died.reason == "sleeper/one was ended by signal 9 (Killed)"
     assert isinstance(again, ProcessRespawned)
     assert running("sleep", "1000") == [again.pid] != [process.pid]
@@ -69,7 +69,7 @@ def test_crash_looping_process_is_respawned_with_back_off(
     supervisor.start(KEY, Program(argv=("sh", "-c", script)))
     started.touch()
     wait_until(lambda: len(times) >= 9)
-    deaths = [when for when, event in times if isinstance(event, ProcessDied)]
+    deaths = [when for when, event in times if isinstance(event, ProcessExited)]
     gaps = [after - before for before, after in pairwise(deaths)]
     for gap, delay in zip(gaps, (0.05, 0.1, 0.2, 0.2), strict=False):
         assert gap >= delay
@@ -82,7 +82,7 @@ def test_a_respawn_that_fails_is_tried_again(supervisor, events, tmp_path):
     process = supervisor.start(KEY, Program(argv=(str(program),)))
     program.rename(tmp_path / "away")
     os.kill(process.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     failed = events.get(timeout=60)
     assert isinstance(failed, RespawnFailed)
     assert "there is no command" in failed.reason
@@ -134,12 +134,12 @@ def test_a_respawn_that_was_put_off_does_not_cut_a_later_one_short(make_supervis
     supervisor = make_supervisor(backoff=Backoff(first=3, most=3), timeouts=Timeouts(settle=0))
     first = supervisor.start(KEY, SLEEP)
     os.kill(first.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     time.sleep(0.3)  # a part of the delay
     second = supervisor.start(KEY, SLEEP)
     killed = time.monotonic()
     os.kill(second.pid, signal.SIGKILL)
-    assert isinstance(events.get(timeout=60), ProcessDied)
+    assert isinstance(events.get(timeout=60), ProcessExited)
     assert isinstance(events.get(timeout=60), ProcessRespawned)
     assert time.monotonic() - killed >= 3
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from netfw.linux.process import ProcessDied, ProcessKey, ProcessRespawned, Program, Timeouts
+from netfw.linux.process import ProcessExited, ProcessKey, ProcessRespawned, Program, Timeouts
 from netfw.linux.process.stopped import CheckedProcess, StopDetector
 from netfw.testing.lab.wait import wait_until
 from tests.lab.linux.process.process_observer import state
@@ -31,7 +31,7 @@ def test_a_stopped_process_is_replaced(make_supervisor, events, adopted):
         assert supervisor.start(KEY, SLEEP).adopted
         assert supervisor.start(OTHER, SLEEP).adopted
     died, again = events.get(timeout=60), events.get(timeout=60)
-    assert isinstance(died, ProcessDied)
+    assert isinstance(died, ProcessExited)
     assert died.key == KEY
     assert isinstance(again, ProcessRespawned)
     assert state(again.pid) != "T"
@@ -48,7 +48,7 @@ def test_a_process_with_a_stopped_child_is_replaced_with_it(make_supervisor, eve
     child = int(path.read_text())
     os.kill(child, signal.SIGSTOP)
     died, again = events.get(timeout=60), events.get(timeout=60)
-    assert isinstance(died, ProcessDied)
+    assert isinstance(died, ProcessExited)
     assert isinstance(again, ProcessRespawned)
     wait_until(lambda: path.exists() and int(path.read_text()) != child)
     wait_until(lambda: state(child) in (None, "Z"))

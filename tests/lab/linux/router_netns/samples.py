@@ -10,9 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from netfw.linux import netns
-from netfw.linux.ip.values import NextHop, Route, Rule, route
+from netfw.linux.ip.values import IpRoute, IpRule, NextHop, route
 from netfw.linux.iptables import DROP, Chain, ChainKey, match, target
-from netfw.linux.iptables import Rule as FilterRule
+from netfw.linux.iptables import IptablesRule as FilterRule
 from netfw.linux.router_netns import (
     NetnsPort,
     RouterNetns,
@@ -82,14 +82,14 @@ ROUTER = RouterNetns(
         route("default", via="2001:db8::1", device=QG.device),
         route("198.51.100.1/32", device=QG.device),
         route("10.8.0.0/16", via="192.0.2.1", device=QG.device, onlink=True),
-        Route(
+        IpRoute(
             destination=ip_network("10.9.0.0/16"),
             hops=(
                 NextHop(via="10.0.0.7", device=QR1.device),
                 NextHop(via="10.0.2.7", device=QR2.device),
             ),
         ),
-        Route(
+        IpRoute(
             destination=ip_network("fd09::/64"),
             hops=(
                 NextHop(via="fd00:1::7", device=QR1.device),
@@ -100,8 +100,8 @@ ROUTER = RouterNetns(
         route("default", via="fd00:1::8", device=QR1.device, table=1000),
     ),
     policy_rules=(
-        Rule(priority=32768, source="10.0.0.5/32", table=16),
-        Rule(priority=40000, source="fd00:1::/64", table=1000),
+        IpRule(priority=32768, source="10.0.0.5/32", table=16),
+        IpRule(priority=40000, source="fd00:1::/64", table=1000),
     ),
     sysctls={"net.ipv4.ip_forward": "1", "net.ipv6.conf.all.forwarding": "1"},
     chains=chains(),

@@ -14,7 +14,7 @@ from netfw.linux.ip import sysctl
 from netfw.linux.ip.operations import DelAddress
 from netfw.linux.ip.values import Address, route
 from netfw.linux.iptables import DROP, Chain, Family, IptablesBinaries, target
-from netfw.linux.iptables import Rule as FilterRule
+from netfw.linux.iptables import IptablesRule as FilterRule
 from netfw.linux.netns import Namespace
 from netfw.linux.router_netns import (
     RouterNetns,

@@ -17,7 +17,7 @@ from netfw.ovs.openflow import (
     messages,
     socket_connection,
 )
-from netfw.ovs.openflow.messages import Message, Type
+from netfw.ovs.openflow.messages import OpenFlowMessage, Type
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.wait import wait_until
 from tests.lab.ovs.openflow.openflow_peer import error_of
@@ -222,9 +222,9 @@ def test_a_changed_cookie_or_action_is_one_modification(client: OpenFlow) -> Non
 
 
 def test_a_listener_that_fails_leaves_the_connection_open(client: OpenFlow, caplog) -> None:
-    received: list[Message] = []
+    received: list[OpenFlowMessage] = []
 
-    def fails(message: Message) -> None:
+    def fails(message: OpenFlowMessage) -> None:
         received.append(message)
         raise KeyError("defect")
 

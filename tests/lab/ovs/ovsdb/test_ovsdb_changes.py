@@ -15,10 +15,10 @@ from netfw.ovs.ovsdb.encode import BARRIER, Rendered
 from netfw.ovs.ovsdb.operations import (
     AddBridge,
     AddPort,
+    OvsdbTable,
     RemoveBridge,
     RemovePort,
     SetColumns,
-    Table,
     tunnel_port,
 )
 from netfw.testing.lab.openvswitch import PrivateOvs
@@ -53,7 +53,7 @@ def test_a_bridge_is_made_changed_and_removed(ovsdb, ovs):
     assert bridge.protocols == ("OpenFlow13", "OpenFlow14")
     assert ovs.vsctl("get-fail-mode", "br-tun") == "secure\n"
     change = SetColumns(
-        table=Table.BRIDGE,
+        table=OvsdbTable.BRIDGE,
         record="br-tun",
         values={"fail_mode": None, "mcast_snooping_enable": True},
         keys={"external_ids": {"owner": None, "more": "text with ü"}},
@@ -97,12 +97,12 @@ def test_columns_of_a_port_change_and_the_rest_stays(ovsdb):
     ovsdb.run(
         [
             SetColumns(
-                table=Table.PORT, record="tap1",
+                table=OvsdbTable.PORT, record="tap1",
                 values={"tag": 5}, keys={"other_config": {"tag": "5"}},
                 expect={"iface-id": "a"},
             ),
             SetColumns(
-                table=Table.INTERFACE, record="tap1",
+                table=OvsdbTable.INTERFACE, record="tap1",
                 keys={"external_ids": {"iface-status": "active"}},
             ),
         ]
@@ -123,7 +123,7 @@ def test_a_refused_transaction_does_nothing_and_names_the_culprit(ovsdb, ovs):
 def test_an_unknown_column_is_refused_and_never_ignored(ovsdb):
     ovsdb.run([internal("tap1")])
     with pytest.raises(OperationRefused, match="No column nonsense"):
-        ovsdb.run([SetColumns(table=Table.PORT, record="tap1", values={"nonsense": 1})])
+        ovsdb.run([SetColumns(table=OvsdbTable.PORT, record="tap1", values={"nonsense": 1})])
 
 
 class OvertakenOvsdb(Ovsdb):
@@ -160,7 +160,9 @@ def test_a_device_that_another_makes_at_that_moment_is_not_taken_over(overtaken,
     "operation",
     [
         RemovePort(name="tap1", expect={"owner": "netfw"}),
-        SetColumns(table=Table.PORT, record="tap1", values={"tag": 1}, expect={"owner": "netfw"}),
+        SetColumns(
+            table=OvsdbTable.PORT, record="tap1", values={"tag": 1}, expect={"owner": "netfw"}
+        ),
     ],
 )
 def test_a_port_that_changes_hands_at_that_moment_is_left_alone(overtaken, ovs, operation):
@@ -177,7 +179,7 @@ def test_a_row_that_is_replaced_at_that_moment_is_not_missed(overtaken, ovs):
     overtaken.overtake = lambda: ovs.vsctl(
         "--no-wait", "del-port", "tap1", "--", "add-port", "br-int", "tap1"
     )
-    overtaken.run([SetColumns(table=Table.PORT, record="tap1", values={"tag": 1})], wait=False)
+    overtaken.run([SetColumns(table=OvsdbTable.PORT, record="tap1", values={"tag": 1})], wait=False)
     assert ovs.vsctl("get", "Port", "tap1", "tag") == "1\n"
 
 
@@ -284,10 +286,12 @@ def test_text_that_no_database_can_hold_is_refused_at_once_by_name(ovs, text):
             internal("bad1", external_ids={"key": text}),
             internal("bad2", external_ids={text: "value"}),
             internal(f"bad3{text}"),
-            SetColumns(table=Table.BRIDGE, record="br-int", values={"fail_mode": text}),
-            SetColumns(table=Table.BRIDGE, record="br-int", values={"protocols": ("a", text)}),
+            SetColumns(table=OvsdbTable.BRIDGE, record="br-int", values={"fail_mode": text}),
+            SetColumns(table=OvsdbTable.BRIDGE, record="br-int", values={"protocols": ("a", text)}),
             SetColumns(
-                table=Table.BRIDGE, record="br-int", keys={"external_ids": {"a": None, "b": text}}
+                table=OvsdbTable.BRIDGE,
+                record="br-int",
+                keys={"external_ids": {"a": None, "b": text}},
             ),
         ]
         started = time.monotonic()

@@ -12,8 +12,8 @@ import pytest
 
 from netfw.errors import BackendBroken
 from netfw.ovs.ovsdb.client import Ovsdb
-from netfw.ovs.ovsdb.operations import AddBridge, AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb.values import Changed, Connected, Disconnected, Port, SwitchEvent
+from netfw.ovs.ovsdb.operations import AddBridge, AddPort, OvsdbTable, RemovePort, SetColumns
+from netfw.ovs.ovsdb.values import Connected, DatabaseChanged, Disconnected, OvsdbPort, SwitchEvent
 from netfw.testing.lab.openvswitch import PrivateOvs
 
 
@@ -40,7 +40,7 @@ class Events:
 
 
 def changed_port(name: str, test=lambda port: True) -> Callable[[SwitchEvent], bool]:
-    return lambda e: isinstance(e, Changed) and name in e.ports and test(e.ports[name])
+    return lambda e: isinstance(e, DatabaseChanged) and name in e.ports and test(e.ports[name])
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_watcher_receives_the_current_state_and_foreign_changes(ovsdb, ovs):
     ovsdb.snapshot()
     events = Events()
     ovsdb.watch(events)
-    first = events.until(lambda e: isinstance(e, Changed))
+    first = events.until(lambda e: isinstance(e, DatabaseChanged))
     assert set(first.bridges) == {"br-int"}
     ovs.vsctl("add-port", "br-int", "tap1", "--", "set", "Interface", "tap1", "type=internal",
               "external_ids:iface-id=a", "external_ids:attached-mac=fa:16:3e:00:00:01")  # fmt: skip
@@ -69,7 +69,7 @@ def test_watcher_receives_the_current_state_and_foreign_changes(ovsdb, ovs):
     wanted = {"iface-id": "a", "iface-status": "active", "attached-mac": "fa:16:3e:00:00:01"}
     events.until(changed_port("tap1", lambda port: port.interface.external_ids == wanted))
     ovs.vsctl("del-port", "tap1")
-    events.until(lambda e: isinstance(e, Changed) and "tap1" in e.ports_gone)
+    events.until(lambda e: isinstance(e, DatabaseChanged) and "tap1" in e.ports_gone)
 
 
 def change_while_away(ovs: PrivateOvs, goes: UUID) -> None:
@@ -101,7 +101,7 @@ def test_nothing_is_lost_over_a_restart_of_the_database(ovsdb, ovs):
     change_while_away(ovs, goes)
     ovs.start_database()
     events.until(lambda e: isinstance(e, Connected))
-    change = events.until(lambda e: isinstance(e, Changed))
+    change = events.until(lambda e: isinstance(e, DatabaseChanged))
     assert change.ports_gone == {"goes"}
     assert change.ports["changes"].tag == 4
     assert "comes" in change.ports
@@ -122,7 +122,7 @@ def test_a_bridge_that_went_meanwhile_is_announced_with_all_its_ports(ovsdb, ovs
     ovs.run("ovsdb-tool", "transact", f"{ovs.directory}/conf.db", transaction)
     ovs.start_database()
     events.until(lambda e: isinstance(e, Connected))
-    change = events.until(lambda e: isinstance(e, Changed))
+    change = events.until(lambda e: isinstance(e, DatabaseChanged))
     assert change.bridges_gone == {"br-lost"}
     assert change.ports_gone == {"br-lost", "lost1"}
 
@@ -131,7 +131,9 @@ def test_after_a_restart_of_the_database_reads_are_current_and_changes_work(ovsd
     ovsdb.run([internal("tap1", tag=3)])
     ovs.stop_database()
     ovs.start_database()
-    ovsdb.run([SetColumns(table=Table.PORT, record="tap1", values={"tag": 9}), internal("tap2")])
+    ovsdb.run(
+        [SetColumns(table=OvsdbTable.PORT, record="tap1", values={"tag": 9}), internal("tap2")]
+    )
     assert ovsdb.port("tap1").tag == 9
     assert ovs.vsctl("get", "Port", "tap1", "tag") == "9\n"
 
@@ -150,7 +152,7 @@ def test_a_sink_may_read_and_may_not_write(ovsdb):
     answers: queue.Queue[object] = queue.Queue()
 
     def sink(event: SwitchEvent) -> None:
-        if isinstance(event, Changed) and "tap1" in event.ports:
+        if isinstance(event, DatabaseChanged) and "tap1" in event.ports:
             answers.put(ovsdb.port("tap1"))
             try:
                 ovsdb.run([RemovePort(name="tap1")])
@@ -161,7 +163,7 @@ def test_a_sink_may_read_and_may_not_write(ovsdb):
     ovsdb.watch(sink)
     ovsdb.run([internal("tap1")])
     port = answers.get(timeout=60)
-    assert isinstance(port, Port)
+    assert isinstance(port, OvsdbPort)
     assert port.name == "tap1"
     assert "a sink only enqueues" in answers.get(timeout=60)
 
@@ -208,7 +210,7 @@ def test_stopped_watcher_receives_no_more_events(ovsdb):
     ovsdb.snapshot()
     events = Events()
     stop = ovsdb.watch(events)
-    events.until(lambda e: isinstance(e, Changed))
+    events.until(lambda e: isinstance(e, DatabaseChanged))
     stop()
     stop()
     ovsdb.run([internal("tap1")])
@@ -221,11 +223,11 @@ def test_a_watch_that_ends_itself_costs_the_next_one_no_event(ovsdb, ovs):
     ends.append(ovsdb.watch(lambda event: ends.pop()() if ends else None))
     events = Events()
     ovsdb.watch(events)
-    events.until(lambda e: isinstance(e, Changed))
+    events.until(lambda e: isinstance(e, DatabaseChanged))
     ovs.vsctl("--no-wait", "set", "Bridge", "br-int", "external_ids:x=y")
     ovsdb.sync()
     assert not ends, "the first sink has ended its watch"
-    heard = [event for event in events.pending() if isinstance(event, Changed)]
+    heard = [event for event in events.pending() if isinstance(event, DatabaseChanged)]
     assert [list(event.bridges) for event in heard] == [["br-int"]]
 
 

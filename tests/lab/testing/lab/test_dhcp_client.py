@@ -14,7 +14,7 @@ from attrs import evolve
 from netfw.errors import BackendBroken
 from netfw.model.values.route import Route
 from netfw.testing.lab.dhcp_client import Dhclient4, Dhclient6, Udhcpc, solicit
-from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
+from netfw.testing.lab.dhcp_lease import Announcement, ClientLease, Lease6
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
 
@@ -37,7 +37,7 @@ SAYS = (
     "--dhcp-option=option6:domain-search,a.example.org",
     "--dhcp-option=option6:bootfile-url,http://[fd00::5]/",
 )
-LEASE = Lease(
+LEASE = ClientLease(
     address=IPv4Interface("10.0.0.9/24"),
     server=IPv4Address("10.0.0.2"),
     seconds=3600,
@@ -99,7 +99,7 @@ def serving(lab: Lab, *says: str) -> Iterator[None]:
             process.stderr.close()
 
 
-def without_extras(lease: Lease | None) -> Lease | None:
+def without_extras(lease: ClientLease | None) -> ClientLease | None:
     """Return the lease without the options that servers add by themselves."""
     if lease is None:
         return None

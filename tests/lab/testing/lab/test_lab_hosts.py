@@ -13,7 +13,7 @@ import pytest
 from netfw.errors import ConfigError, Conflict, NotFound
 from netfw.linux import netns
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.instance import Device
+from netfw.testing.lab.instance import InstanceDevice
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.namespaces import CommandFailed
 from netfw.testing.lab.ping import BackgroundPing, BackgroundPings, Pinger
@@ -91,8 +91,8 @@ def test_a_function_on_a_host_leaves_the_caller_where_it_is(lab: Lab) -> None:
 def test_threads_and_processes_started_by_a_function_stay_on_the_host(lab: Lab) -> None:
     host = lab.hosts["host1"]
 
-    def start_thread() -> list[netns.Identity]:
-        found: list[netns.Identity] = []
+    def start_thread() -> list[netns.NamespaceIdentity]:
+        found: list[netns.NamespaceIdentity] = []
         thread = threading.Thread(target=lambda: found.append(netns.identity()))
         thread.start()
         thread.join()
@@ -117,10 +117,10 @@ def test_refused_line_of_a_batch_is_reported_alone(lab: Lab) -> None:
         lab.hosts["host1"].namespaces.ip("link set lo up", "link set nosuch up", "link set lo up")
 
 
-@pytest.mark.parametrize("kind", Device)
-def test_instances_on_one_host_talk_by_udp_and_tcp(make_lab: MakeLab, kind: Device) -> None:
+@pytest.mark.parametrize("kind", InstanceDevice)
+def test_instances_on_one_host_talk_by_udp_and_tcp(make_lab: MakeLab, kind: InstanceDevice) -> None:
     host = make_lab(hosts=1, bridges=["br-int"]).hosts["host1"]
-    begin = "qvo" if kind is Device.HYBRID else "tap"
+    begin = "qvo" if kind is InstanceDevice.HYBRID else "tap"
     one = host.instance("vm1", plug(1, kind=kind, device=f"{begin}1"))
     two = host.instance("vm2", plug(2, kind=kind, device=f"{begin}2"))
     for target in ("10.0.0.2", "fd00::2"):

@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.agents.dhcp.desired import Desired, DhcpHostContext
+from netfw.agents.dhcp.desired import DesiredDhcp, DhcpHostContext
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.agents.dhcp.resource_index import DhcpResourceIndex
 from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
@@ -36,7 +36,7 @@ VIEW = DhcpHostContext(host=HERE)
 
 
 def desired(*resources, **view):
-    found = Desired(DhcpHostContext(host=HERE, **view), DhcpResourceIndex())
+    found = DesiredDhcp(DhcpHostContext(host=HERE, **view), DhcpResourceIndex())
     learn(found, resources)
     return found
 
@@ -258,7 +258,7 @@ steps = st.tuples(st.lists(resources, max_size=4), st.lists(resources.map(ref), 
 @given(st.lists(steps, max_size=12), st.sampled_from([ISOLATED, FORCED, META, MetadataPolicy()]))
 def test_a_history_ends_where_its_end_begins(history, rules):
     view = DhcpHostContext(host=HERE, metadata=rules)
-    lived, known, applied = Desired(view, DhcpResourceIndex()), {}, {}
+    lived, known, applied = DesiredDhcp(view, DhcpResourceIndex()), {}, {}
     for put, drop in [([NET, SUBNET, OTHER, OTHER_SUBNET], []), *history]:
         new = {ref(each): each for each in put}
         gone = [key for key in drop if key not in new]
@@ -266,7 +266,7 @@ def test_a_history_ends_where_its_end_begins(history, rules):
         learn(lived, new.values(), gone)
         for key in lived.take_changed():
             applied[key] = _value(lived, key)
-    fresh = Desired(view, DhcpResourceIndex())
+    fresh = DesiredDhcp(view, DhcpResourceIndex())
     learn(fresh, known.values())
     assert (lived.networks, lived.ports) == (fresh.networks, fresh.ports)
     assert {key: value for key, value in applied.items() if value} == {

@@ -7,7 +7,7 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.agents.l3.agent_mode import AgentMode
-from netfw.agents.l3.desired import Desired
+from netfw.agents.l3.desired import DesiredL3
 from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.router_parts import L3HostContext
@@ -87,7 +87,7 @@ def agent_gateway_port(host=HERE, number=40):
 
 def desired(*resources, **context):
     """Return the desired state of a host from resources."""
-    made = Desired(make_context(**context), L3ResourceIndex(), RouterExtensions([]))
+    made = DesiredL3(make_context(**context), L3ResourceIndex(), RouterExtensions([]))
     learn(made, resources)
     return made
 

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from netfw.agents.l3.agent_gateway import AgentGatewaySpec, UnusedAgentGateway
 from netfw.agents.l3.agent_mode import AgentMode
-from netfw.agents.l3.router_parts import Absent
+from netfw.agents.l3.router_parts import NotOnHost
 from netfw.drivers.values.agent_requests import EnsureGatewayPort
 from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterPart
@@ -91,7 +91,7 @@ def test_local_part_knows_the_address_of_the_central_part_on_each_subnet():
 def test_host_without_external_networks_has_no_agent_gateway():
     found = desired(*ELSEWHERE, LOCAL_ONE, agent_mode="dvr_no_external")
     assert state(found).local.external_network is None
-    assert nat(found, LOCAL_ONE) == Absent(
+    assert nat(found, LOCAL_ONE) == NotOnHost(
         reason=f"agent_mode of the host of its port, {HERE}, is dvr_no_external"
     )
     assert GATEWAY not in found.all_keys()
@@ -139,7 +139,7 @@ def test_central_part_that_this_host_cannot_have_is_left_out_with_a_reason(conte
 @pytest.mark.spec("L3-60")
 def test_legacy_host_refuses_what_is_assigned_to_it_and_ignores_the_rest():
     found = desired(*CENTRAL, LOCAL_ONE, agent_mode="legacy")
-    assert state(found) == Absent(
+    assert state(found) == NotOnHost(
         reason="the router is distributed, and agent_mode of this host is legacy", refused=True
     )
     assert desired(*ELSEWHERE, LOCAL_ONE, agent_mode="legacy").all_keys() == set()
@@ -184,7 +184,7 @@ def test_local_part_is_there_while_the_central_one_lacks_something(resources, su
 
 def test_router_that_is_administratively_down_is_absent_with_the_floating_ips_of_this_host():
     found = desired(*ELSEWHERE, LOCAL_ONE, REMOTE_ONE, evolve(DVR, admin_up=False))
-    reason = Absent(reason="the router is administratively down")
+    reason = NotOnHost(reason="the router is administratively down")
     assert (state(found), nat(found, LOCAL_ONE), nat(found, REMOTE_ONE)) == (reason, reason, None)
 
 
@@ -234,7 +234,7 @@ def test_forwarded_ports_are_none_of_a_host_with_the_local_part_only():
     forwarding = floating_ip(24, DVR, None, port_id=None, host=HERE)
     assert nat(desired(*ELSEWHERE, forwarding), forwarding) is None
     central = desired(*CENTRAL, forwarding, agent_mode="dvr_snat")
-    assert isinstance(nat(central, forwarding), Absent), "no extension contributes it here"
+    assert isinstance(nat(central, forwarding), NotOnHost), "no extension contributes it here"
 
 
 @pytest.mark.spec("L3-68")

@@ -5,10 +5,10 @@ from ipaddress import ip_address, ip_interface
 import pytest
 from attrs import evolve
 
-from netfw.agents.l3.desired import Desired
+from netfw.agents.l3.desired import DesiredL3
 from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex
-from netfw.agents.l3.router_parts import Absent, L3HostContext
+from netfw.agents.l3.router_parts import L3HostContext, NotOnHost
 from netfw.cli.commands.plan import plans_in_turn
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.values.events import KeysChanged
@@ -50,7 +50,7 @@ ACTIVE, STANDBY = HaRole.ACTIVE, HaRole.STANDBY
 
 
 def state(*resources, **context):
-    made = Desired(
+    made = DesiredL3(
         L3HostContext(host=HERE, **{"supports_ha": True, **context}),
         L3ResourceIndex(),
         RouterExtensions([]),
@@ -107,7 +107,7 @@ def test_ha_router_waits_for_its_port(missing, reason):
 
 def test_ha_router_waits_for_its_virtual_router_id():
     found = state(*HA, evolve(HA_EDGE, vrid=None))
-    assert (isinstance(found, Absent), found.waits) == (True, True)
+    assert (isinstance(found, NotOnHost), found.waits) == (True, True)
     assert "virtual router id" in found.reason
 
 

@@ -6,10 +6,10 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.agents.l3.desired import Desired
+from netfw.agents.l3.desired import DesiredL3
 from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex
-from netfw.agents.l3.router_parts import Absent, L3HostContext
+from netfw.agents.l3.router_parts import L3HostContext, NotOnHost
 from netfw.agents.l3.router_state import NOT_CONTRIBUTED
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterState
@@ -43,7 +43,7 @@ RESOURCES = tuple(item for item in CLOUD if not isinstance(item, Assignment))
 
 
 def desired(*more, **context):
-    made = Desired(L3HostContext(host=HERE, **context), L3ResourceIndex(), RouterExtensions([]))
+    made = DesiredL3(L3HostContext(host=HERE, **context), L3ResourceIndex(), RouterExtensions([]))
     learn(made, [*RESOURCES, *more])
     return made
 
@@ -117,7 +117,7 @@ def test_routes_scopes_and_the_metadata_port_are_passed_on():
 )
 def test_router_that_this_host_cannot_run_is_refused(change, context, reason):
     found = state(desired(evolve(EDGE, **change), **context))
-    assert isinstance(found, Absent)
+    assert isinstance(found, NotOnHost)
     assert found.refused
     assert reason in found.reason
 
@@ -132,7 +132,7 @@ def test_router_that_is_administratively_down_is_absent_with_its_floating_ips():
     one = floating_ip(20, EDGE)
     found = desired(one, evolve(EDGE, admin_up=False))
     for key in (RouterKey(EDGE.id), FloatingIpKey(one.id)):
-        assert found.value(key) == Absent(reason="the router is administratively down")
+        assert found.value(key) == NotOnHost(reason="the router is administratively down")
         assert found.group(key, found.value(key)) == EDGE.id
     learn(found, [EDGE])
     assert isinstance(found.value(RouterKey(EDGE.id)), RouterState)
@@ -151,7 +151,7 @@ def test_floating_ip_is_a_value_of_its_own_and_changes_no_router():
     )  # fmt: skip
     assert list(found.dependents(RouterKey(EDGE.id))) == [FloatingIpKey(one.id)]
     learn(found, [evolve(one, port_id=None, fixed_address=None, revision=2)])
-    assert found.value(FloatingIpKey(one.id)) == Absent(reason=NOT_CONTRIBUTED)
+    assert found.value(FloatingIpKey(one.id)) == NotOnHost(reason=NOT_CONTRIBUTED)
     assert found.take_changed() == {FloatingIpKey(one.id)}
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from netfw.agents.metadata.headers import Instance
+from netfw.agents.metadata.headers import RequestingInstance
 from netfw.agents.metadata.instance_cache import CachePolicy, InstanceCache
 from netfw.drivers.values.agent_requests import FindPorts
 from netfw.errors import BackendUnavailable, NotFound, NotSupported
@@ -63,11 +63,11 @@ def test_an_answer_is_remembered_for_its_time_and_no_longer() -> None:
     source = Source(lambda _: (port(),))
     directory = InstanceCache(source, CachePolicy(found=5, none=1), source.clock)
     for source.now in (0.0, 4.9):
-        assert directory.find(request()) == Instance("i-1", "p")
+        assert directory.find(request()) == RequestingInstance("i-1", "p")
     assert len(source.requests) == 1
     source.answer = lambda _: (port("i-2"),)
     source.now = 5.0
-    assert directory.find(request()) == Instance("i-2", "p")
+    assert directory.find(request()) == RequestingInstance("i-2", "p")
     assert (directory.lookups, directory.hits) == (2, 1)
 
 
@@ -119,7 +119,7 @@ def test_concurrent_requests_for_one_address_are_one_query() -> None:
     source = Source(answer)
     cache = InstanceCache(source, CachePolicy(found=0))
 
-    def boot(_: int) -> Instance:
+    def boot(_: int) -> RequestingInstance:
         together.wait(60)
         return cache.find(request())
 
@@ -132,7 +132,7 @@ def test_concurrent_requests_for_one_address_are_one_query() -> None:
         results = [pool.submit(boot, number) for number in range(threads)]
         wait_until(lambda: waiting() == threads - 1)
         answer_now.set()
-        assert {result.result() for result in results} == {Instance("i-1", "p")}
+        assert {result.result() for result in results} == {RequestingInstance("i-1", "p")}
     assert len(source.requests) == 1
 
 

@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.agents.metadata.headers import Instance, request_headers, response_headers, signature
+from netfw.agents.metadata.headers import (
+    RequestingInstance,
+    request_headers,
+    response_headers,
+    signature,
+)
 from netfw.agents.metadata.request_origin import parse_origin
 from netfw.agents.metadata.state_report import (
     MetadataSettings,
@@ -29,7 +34,7 @@ ID = UUID(int=77)
 NET = {"X-Neutron-Network-Id": str(ID)}
 ROUTER = {"X-Neutron-Router-Id": str(ID)}
 ME = ip_address("10.0.0.7")
-INSTANCE = Instance("i-1", "project")
+INSTANCE = RequestingInstance("i-1", "project")
 FORGED = """
 X-Instance-Id x-instance-id X_Instance_ID X-Instance-ID-Signature X-Tenant-Id X-TENANT_ID
 X-Forwarded-For X-Forwarded-Host Forwarded X-Neutron-Network-Id X-Neutron-Router-Id
@@ -147,7 +152,7 @@ def test_the_signature_is_the_hmac_of_the_instance() -> None:
     ],
 )
 def test_only_what_can_stand_in_a_header_is_named(id: str, project: str, can: bool) -> None:
-    assert Instance(id, project).fits_header is can
+    assert RequestingInstance(id, project).fits_header is can
 
 
 ROOT, AGENT = RunAs(user=0, group=0), RunAs(user=10, group=20)

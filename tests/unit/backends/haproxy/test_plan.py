@@ -18,7 +18,7 @@ from netfw_drivers.haproxy.plan import (
     Found,
     Observed,
     ObservedNamespace,
-    Running,
+    RunningProxy,
     make_spec,
     plan_proxies,
 )
@@ -38,7 +38,9 @@ WRITE = f"write the configuration of {ONE} again: it was changed"
 
 def running(key: MetadataKey, proxy: MetadataProxy, *sockets: int) -> Found:
     spec = make_spec(key, proxy, SETTINGS)
-    where = Running(digest=spec.program.digest(), namespace=proxy.netns, sockets=frozenset(sockets))
+    where = RunningProxy(
+        digest=spec.program.digest(), namespace=proxy.netns, sockets=frozenset(sockets)
+    )
     return Found(where, spec.text)
 
 

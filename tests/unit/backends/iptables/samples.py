@@ -14,14 +14,14 @@ from netfw.linux.bridge_firewall.connection_plan import FlushConnections
 from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.ebtables.chains import FoundChain, PutFrameChain
 from netfw.linux.ipset.plan import KernelSet, record
-from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.mirror import ChainMirror
 from netfw.linux.iptables.plan import plan_chains
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 from netfw.model.values.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.plan import Plan, Update
 from netfw_drivers.iptables.plan.names import OWNER
 from netfw_drivers.iptables.plan.plan import Observed, plan_firewall
-from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 
 IN, OUT = Direction.INGRESS, Direction.EGRESS
 V4, V6 = Ethertype.IPV4, Ethertype.IPV6
@@ -78,14 +78,14 @@ class Kernel:
     """What is there, and how a plan changes it."""
 
     bridges: dict[str, str | None] = field(factory=dict)
-    mirror: Mirror = field(factory=Mirror)
+    mirror: ChainMirror = field(factory=ChainMirror)
     sets: dict[str, KernelSet] = field(factory=dict)
     frames: dict[str, FoundChain] = field(factory=dict)
     cuts: list[FlushConnections] = field(factory=list)
     private: bool = False
 
     def observe(self, *, fresh: bool = False) -> Observed:
-        index = RulesetIndex()
+        index = IptablesRulesetIndex()
         index.update_all(self.mirror.chains)
         return Observed(
             index=index,

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey, PortKey
-from netfw.linux.conntrack.entry import Connection, ConntrackTuple
+from netfw.linux.conntrack.entry import ConntrackTuple, TrackedConnection
 from netfw.plan import Update
 from netfw_drivers.iptables.plan.conntrack_eval import ConnectionEvaluator, parse_rule
 from tests.unit.backends.iptables.samples import (
@@ -27,7 +27,7 @@ from tests.unit.backends.iptables.samples import (
 
 def a_connection(
     source: str, destination: str, protocol: int = 6, port: int | None = 80, zone: int = 4097
-) -> Connection:
+) -> TrackedConnection:
     ends = ip_address(source), ip_address(destination)
     ports = (None, None) if protocol in (1, 58) else (40000, port)
     there = ConntrackTuple(
@@ -38,10 +38,10 @@ def a_connection(
         protocol=protocol, source=ends[1], destination=ends[0],
         source_port=ports[1], destination_port=ports[0],
     )  # fmt: skip
-    return Connection(original=there, reply=back, zone=zone, status=0)
+    return TrackedConnection(original=there, reply=back, zone=zone, status=0)
 
 
-def is_denied(connection: Connection, *state: dict) -> bool:
+def is_denied(connection: TrackedConnection, *state: dict) -> bool:
     kernel = Kernel({"tap1": "br1", "tap2": "br1"})
     kernel.converge(Update(put={key: value for part in state for key, value in part.items()}))
     evaluator = ConnectionEvaluator(

@@ -16,7 +16,7 @@ from netfw.drivers.values.router_values import (
 )
 from netfw.linux.ip.values import FoundAddress, Link, addresses
 from netfw.linux.iptables.chain import Chain, ChainKey
-from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.mirror import ChainMirror
 from netfw.linux.iptables.rule import render_rule
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.subnet import Ipv6Mode, Subnet
@@ -131,7 +131,7 @@ def found(
             exists=True,
             links={QG: Link(name=QG, index=3, mtu=1500, up=True, state="unknown")},
             addresses=tuple(FoundAddress(address=each) for each in there),
-            rules=Mirror(chains=chains),
+            rules=ChainMirror(chains=chains),
         )
     )
 

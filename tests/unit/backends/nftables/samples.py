@@ -8,11 +8,11 @@ from netfw.drivers.firewall import FirewallKey, FirewallValue
 from netfw.linux.bridge_firewall.connection_plan import FlushConnections
 from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.nftables.operations import record_operations
-from netfw.linux.nftables.values import Ruleset
+from netfw.linux.nftables.values import NftRuleset
 from netfw.plan import Plan, Update
 from netfw_drivers.nftables.plan.names import OWNER, Tables
 from netfw_drivers.nftables.plan.plan import Observed, plan_firewall
-from netfw_drivers.nftables.plan.ruleset_index import RulesetIndex
+from netfw_drivers.nftables.plan.ruleset_index import NftRulesetIndex
 
 TABLES = Tables(OWNER)
 
@@ -22,13 +22,13 @@ class MirroredHost:
     """What is there, and how a plan changes it."""
 
     bridges: dict[str, str | None] = field(factory=dict)
-    ruleset: Ruleset = field(factory=Ruleset)
+    ruleset: NftRuleset = field(factory=NftRuleset)
     flushes: list[FlushConnections] = field(factory=list)
     private: bool = False
 
     def observe(self, *, fresh: bool = False) -> Observed:
         return Observed(
-            index=RulesetIndex.of(self.ruleset),
+            index=NftRulesetIndex.of(self.ruleset),
             bridge_ports=BridgePorts(self.bridges, lambda device: device, OWNER, self.private),
             fresh=fresh,
         )

@@ -5,7 +5,7 @@ import pytest
 from netfw.drivers.firewall import Member
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import Conflict, NotSupported
-from netfw.linux.nftables.values import Ruleset
+from netfw.linux.nftables.values import NftRuleset
 from netfw.plan import Update
 from tests.unit.backends.iptables.samples import (
     FRIENDS,
@@ -50,7 +50,7 @@ def test_connections_of_a_zone_are_removed_before_a_network_gets_its_number(
     host.flushes.clear()
     host.put(a_port(2, GROUP))
     assert not any(flush.zones for flush in host.flushes)
-    host.ruleset = Ruleset()
+    host.ruleset = NftRuleset()
     plan = host.put(a_port(3, network=OTHER))
     assert [stage.backend for stage in plan.stages][:2] == ["conntrack", "nftables"]
     assert host.flushes[-2].zones == {4097}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.linux.conntrack.entry import ConntrackTuple
-from netfw.linux.nftables.values import Chain, Rule
+from netfw.linux.nftables.values import NftChain, NftRule
 from netfw_drivers.nftables.plan.connection_rules import RuleInterpreter
 from netfw_drivers.nftables.plan.expressions import RETURN, address_text, match, payload
 from netfw_drivers.nftables.plan.names import read_macs, read_remote, read_set, set_name
@@ -89,7 +89,7 @@ FOREIGN = {
 def test_a_foreign_rule_that_cannot_be_interpreted_allows_nothing(name: str) -> None:
     host = host_with(a_group())
     key = TABLES.filter(f"ingress4-{GROUP}")
-    host.ruleset.chains[key] = Chain((Rule(json.dumps(FOREIGN[name])),))
+    host.ruleset.chains[key] = NftChain((NftRule(json.dumps(FOREIGN[name])),))
     interpreter = RuleInterpreter(ruleset=host.ruleset, tables=TABLES)
     assert not interpreter.allows(GROUP, first_packet("192.0.2.1"), IN)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from netfw.cli.diagnosis.host_checks import HostFacts, Level, Program, check_host
+from netfw.cli.diagnosis.host_checks import CheckResult, HostFacts, RequiredProgram, check_host
 
 pytestmark = pytest.mark.spec("DRV-44")
 ALL = (1 << 41) - 1
@@ -15,7 +15,7 @@ GOOD: dict[str, Any] = {
     "capabilities": ALL,
     "switch": "ovs-vswitchd (Open vSwitch) 3.3.0",
     "datapaths": "netdev@ovs-netdev\n",
-    "programs": {"ipset": Program(version="ipset v7.17")},
+    "programs": {"ipset": RequiredProgram(version="ipset v7.17")},
     "conntrack": (10, 262144),
     "directories": {"/var/lib/netfw": ""},
     "configurations": {"l2": ()},
@@ -24,7 +24,7 @@ GOOD: dict[str, Any] = {
 
 def test_good_host_has_neither_warnings_nor_things_to_do() -> None:
     checks = check_host(HostFacts(**GOOD))
-    assert {check.level for check in checks} == {Level.OK}
+    assert {check.level for check in checks} == {CheckResult.OK}
     assert not any(check.todo for check in checks)
 
 
@@ -36,45 +36,45 @@ def test_clock_that_is_right_differs_from_an_unknown_one(
 ) -> None:
     checks = check_host(HostFacts(**{**GOOD, "is_synchronised": is_synchronised}))
     (clock,) = (check for check in checks if check.name == "clock")
-    assert (clock.level, clock.text) == (Level.OK, text)
+    assert (clock.level, clock.text) == (CheckResult.OK, text)
 
 
 @pytest.mark.parametrize(
     ("name", "level", "change"),
     [
-        ("kernel", Level.WARN, {"kernel": "3.10.0"}),
-        ("privileges", Level.FAIL, {"capabilities": 0}),
-        ("network namespaces", Level.FAIL, {"has_netns": False}),
-        ("IPv6", Level.WARN, {"has_ipv6": False}),
-        ("Open vSwitch", Level.FAIL, {"switch_problem": "no answer"}),
-        ("Open vSwitch", Level.WARN, {"switch": "ovs-vswitchd (Open vSwitch) 2.5.0"}),
-        ("datapath", Level.WARN, {"datapaths": ""}),
-        ("datapath", Level.WARN, {"megaflows_outlive": True}),
-        ("ipset", Level.WARN, {"programs": {"ipset": Program(problem="install it")}}),
+        ("kernel", CheckResult.WARN, {"kernel": "3.10.0"}),
+        ("privileges", CheckResult.FAIL, {"capabilities": 0}),
+        ("network namespaces", CheckResult.FAIL, {"has_netns": False}),
+        ("IPv6", CheckResult.WARN, {"has_ipv6": False}),
+        ("Open vSwitch", CheckResult.FAIL, {"switch_problem": "no answer"}),
+        ("Open vSwitch", CheckResult.WARN, {"switch": "ovs-vswitchd (Open vSwitch) 2.5.0"}),
+        ("datapath", CheckResult.WARN, {"datapaths": ""}),
+        ("datapath", CheckResult.WARN, {"megaflows_outlive": True}),
+        ("ipset", CheckResult.WARN, {"programs": {"ipset": RequiredProgram(problem="install it")}}),
         (
             "iptables variant",
-            Level.WARN,
+            CheckResult.WARN,
             {
                 "programs": {
-                    "iptables": Program(version="iptables v1.8.9 (nf_tables)"),
-                    "ip6tables": Program(version="ip6tables v1.8.9 (legacy)"),
+                    "iptables": RequiredProgram(version="iptables v1.8.9 (nf_tables)"),
+                    "ip6tables": RequiredProgram(version="ip6tables v1.8.9 (legacy)"),
                 }
             },
         ),
-        ("connection tracking", Level.WARN, {"conntrack": None}),
-        ("connection tracking", Level.WARN, {"conntrack": (90, 100)}),
-        ("open files", Level.WARN, {"files": (1024, 1024)}),
-        ("clock", Level.WARN, {"is_synchronised": False}),
-        ("directory /x", Level.FAIL, {"directories": {"/x": "others could change it"}}),
-        ("disk", Level.WARN, {"free_bytes": 1000}),
-        ("configuration", Level.WARN, {"configurations": {}}),
-        ("drivers of l2", Level.FAIL, {"configurations": {"l2": ("no bridge",)}}),
+        ("connection tracking", CheckResult.WARN, {"conntrack": None}),
+        ("connection tracking", CheckResult.WARN, {"conntrack": (90, 100)}),
+        ("open files", CheckResult.WARN, {"files": (1024, 1024)}),
+        ("clock", CheckResult.WARN, {"is_synchronised": False}),
+        ("directory /x", CheckResult.FAIL, {"directories": {"/x": "others could change it"}}),
+        ("disk", CheckResult.WARN, {"free_bytes": 1000}),
+        ("configuration", CheckResult.WARN, {"configurations": {}}),
+        ("drivers of l2", CheckResult.FAIL, {"configurations": {"l2": ("no bridge",)}}),
     ],
 )
 def test_each_deficiency_is_named_with_what_to_do(
-    name: str, level: Level, change: dict[str, Any]
+    name: str, level: CheckResult, change: dict[str, Any]
 ) -> None:
     checks = check_host(HostFacts(**{**GOOD, **change}))
-    (found,) = [check for check in checks if check.level is not Level.OK]
+    (found,) = [check for check in checks if check.level is not CheckResult.OK]
     assert (found.name, found.level) == (name, level)
     assert found.todo

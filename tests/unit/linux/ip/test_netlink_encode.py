@@ -8,10 +8,10 @@ import pytest
 
 from netfw.linux.ip import netlink_decode, netlink_encode
 from netfw.linux.ip.netlink_encode import Lookup, encode
-from netfw.linux.ip.netlink_socket import NetlinkError, Request
+from netfw.linux.ip.netlink_socket import NetlinkError, NetlinkRequest
 from netfw.linux.ip.operations import (
     AddAddress,
-    AddBridge,
+    AddLinuxBridge,
     AddRoute,
     AddRule,
     AddVeth,
@@ -27,11 +27,11 @@ from netfw.linux.ip.operations import (
 from netfw.linux.ip.values import (
     Address,
     FoundAddress,
+    IpRoute,
+    IpRule,
     Neighbour,
     NextHop,
-    Route,
     RouteKind,
-    Rule,
     RuleAction,
     Scope,
     route,
@@ -62,7 +62,7 @@ PYROUTE2 = [
         "00000000 24000200 20000100 00000000 00000000 00000000 00000000 0a000300 6670722d 31000000",
     ),
     (
-        AddBridge("br"),
+        AddLinuxBridge("br"),
         (16, 0x600),
         "00000000 00000000 00000000 00000000 07000300 62720000 24001200 0b000100 62726964 67650000"
         "14000200 08000100 00000000 05001700 00000000",
@@ -85,7 +85,7 @@ PYROUTE2 = [
         "00000000 00000002 08000800 02020000",
     ),
     (
-        AddRoute(Route(destination="10.9.0.0/16", hops=HOPS)),
+        AddRoute(IpRoute(destination="10.9.0.0/16", hops=HOPS)),
         (24, 0x600),
         "02100000 fe040001 00000000 08000f00 fe000000 08000100 0a090000 2c000900 10000000 07000000"
         "08000500 0a000001 10000402 2c010000 08000500 0a000002 08000000 07000000",
@@ -97,7 +97,7 @@ PYROUTE2 = [
         "00000000 00000000 00010000 08000400 07000000",
     ),
     (
-        AddRule(Rule(priority=100, source="10.9.0.0/16", table=100)),
+        AddRule(IpRule(priority=100, source="10.9.0.0/16", table=100)),
         (32, 0x600),
         "02001000 64000001 00000000 08000600 64000000 08000f00 64000000 05001500 04000000 08000200"
         "0a090000",
@@ -115,7 +115,7 @@ PYROUTE2 = [
 def test_a_request_is_the_one_that_pyroute2_encodes(
     operation: NetworkOperation, header: tuple[int, int], body: str
 ) -> None:
-    assert encode(operation, LOOKUP) == Request(header[0], bytes.fromhex(body), header[1])
+    assert encode(operation, LOOKUP) == NetlinkRequest(header[0], bytes.fromhex(body), header[1])
 
 
 @pytest.mark.parametrize(
@@ -139,24 +139,24 @@ def test_an_address_is_decoded_as_it_was_encoded(address: Address) -> None:
               source="10.0.0.9", scope=Scope.GLOBAL),
         route("fd09::/64", via="fd00::1", device="e1", scope=Scope.GLOBAL),
         route("10.9.0.0/16", via="fe80::1", device="e0", scope=Scope.GLOBAL),
-        Route(destination="10.9.0.0/16", hops=HOPS, scope=Scope.GLOBAL),
-        Route(destination="fd09::/64", kind=RouteKind.UNREACHABLE, scope=Scope.GLOBAL),
+        IpRoute(destination="10.9.0.0/16", hops=HOPS, scope=Scope.GLOBAL),
+        IpRoute(destination="fd09::/64", kind=RouteKind.UNREACHABLE, scope=Scope.GLOBAL),
     ],
 )  # fmt: skip
-def test_a_route_is_decoded_as_it_was_encoded(value: Route) -> None:
+def test_a_route_is_decoded_as_it_was_encoded(value: IpRoute) -> None:
     assert netlink_decode.route(encode(AddRoute(value), LOOKUP).body, NAMES) == value
 
 
 @pytest.mark.parametrize(
     "rule",
     [
-        Rule(priority=100, source="10.9.0.0/16", table=100),
-        Rule(priority=1, source="fd01::/64", destination="fd00::/64", table=100_000),
-        Rule(priority=5, iif="e0", oif="e1", mark=3, mask=0xFF, version=6),
-        Rule(priority=7, action=RuleAction.BLACKHOLE),
+        IpRule(priority=100, source="10.9.0.0/16", table=100),
+        IpRule(priority=1, source="fd01::/64", destination="fd00::/64", table=100_000),
+        IpRule(priority=5, iif="e0", oif="e1", mark=3, mask=0xFF, version=6),
+        IpRule(priority=7, action=RuleAction.BLACKHOLE),
     ],
 )
-def test_a_rule_is_decoded_as_it_was_encoded(rule: Rule) -> None:
+def test_a_rule_is_decoded_as_it_was_encoded(rule: IpRule) -> None:
     assert netlink_decode.rule(encode(AddRule(rule), LOOKUP).body, NAMES) == rule
 
 

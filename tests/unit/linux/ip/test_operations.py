@@ -9,8 +9,8 @@ import pytest
 
 from netfw.linux.ip.operations import (
     AddAddress,
-    AddBridge,
     AddLink,
+    AddLinuxBridge,
     AddRoute,
     AddRule,
     AddVeth,
@@ -33,11 +33,11 @@ from netfw.linux.ip.operations import (
 )
 from netfw.linux.ip.values import (
     Address,
+    IpRoute,
+    IpRule,
     Neighbour,
     NextHop,
-    Route,
     RouteKind,
-    Rule,
     RuleAction,
     Scope,
     route,
@@ -46,7 +46,7 @@ from netfw.model.values.address import Mac
 
 FOUR = Address(device="e0", interface="10.0.0.2/24", scope=Scope.LINK, noprefixroute=True)
 SIX = Address(device="e0", interface="fd00::2/64", nodad=True)
-SHARED = Route(
+SHARED = IpRoute(
     destination="10.0.0.0/8",
     hops=(
         NextHop(via=ip_address("10.0.0.1"), device="e0", weight=2),
@@ -55,7 +55,7 @@ SHARED = Route(
     metric=5,
     source=ip_address("10.0.0.9"),
 )
-RULE = Rule(priority=9, source="10.0.0.0/8", iif="e0", oif="e1", mark=1, mask=255, table=7)
+RULE = IpRule(priority=9, source="10.0.0.0/8", iif="e0", oif="e1", mark=1, mask=255, table=7)
 STATIC = Neighbour(device="e0", address="10.0.0.5", mac=Mac("fa:16:3e:00:00:05"))
 PROXY = Neighbour(device="e0", address="fd00::5", proxy=True)
 
@@ -64,7 +64,7 @@ PROXY = Neighbour(device="e0", address="fd00::5", proxy=True)
     ("operation", "text"),
     [
         (AddLink("br0", "bridge"), "ip link add br0 type bridge"),
-        (AddBridge("br0"), "ip link add br0 type bridge forward_delay 0 mcast_snooping 0"),
+        (AddLinuxBridge("br0"), "ip link add br0 type bridge forward_delay 0 mcast_snooping 0"),
         (AddVeth(name="a", peer="b"), "ip link add a type veth peer name b"),
         (
             AddVeth(name="a", peer="b", peer_namespace="blue"),
@@ -97,7 +97,7 @@ PROXY = Neighbour(device="e0", address="fd00::5", proxy=True)
             "ip route replace 0.0.0.0/0 via 10.0.0.1 dev e0 onlink table 254",
         ),
         (
-            DelRoute(Route(destination="10.0.0.0/8", kind=RouteKind.BLACKHOLE, scope=Scope.LINK)),
+            DelRoute(IpRoute(destination="10.0.0.0/8", kind=RouteKind.BLACKHOLE, scope=Scope.LINK)),
             "ip route delete blackhole 10.0.0.0/8 table 254 scope link",
         ),
         (
@@ -105,7 +105,7 @@ PROXY = Neighbour(device="e0", address="fd00::5", proxy=True)
             "ip -4 rule add priority 9 from 10.0.0.0/8 fwmark 0x1/0xff iif e0 oif e1 lookup 7",
         ),
         (
-            DelRule(Rule(priority=1, destination="fd00::/8", action=RuleAction.UNREACHABLE)),
+            DelRule(IpRule(priority=1, destination="fd00::/8", action=RuleAction.UNREACHABLE)),
             "ip -6 rule delete priority 1 from all to fd00::/8 unreachable",
         ),
         (
@@ -139,8 +139,8 @@ HOSTILE = ["", ".", "..", "a/b", "../a", "a b", "a\nb", "a\0b", "x" * 16, "all",
         lambda name: SetChecksumOffload(name, False),
         lambda name: AddAddress(Address(device=name, interface="10.0.0.1/24")),
         lambda name: AddRoute(route("10.0.0.0/8", device=name)),
-        lambda name: AddRule(Rule(priority=1, iif=name)),
-        lambda name: AddRule(Rule(priority=1, oif=name)),
+        lambda name: AddRule(IpRule(priority=1, iif=name)),
+        lambda name: AddRule(IpRule(priority=1, oif=name)),
         lambda name: SetNeighbour(Neighbour(device=name, address="10.0.0.1", proxy=True)),
     ],
 )
@@ -154,7 +154,7 @@ def test_removals_accept_names_that_other_programs_gave(name):
     assert DelLink(name).name == name
     assert DelAddress(Address(device=name, interface="10.0.0.1/24")).address.device == name
     assert devices(DelRoute(route("10.0.0.0/8", device=name))) == {name}
-    assert devices(DelRule(Rule(priority=1, iif=name))) == {name}
+    assert devices(DelRule(IpRule(priority=1, iif=name))) == {name}
     assert devices(DelNeighbour(Neighbour(device=name, address="::1", proxy=True))) == {name}
 
 
@@ -183,7 +183,7 @@ def test_operations_know_whether_they_mean_anything_without_ipv6():
         AddAddress(SIX),
         DelAddress(SIX),
         AddRoute(route("fd00::/8", device="e0")),
-        DelRule(Rule(priority=1, version=6)),
+        DelRule(IpRule(priority=1, version=6)),
         SetNeighbour(PROXY),
         SetSysctl("net.ipv6.conf.all.forwarding", "1"),
         SetSysctl("net/ipv6/conf/all/forwarding", "1"),

@@ -30,10 +30,10 @@ from netfw.linux.ip.values import (
     PROTOCOL_KERNEL,
     Address,
     FoundAddress,
+    IpRoute,
+    IpRule,
     Neighbour,
     NextHop,
-    Route,
-    Rule,
     Scope,
     addresses,
     route,
@@ -183,7 +183,7 @@ def test_the_metric_and_the_table_tell_routes_apart():
 
 def test_the_order_of_next_hops_does_not_matter_and_their_weight_does():
     a, b = (NextHop(via=ip_address(f"10.0.0.{n}"), device="e0") for n in (1, 2))
-    both = Route(destination="10.9.0.0/16", hops=(a, b))
+    both = IpRoute(destination="10.9.0.0/16", hops=(a, b))
     assert plan_routes([both], [evolve(both, hops=(b, a))]) == ()
     heavier = evolve(both, hops=(evolve(a, weight=2), b))
     assert plan_routes([heavier], [both]) == (AddRoute(heavier, replace=True),)
@@ -205,9 +205,9 @@ def test_a_default_route_takes_the_family_of_its_gateway():
 
 
 def test_rules_are_added_before_others_are_removed():
-    old, new = Rule(priority=100, table=1), Rule(priority=100, table=2)
-    kernel = Rule(priority=32766, protocol=PROTOCOL_KERNEL)
-    special = Rule(priority=50, other=frozenset({"FRA_IP_PROTO"}))
+    old, new = IpRule(priority=100, table=1), IpRule(priority=100, table=2)
+    kernel = IpRule(priority=32766, protocol=PROTOCOL_KERNEL)
+    special = IpRule(priority=50, other=frozenset({"FRA_IP_PROTO"}))
     assert plan_rules([new], [kernel, special, old]) == (
         AddRule(new),
         DelRule(special),
@@ -217,9 +217,9 @@ def test_rules_are_added_before_others_are_removed():
 
 
 def test_a_rule_is_of_one_family():
-    assert Rule(priority=1, source="fd00::/64").version == 6
+    assert IpRule(priority=1, source="fd00::/64").version == 6
     with pytest.raises(ValueError, match="is not of IPv6"):
-        Rule(priority=1, source="fd00::/64", destination="10.0.0.0/8")
+        IpRule(priority=1, source="fd00::/64", destination="10.0.0.0/8")
 
 
 def test_neighbours_are_set_changed_and_removed():

@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netfw.linux.ip.values import Address, Neighbour, NextHop, Route, Rule, addresses, route
+from netfw.linux.ip.values import Address, IpRoute, IpRule, Neighbour, NextHop, addresses, route
 
 SCOPES = st.text(min_size=1).filter(lambda text: not {"%", "/"} & set(text))
 ADDRESSES = {
     "neighbour": lambda bad: Neighbour(device="a", address=bad, proxy=True),
     "gateway": lambda bad: NextHop(via=bad),
     "route": lambda bad: route("fd00::/8", via=bad),
-    "source": lambda bad: Route(destination="fd00::/8", source=bad),
+    "source": lambda bad: IpRoute(destination="fd00::/8", source=bad),
     "address": lambda bad: Address(device="a", interface=IPv6Interface((bad, 64))),
     "addresses": lambda bad: addresses("a", [IPv6Interface((bad, 64))]),
 }
 NETWORKS = {
-    "destination": lambda bad: Route(destination=bad),
+    "destination": lambda bad: IpRoute(destination=bad),
     "route": lambda bad: route(bad, device="a"),
-    "from": lambda bad: Rule(priority=1, source=bad),
-    "to": lambda bad: Rule(priority=1, destination=bad),
+    "from": lambda bad: IpRule(priority=1, source=bad),
+    "to": lambda bad: IpRule(priority=1, destination=bad),
 }
 
 

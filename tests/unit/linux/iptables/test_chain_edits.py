@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.linux.iptables import DROP, RETURN, Chain, ChainKey, Family, Rule
-from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables import DROP, RETURN, Chain, ChainKey, Family, IptablesRule
+from netfw.linux.iptables.mirror import ChainMirror
 from netfw.linux.iptables.operations import AddHook, DropChain, HookPoint, PutChain, TableChange
 from netfw.linux.iptables.plan import (
     EDITED_FROM,
@@ -30,8 +30,8 @@ NOTHING: dict[tuple[Family, str], dict[str, str]] = {}
 LINES = tuple(f"-s 10.0.0.{number}/32 -j DROP" for number in range(40))
 
 
-def rule(number: int) -> Rule:
-    return Rule(source=ip_network(f"10.0.0.{number}"), target=DROP)
+def rule(number: int) -> IptablesRule:
+    return IptablesRule(source=ip_network(f"10.0.0.{number}"), target=DROP)
 
 
 def edited(have: tuple[str, ...], put: PutChain) -> list[str]:
@@ -51,7 +51,7 @@ def edited(have: tuple[str, ...], put: PutChain) -> list[str]:
 
 def changed(have: tuple[str, ...], numbers: list[int]) -> PutChain:
     update = Update({LONG: Chain(tuple(map(rule, numbers)))})
-    (change,) = plan_chains(update, Mirror({LONG: have}), "own", NOTHING)
+    (change,) = plan_chains(update, ChainMirror({LONG: have}), "own", NOTHING)
     (put,) = change.operations
     assert isinstance(put, PutChain)
     return put
@@ -65,7 +65,7 @@ def test_one_more_rule_at_the_end_of_a_long_chain_is_appended():
 
 
 def by_edit(have: tuple[str, ...], edit: ChainEdit) -> PutChain:
-    (change,) = plan_chains(Update(), Mirror({LONG: have}), "own", NOTHING, {LONG: edit})
+    (change,) = plan_chains(Update(), ChainMirror({LONG: have}), "own", NOTHING, {LONG: edit})
     (put,) = change.operations
     assert isinstance(put, PutChain)
     return put
@@ -195,7 +195,7 @@ def test_filter_table_is_tightened_first_and_loosened_last():
         TableChange(Family.IPV4, "nat", (put(LONG, "-j n"),)),
         TableChange(Family.IPV4, "mangle", (put(MANGLE, "-j m"),)),
     ]
-    mirror = Mirror({FILTER: ("-j a",), gone: ()})
+    mirror = ChainMirror({FILTER: ("-j a",), gone: ()})
     ordered = order_tables(changes, mirror, NOTHING)
     assert [change.table for change in ordered] == ["filter", "mangle", "nat", "filter"]
     assert ordered[0].operations == (hook, put(FILTER, "-j b", "-j a"))
@@ -209,15 +209,18 @@ def test_new_filter_chain_alone_comes_before_the_other_tables():
         TableChange(Family.IPV4, "nat", (put(LONG, "-j n"),)),
         TableChange(Family.IPV4, "filter", (put(FILTER, "-j a"),)),
     ]
-    assert [each.table for each in order_tables(changes, Mirror(), NOTHING)] == ["filter", "nat"]
+    assert [each.table for each in order_tables(changes, ChainMirror(), NOTHING)] == [
+        "filter",
+        "nat",
+    ]
 
 
 def test_rollback_gives_back_chains_and_jumps_of_the_tables_concerned():
     point, other = HookPoint(Family.IPV4, "nat", "OUTPUT"), HookPoint(Family.IPV4, "raw", "OUTPUT")
     new = ChainKey(family=4, table="nat", name="new")
     untouched = ChainKey(family=4, table="raw", name="other")
-    former = Mirror({LONG: ("-j a",), FILTER: ("-j f",)}, {point: ("-j own-long",)})
-    present = Mirror(
+    former = ChainMirror({LONG: ("-j a",), FILTER: ("-j f",)}, {point: ("-j own-long",)})
+    present = ChainMirror(
         {LONG: ("-j b",), new: (), FILTER: ("-j f",), untouched: ()},
         {point: ("-j own-new",), other: ("-j own-other",)},
     )
@@ -237,4 +240,4 @@ def test_rollback_gives_back_chains_and_jumps_of_the_tables_concerned():
 
 
 def test_the_owner_of_a_rule_does_not_make_it_another_rule():
-    assert Rule(target=RETURN, owner="fip 1") == Rule(target=RETURN, owner="fip 2")
+    assert IptablesRule(target=RETURN, owner="fip 1") == IptablesRule(target=RETURN, owner="fip 2")

@@ -16,14 +16,14 @@ from netfw.linux.iptables import (
     Chain,
     ChainKey,
     Family,
+    IptablesRule,
     Jump,
     Not,
-    Rule,
     match,
     target,
 )
 from netfw.linux.iptables.chain import check_owner
-from netfw.linux.iptables.mirror import Mirror, parse_save
+from netfw.linux.iptables.mirror import ChainMirror, parse_save
 from netfw.linux.iptables.operations import HookPoint
 from netfw.linux.iptables.plan import find_unsure, plan_chains
 from netfw.linux.iptables.restore import RestoreError, parse_restore_errors, render_restore
@@ -38,18 +38,20 @@ NAT = ChainKey(family=Family.IPV4, table="nat", name="a")
 @pytest.mark.parametrize(
     ("rule", "text"),
     [
-        (Rule(target=DROP), "-j DROP"),
-        (Rule(target=None, comment="count"), "-m comment --comment count"),
-        (Rule(target=Jump("b")), "-j nfw-b"),
-        (Rule(target=Jump("b", goto=True)), "-g nfw-b"),
-        (Rule(target=ACCEPT, source=ip_address("10.0.0.1")), "-s 10.0.0.1/32 -j ACCEPT"),
-        (Rule(target=ACCEPT, source=ip_network("0.0.0.0/0")), "-j ACCEPT"),
+        (IptablesRule(target=DROP), "-j DROP"),
+        (IptablesRule(target=None, comment="count"), "-m comment --comment count"),
+        (IptablesRule(target=Jump("b")), "-j nfw-b"),
+        (IptablesRule(target=Jump("b", goto=True)), "-g nfw-b"),
+        (IptablesRule(target=ACCEPT, source=ip_address("10.0.0.1")), "-s 10.0.0.1/32 -j ACCEPT"),
+        (IptablesRule(target=ACCEPT, source=ip_network("0.0.0.0/0")), "-j ACCEPT"),
         (
-            Rule(target=ACCEPT, destination=Not(ip_network("fd00::/8")), in_device=Not("qg-+")),
+            IptablesRule(
+                target=ACCEPT, destination=Not(ip_network("fd00::/8")), in_device=Not("qg-+")
+            ),
             "! -d fd00::/8 ! -i qg-+ -j ACCEPT",
         ),
         (
-            Rule(
+            IptablesRule(
                 target=target("MARK", set_xmark="0x1/0xff"),
                 protocol="tcp",
                 matches=(match("tcp", dport=80), match("conntrack", ctstate=Not("NEW"))),
@@ -57,13 +59,13 @@ NAT = ChainKey(family=Family.IPV4, table="nat", name="a")
             "-p tcp -m tcp --dport 80 -m conntrack ! --ctstate NEW -j MARK --set-xmark 0x1/0xff",
         ),
         (
-            Rule(
+            IptablesRule(
                 target=target("CONNMARK", save_mark=True),
                 matches=(match("set", match_set=("s", "src,dst")),),
             ),
             "-m set --match-set s src,dst -j CONNMARK --save-mark",
         ),
-        (Rule(target=ACCEPT, comment="a b"), '-m comment --comment "a b" -j ACCEPT'),
+        (IptablesRule(target=ACCEPT, comment="a b"), '-m comment --comment "a b" -j ACCEPT'),
     ],
 )
 def test_a_rule_reads_as_iptables_save_prints_it(rule, text):
@@ -77,7 +79,7 @@ def test_no_text_becomes_more_than_one_word(text):
         with pytest.raises(InvalidInput, match="--log-prefix"):
             target("LOG", log_prefix=text)
         return
-    rule = Rule(target=target("LOG", log_prefix=text), comment=text)
+    rule = IptablesRule(target=target("LOG", log_prefix=text), comment=text)
     line = render_rule(rule, "nfw")
     assert line.splitlines() == [line]
     words = shlex.split(line, posix=True)
@@ -89,16 +91,16 @@ def test_no_text_becomes_more_than_one_word(text):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Rule(target=ACCEPT, comment="a\n-A INPUT -j ACCEPT"),
-        lambda: Rule(target=ACCEPT, comment="-j ACCEPT"),
-        lambda: Rule(target=ACCEPT, comment="x" * 256),
-        lambda: Rule(target=ACCEPT, in_device="tap 0"),
-        lambda: Rule(target=ACCEPT, out_device="-j"),
-        lambda: Rule(target=ACCEPT, in_device="a" * 17),
-        lambda: Rule(target=ACCEPT, in_device=""),
-        lambda: Rule(target=ACCEPT, protocol="tcp -j ACCEPT"),
-        lambda: Rule(target=Jump("a b")),
-        lambda: Rule(target=Jump("")),
+        lambda: IptablesRule(target=ACCEPT, comment="a\n-A INPUT -j ACCEPT"),
+        lambda: IptablesRule(target=ACCEPT, comment="-j ACCEPT"),
+        lambda: IptablesRule(target=ACCEPT, comment="x" * 256),
+        lambda: IptablesRule(target=ACCEPT, in_device="tap 0"),
+        lambda: IptablesRule(target=ACCEPT, out_device="-j"),
+        lambda: IptablesRule(target=ACCEPT, in_device="a" * 17),
+        lambda: IptablesRule(target=ACCEPT, in_device=""),
+        lambda: IptablesRule(target=ACCEPT, protocol="tcp -j ACCEPT"),
+        lambda: IptablesRule(target=Jump("a b")),
+        lambda: IptablesRule(target=Jump("")),
         lambda: target("ACCEPT -s"),
         lambda: target("-X"),
         lambda: match("tcp\n"),
@@ -120,31 +122,33 @@ def test_what_could_be_read_as_something_else_is_refused_by_name(make):
         make()
 
 
-def mirror(**chains: tuple[str, ...]) -> Mirror:
-    return Mirror(
+def mirror(**chains: tuple[str, ...]) -> ChainMirror:
+    return ChainMirror(
         {ChainKey(family=4, table="filter", name=name): lines for name, lines in chains.items()}
     )
 
 
-def script(update: Update, have: Mirror) -> list[list[str]]:
+def script(update: Update, have: ChainMirror) -> list[list[str]]:
     return [
         render_restore([change], "nfw").lines for change in plan_chains(update, have, "nfw", {})
     ]
 
 
 def test_agreement_needs_nothing():
-    assert script(Update({A: Chain((Rule(target=DROP),))}), mirror(a=("-j DROP",))) == []
+    assert script(Update({A: Chain((IptablesRule(target=DROP),))}), mirror(a=("-j DROP",))) == []
 
 
 def test_a_changed_chain_is_restored_alone():
-    update = Update({A: Chain((Rule(target=DROP),)), B: Chain((Rule(target=DROP),))})
+    update = Update(
+        {A: Chain((IptablesRule(target=DROP),)), B: Chain((IptablesRule(target=DROP),))}
+    )
     assert script(update, mirror(a=("-j ACCEPT",), b=("-j DROP",))) == [
         ["*filter", ":nfw-a - [0:0]", "-A nfw-a -j DROP", "COMMIT"]
     ]
 
 
 def test_chains_come_before_rules_and_go_after_them():
-    update = Update({A: Chain((Rule(target=DROP),), frozenset({"INPUT"}))}, frozenset({B}))
+    update = Update({A: Chain((IptablesRule(target=DROP),), frozenset({"INPUT"}))}, frozenset({B}))
     have = mirror(b=("-j nfw-a",))
     have.hooks[HookPoint(Family.IPV4, "filter", "FORWARD")] = ("-j nfw-b",)
     assert script(update, have) == [
@@ -162,7 +166,7 @@ def test_chains_come_before_rules_and_go_after_them():
 
 
 def test_each_table_is_a_step_of_its_own():
-    changes = plan_chains(Update({A: Chain(), NAT: Chain()}), Mirror(), "nfw", {})
+    changes = plan_chains(Update({A: Chain(), NAT: Chain()}), ChainMirror(), "nfw", {})
     assert [(change.table, str(change)) for change in changes] == [
         ("filter", "put IPv4 filter chain a: 0 rules"),
         ("nat", "put IPv4 nat chain a: 0 rules"),
@@ -178,7 +182,7 @@ def test_with_a_complete_update_the_rest_is_garbage_but_not_what_is_kept():
 
 
 def test_dropping_what_is_absent_is_nothing():
-    assert script(Update(drop=frozenset({A})), Mirror()) == []
+    assert script(Update(drop=frozenset({A})), ChainMirror()) == []
 
 
 def test_an_update_that_says_nothing_of_a_hooked_chain_leaves_its_hook():
@@ -188,27 +192,27 @@ def test_an_update_that_says_nothing_of_a_hooked_chain_leaves_its_hook():
 
 
 def test_a_jump_to_a_chain_that_goes_is_refused():
-    update = Update({A: Chain((Rule(target=Jump("b")),))}, frozenset({B}))
+    update = Update({A: Chain((IptablesRule(target=Jump("b")),))}, frozenset({B}))
     with pytest.raises(Conflict, match="chain a leads to chain b"):
         script(update, mirror(b=()))
 
 
 def test_addresses_of_the_other_family_and_foreign_hooks_are_refused():
-    rule = Rule(target=DROP, source=ip_network("fd00::/8"))
+    rule = IptablesRule(target=DROP, source=ip_network("fd00::/8"))
     with pytest.raises(InvalidInput, match="rule 1"):
-        script(Update({A: Chain((rule,))}), Mirror())
+        script(Update({A: Chain((rule,))}), ChainMirror())
     with pytest.raises(InvalidInput, match="hook POSTROUTING"):
-        script(Update({A: Chain((), frozenset({"POSTROUTING"}))}), Mirror())
+        script(Update({A: Chain((), frozenset({"POSTROUTING"}))}), ChainMirror())
 
 
 def test_a_name_that_is_too_long_with_its_owner_is_refused():
     long = ChainKey(family=4, table="filter", name="x" * 25)
     with pytest.raises(InvalidInput, match="longer than 28"):
-        script(Update({long: Chain()}), Mirror())
+        script(Update({long: Chain()}), ChainMirror())
 
 
 def test_only_printed_rules_of_the_same_number_are_worth_asking_about():
-    update = Update({A: Chain((Rule(target=target("REJECT")),))})
+    update = Update({A: Chain((IptablesRule(target=target("REJECT")),))})
     have = mirror(a=("-j REJECT --reject-with icmp-port-unreachable",))
     assert list(find_unsure(update, have, "nfw", {})) == []
     have.printed.add(A)

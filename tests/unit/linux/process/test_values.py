@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from netfw.errors import InvalidInput
-from netfw.linux.conntrack import Connection, ConntrackTuple, Filter
+from netfw.linux.conntrack import ConntrackTuple, Filter, TrackedConnection
 from netfw.linux.process import Backoff, ProcessKey, Program
 from netfw.linux.process.identity import runs
 from netfw.model.values.port_range import PortRange
@@ -27,7 +27,7 @@ REPLY = ConntrackTuple(
     source_port=8080,
     destination_port=1000,
 )
-CONNECTION = Connection(original=FLOW, reply=REPLY, mark=0x11, zone=4, status=0)
+CONNECTION = TrackedConnection(original=FLOW, reply=REPLY, mark=0x11, zone=4, status=0)
 
 
 def test_the_delay_doubles_up_to_a_limit():

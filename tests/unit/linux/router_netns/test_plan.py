@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.linux.ip.values import Address, FoundAddress, Link, Route, Rule, route
+from netfw.linux.ip.values import Address, FoundAddress, IpRoute, IpRule, Link, route
 from netfw.linux.iptables import DROP, Chain, ChainKey
-from netfw.linux.iptables import Rule as FilterRule
-from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables import IptablesRule as FilterRule
+from netfw.linux.iptables.mirror import ChainMirror
 from netfw.linux.iptables.operations import HookPoint
 from netfw.linux.iptables.rule import Family
 from netfw.linux.router_netns import (
@@ -44,7 +44,7 @@ ROUTER = RouterNetns(
     netns=NAME,
     ports=(GATEWAY,),
     routes=(route("default", via="203.0.113.1", device="qg-1"),),
-    policy_rules=(Rule(priority=100, source="10.0.0.0/24", table=16),),
+    policy_rules=(IpRule(priority=100, source="10.0.0.0/24", table=16),),
     sysctls={"net.ipv4.ip_forward": "1"},
     chains={SCOPE: Chain((FilterRule(target=DROP),), frozenset({"FORWARD"}))},
 )
@@ -66,7 +66,7 @@ READY = ObservedNetns(
         "net.ipv4.ip_forward": "1",
         "net/ipv4/conf/qg-1/rp_filter": "0",
     },
-    rules=Mirror(
+    rules=ChainMirror(
         {SCOPE: ("-j DROP",)}, {HookPoint(Family.IPV4, "filter", "FORWARD"): ("-j l3-scope",)}
     ),
 )
@@ -186,7 +186,7 @@ READY_IPV6 = evolve(
 )
 
 
-def with_routes(before: list[Route], after: list[Route]) -> list[str]:
+def with_routes(before: list[IpRoute], after: list[IpRoute]) -> list[str]:
     wanted = evolve(WITH_IPV6, routes=(*ROUTER.routes, *after))
     found = evolve(READY_IPV6, routes=(*ROUTER.routes, *before))
     return texts(wanted, found)

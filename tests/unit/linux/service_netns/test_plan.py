@@ -13,12 +13,12 @@ from netfw.linux.ip.values import (
     PROTOCOL_KERNEL,
     Address,
     FoundAddress,
+    IpRoute,
     Link,
     NextHop,
-    Route,
     route,
 )
-from netfw.linux.iptables.mirror import Mirror, parse_save
+from netfw.linux.iptables.mirror import ChainMirror, parse_save
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns import (
     ObservedNetns,
@@ -65,7 +65,7 @@ def on(device: str, cidr: str, **rest: Any) -> FoundAddress:
     return FoundAddress(address=Address(device=device, interface=cidr), **rest)
 
 
-def connected(network: str) -> Route:
+def connected(network: str) -> IpRoute:
     return route(network, device="tap1", protocol=PROTOCOL_KERNEL)
 
 
@@ -82,7 +82,7 @@ READY = ObservedNetns(
         route("default", via="fd00::1", device="tap1"),
     ),
     sysctls={**SETTINGS, **device_settings("tap1")},
-    rules=Mirror(),
+    rules=ChainMirror(),
 )
 
 
@@ -253,7 +253,7 @@ def test_routes_of_vanished_gateways_go_and_those_of_others_stay():
 
 
 def test_every_other_default_route_is_removed_whatever_its_origin():
-    learnt = Route(
+    learnt = IpRoute(
         destination="::/0", hops=(NextHop(via="fe80::9", device="tap1"),), metric=512, protocol=9
     )
     found = evolve(READY, routes=(*READY.routes, learnt))

@@ -8,7 +8,7 @@ import pytest
 
 from netfw.errors import BackendUnavailable
 from netfw.ovs.openflow import OpenFlow, messages
-from netfw.ovs.openflow.messages import Message, Type
+from netfw.ovs.openflow.messages import OpenFlowMessage, Type
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_answer_that_arrives_while_the_connection_is_closed_is_dropped(kind, gre
         )
         waiting = connection._waiting[1]
         connection._fail_waiting()  # by the thread that closes it
-        connection._answer(waiting, Message(messages.VERSION, kind, 1, bytes(16)))
+        connection._answer(waiting, OpenFlowMessage(messages.VERSION, kind, 1, bytes(16)))
         with pytest.raises(BackendUnavailable):
             future.result(0)
         assert answered == []

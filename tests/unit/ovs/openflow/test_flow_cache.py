@@ -16,7 +16,7 @@ from netfw.ovs.openflow import (
 )
 from netfw.ovs.openflow.encode import Encoded, canonical, describe_key
 from netfw.ovs.openflow.flow_cache import digest
-from netfw.ovs.openflow.messages import Event, FlowEvent, Framer, read_dump, read_monitor
+from netfw.ovs.openflow.messages import FlowEvent, FlowUpdateEvent, Framer, read_dump, read_monitor
 
 OURS = CookieSpace(0x10, 0xF0)
 
@@ -99,14 +99,14 @@ class Switch:
 
     def strange_add(self, flow: of.Flow) -> None:
         encoded = Encoded(flow)
-        kind = Event.MODIFIED if encoded.key in self.entries else Event.ADDED
+        kind = FlowUpdateEvent.MODIFIED if encoded.key in self.entries else FlowUpdateEvent.ADDED
         self.entries[encoded.key] = encoded.state
         self.cache.on_event(FlowEvent(kind, shuffled(encoded.key), encoded.state))
 
     def strange_delete(self, flow: of.Flow) -> None:
         encoded = Encoded(flow)
         if self.entries.pop(encoded.key, None) is not None:
-            self.cache.on_event(FlowEvent(Event.REMOVED, encoded.key, encoded.state))
+            self.cache.on_event(FlowEvent(FlowUpdateEvent.REMOVED, encoded.key, encoded.state))
 
 
 numbers = st.integers(1, 12)
@@ -150,8 +150,10 @@ def test_only_the_owner_of_a_touched_flow_looks_again() -> None:
     switch = Switch()
     switch.converge({1: group(flow(1)), 2: group(flow(2))})
     (key, state), *_ = entries(flow(1))
-    assert switch.cache.on_event(FlowEvent(Event.REMOVED, key, state)) == Drift(frozenset({1}))
-    assert switch.cache.on_event(FlowEvent(Event.REMOVED, key, state)) == Drift()
+    assert switch.cache.on_event(FlowEvent(FlowUpdateEvent.REMOVED, key, state)) == Drift(
+        frozenset({1})
+    )
+    assert switch.cache.on_event(FlowEvent(FlowUpdateEvent.REMOVED, key, state)) == Drift()
     assert [encoded.flow for encoded in switch.cache.plan({1: group(flow(1))}).changes.added] == [
         flow(1)
     ]
@@ -278,8 +280,8 @@ def test_a_flow_is_learned_while_one_owner_learns_it() -> None:
     switch = Switch()
     learns = of.learn(5, cookie=0x11)
     learned = Encoded(flow(9, cookie=0x11))
-    appears = FlowEvent(Event.ADDED, learned.key, learned.state)
-    vanishes = FlowEvent(Event.REMOVED, learned.key, learned.state)
+    appears = FlowEvent(FlowUpdateEvent.ADDED, learned.key, learned.state)
+    vanishes = FlowEvent(FlowUpdateEvent.REMOVED, learned.key, learned.state)
     for owners, drift in (
         ((1, 2), Drift()),
         ((1, 2), Drift()),

@@ -6,7 +6,7 @@ from struct import pack
 
 import pytest
 
-from netfw.ovs.openflow.messages import Message, Type
+from netfw.ovs.openflow.messages import OpenFlowMessage, Type
 from netfw.ovs.openflow.nicira import NICIRA
 from netfw.ovs.openflow.packets import PacketIn, packet_out, read_packet_in
 
@@ -16,10 +16,10 @@ def prop(kind: int, value: bytes) -> bytes:
     return data + bytes(-len(data) % 8)
 
 
-def message(*properties: bytes, subtype: int = 30) -> Message:
+def message(*properties: bytes, subtype: int = 30) -> OpenFlowMessage:
     body = pack("!II", NICIRA, subtype) + b"".join(properties)
     data = pack("!BBHI", 5, Type.EXPERIMENTER, 8 + len(body), 0) + body
-    return Message(5, Type.EXPERIMENTER, 0, data)
+    return OpenFlowMessage(5, Type.EXPERIMENTER, 0, data)
 
 
 PACKET = prop(0, b"a frame")
@@ -53,11 +53,11 @@ def test_a_packet_comes_with_the_registers_and_the_state_of_its_connection() -> 
         message(prop(6, OXM_PORT), USERDATA),
         message(PACKET, prop(6, OXM_PORT), subtype=29),
         message(b"\0\0\0\0"),
-        Message(5, Type.EXPERIMENTER, 0, bytes(9)),
+        OpenFlowMessage(5, Type.EXPERIMENTER, 0, bytes(9)),
     ],
     ids=["no port", "no packet", "another message", "a property without end", "short"],
 )
-def test_other_messages_have_no_packet(received: Message) -> None:
+def test_other_messages_have_no_packet(received: OpenFlowMessage) -> None:
     assert read_packet_in(received) is None
 
 

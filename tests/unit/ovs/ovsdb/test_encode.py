@@ -7,17 +7,17 @@ from netfw.ovs.ovsdb.encode import explain, render
 from netfw.ovs.ovsdb.operations import (
     AddBridge,
     AddPort,
+    OvsdbTable,
     RemoveBridge,
     RemovePort,
     SetColumns,
-    Table,
     tunnel_port,
 )
-from netfw.ovs.ovsdb.values import Bridge, Interface, Port, Snapshot, Switch
+from netfw.ovs.ovsdb.values import Bridge, Interface, OvsdbPort, Snapshot, Switch
 
 
 def port(name, bridge="br-int", number=100, **interface):
-    return Port(
+    return OvsdbPort(
         uuid=UUID(int=number),
         name=name,
         bridge=bridge,
@@ -81,7 +81,7 @@ def test_a_name_is_not_given_twice():
 
 def test_every_refused_operation_is_named():
     nowhere = AddPort(bridge="br-ex", name="x")
-    absent = SetColumns(table=Table.PORT, record="nix", values={"tag": 1})
+    absent = SetColumns(table=OvsdbTable.PORT, record="nix", values={"tag": 1})
     foreign = RemovePort(name="tap1", expect={"iface-id": "b"})
     assert set(reasons(nowhere, absent, foreign)) == {nowhere, absent, foreign}
 
@@ -122,7 +122,7 @@ def test_the_port_of_the_bridge_itself_is_not_removed_alone():
 
 def test_single_keys_of_a_map_are_changed_without_the_others():
     change = SetColumns(
-        table=Table.PORT, record="tap1", keys={"other_config": {"a": "1", "b": None}}
+        table=OvsdbTable.PORT, record="tap1", keys={"other_config": {"a": "1", "b": None}}
     )
     *_, mutate = render([change], NOW).statements
     assert mutate["mutations"] == [

@@ -4,7 +4,7 @@ import sys
 from types import SimpleNamespace
 from uuid import UUID
 
-from netfw.ovs.ovsdb.mirror import COLUMNS, Dirty, Mirror
+from netfw.ovs.ovsdb.mirror import COLUMNS, DatabaseMirror, Dirty
 
 SCALARS = {"name": "", "type": "", "cur_cfg": 0, "next_cfg": 0, "datapath_type": ""}
 MAPS = {"options", "other_config", "external_ids"}
@@ -88,7 +88,7 @@ class Switch:
 
 
 def switch_with_a_port():
-    switch, mirror = Switch(), Mirror()
+    switch, mirror = Switch(), DatabaseMirror()
     bridge = switch.put("Bridge", row("Bridge", 10, name="br-int"))
     port = switch.add_port(bridge, 100, "tap1", external_ids={"iface-id": "a"}, ofport=[5])
     switch.step(mirror)

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Network
 from netfw.model.values.route import Route
 from netfw.testing.lab.dhcp_lease import (
     Announcement,
-    Lease,
+    ClientLease,
     Lease6,
     announcement_of_rdisc6,
     lease6_of_dhclient,
@@ -13,7 +13,7 @@ from netfw.testing.lab.dhcp_lease import (
     lease_of_udhcpc,
 )
 
-LEASE = Lease(
+LEASE = ClientLease(
     address=IPv4Interface("10.0.0.9/24"),
     server=IPv4Address("10.0.0.2"),
     seconds=86400,
@@ -89,7 +89,7 @@ def test_dhclient_tells_them_by_name_or_octet_by_octet():
 
 def test_what_was_not_said_is_not_there():
     least = {"ip": "10.0.0.9", "serverid": "10.0.0.2", "lease": "120"}
-    assert lease_of_udhcpc(least) == Lease(
+    assert lease_of_udhcpc(least) == ClientLease(
         address=IPv4Interface("10.0.0.9/32"), server=IPv4Address("10.0.0.2"), seconds=120
     )
     assert lease6_of_dhclient({"reason": "RENEW6"}) == Lease6()

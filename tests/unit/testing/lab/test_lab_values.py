@@ -11,11 +11,11 @@ import pytest
 
 from netfw.errors import BackendBroken, ConfigError, InvalidInput
 from netfw.testing.lab import prerequisites, registry, sandbox, topology
-from netfw.testing.lab.instance import Device, Plug
+from netfw.testing.lab.instance import InstanceDevice, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.openvswitch import outputs_of
 from netfw.testing.lab.ping import Ping
-from netfw.testing.lab.topology import Placed, Topology
+from netfw.testing.lab.topology import LabTopology, Placed
 
 pytestmark = pytest.mark.spec("DRV-32")
 
@@ -162,11 +162,11 @@ def test_a_topology_document_becomes_a_topology() -> None:
     plug = Plug(
         bridge="br-int",
         device="tap-vm1",
-        kind=Device.INTERNAL,
+        kind=InstanceDevice.INTERNAL,
         addresses=(ip_interface("10.0.0.1/24"), ip_interface("fd00::1/64")),
         tag=7,
     )
-    assert topology.parse(text) == Topology(
+    assert topology.parse(text) == LabTopology(
         hosts=3,
         provider=("physnet1",),
         instances=(Placed("vm1", "host3", plug), Placed("vm2", "host1")),

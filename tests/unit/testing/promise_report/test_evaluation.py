@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from netfw.drivers.host_driver import HostDriver
-from netfw.testing.promise_report.evaluation import State, TestResult, evaluate
+from netfw.testing.promise_report.evaluation import PromiseState, TestResult, evaluate
 from netfw.testing.promise_report.sentences import stated_promises, watched_promises
 
 
@@ -23,7 +23,7 @@ def failed(test: str, reason: str, *proves: str) -> TestResult:
 def broken(*results: TestResult) -> dict[str, str]:
     promises = stated_promises(HostDriver, HostDriver)
     rows = evaluate("HostDriver acme", promises, results, watched_promises())
-    return {row.promise: row.reason for row in rows if row.state is State.BROKEN}
+    return {row.promise: row.reason for row in rows if row.state is PromiseState.BROKEN}
 
 
 def test_promise_that_every_test_watches_has_a_row_if_a_reason_names_it() -> None:
@@ -46,5 +46,9 @@ def test_promise_that_passed_tests_did_not_try_is_not_tried() -> None:
         failed("test_put", "", "1"), outcome="passed", untried={"HostDriver": "no disk"}
     )
     first, *_ = evaluate("HostDriver acme", promises, [passed])
-    assert (first.state, first.reason, first.is_incomplete) == (State.NOT_TRIED, "no disk", False)
+    assert (first.state, first.reason, first.is_incomplete) == (
+        PromiseState.NOT_TRIED,
+        "no disk",
+        False,
+    )
     assert broken(evolve(passed, outcome="failed", reason="assert 0")).keys() == {"HostDriver 1"}

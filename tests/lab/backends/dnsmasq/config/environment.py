@@ -12,9 +12,9 @@ from typing import Any, Self, cast
 
 from netfw.drivers.dhcp import DhcpLocation
 from netfw.model.values.address import Mac
-from netfw.testing.conformance.dhcp.factories import Net, Tenant
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, Tenant
 from netfw.testing.lab.dhcp_client import Dhclient6, DhcpClient, Udhcpc, solicit
-from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
+from netfw.testing.lab.dhcp_lease import Announcement, ClientLease, Lease6
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.namespaces import KINDS, NamespaceContext
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
@@ -40,7 +40,7 @@ class Rig:
     *settings* may have the fabric route: the instance is then behind a device beside the server's.
     """
 
-    def __init__(self, directory: Path, net: Net, **settings: Any) -> None:
+    def __init__(self, directory: Path, net: ServedNetwork, **settings: Any) -> None:
         self.net = net
         self.settings = Settings(**{"confs": directory, "user": "root"} | settings)
         self.files = NetworkPaths(directory, net.id)
@@ -147,7 +147,7 @@ class Rig:
 
     def lease(
         self, mac: Mac, *, expected: bool = True, requested: Iterable[int] = (), called: str = ""
-    ) -> Lease | None:
+    ) -> ClientLease | None:
         """Return the lease of the instance as a new client with that MAC address.
 
         :param called: the identifier that it calls itself by, in hexadecimal.

@@ -23,7 +23,7 @@ from netfw.testing.conformance.router.distributed_factories import (
     make_agent_gateway,
     make_distributed,
 )
-from netfw.testing.conformance.router.factories import Net, make_net, next_mac
+from netfw.testing.conformance.router.factories import RoutedNetwork, make_net, next_mac
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router.environment import (
@@ -245,7 +245,7 @@ def test_two_routers_share_an_agent_gateway_and_reach_each_other(
 def test_a_host_has_agent_gateways_to_two_networks(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver
 ) -> None:
-    other = Net(blocks=(ip_network("198.51.100.0/24"), ip_network("2001:db8:fe::/64")))
+    other = RoutedNetwork(blocks=(ip_network("198.51.100.0/24"), ip_network("2001:db8:fe::/64")))
     sites = [
         make_distributed(make_net(1)).with_state(),
         make_distributed(make_net(2), external=other),
@@ -383,7 +383,7 @@ def test_the_link_follows_the_external_network_of_the_router(
     gateway: AgentGatewaySite,
 ) -> None:
     net = site.nets[0]
-    other = Net(blocks=(ip_network("198.51.100.0/24"), ip_network("2001:db8:fe::/64")))
+    other = RoutedNetwork(blocks=(ip_network("198.51.100.0/24"), ip_network("2001:db8:fe::/64")))
     moved = evolve(site, external=other).with_state(
         local=evolve(site.local, external_network=other.id)
     )

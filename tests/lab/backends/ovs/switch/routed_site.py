@@ -31,7 +31,7 @@ from netfw.model.values.address import Mac
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.raw_socket import open_wire
 from netfw.testing.lab.host import NIC
-from netfw.testing.lab.instance import Device, Instance, Plug
+from netfw.testing.lab.instance import Instance, InstanceDevice, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.ovs.switch.environment import (
@@ -196,7 +196,7 @@ class RoutedSite:
                 Plug(
                     bridge="br-int",
                     device=device,
-                    kind=Device.INTERNAL,
+                    kind=InstanceDevice.INTERNAL,
                     mac=interface.mac,
                     mtu=1400,
                     external_ids=ids,

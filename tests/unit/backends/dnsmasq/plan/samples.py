@@ -13,7 +13,7 @@ from netfw.linux.service_netns.plan import CHAIN_OWNER, SETTINGS, device_setting
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.values.device_names import device_name
 from netfw.plan import Plan, Update
-from netfw.testing.conformance.dhcp.factories import Net, Tenant, wanted
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, Tenant, wanted
 from netfw_drivers.dnsmasq.config.file_parsers import read_host
 from netfw_drivers.dnsmasq.config.render import render_port
 from netfw_drivers.dnsmasq.config.settings import Settings
@@ -36,7 +36,7 @@ COMMIT
 
 
 def found_network(
-    net: Net,
+    net: ServedNetwork,
     *ports: Tenant,
     tombs: Iterable[Tenant] = (),
     leases: str = "",
@@ -72,7 +72,9 @@ def found_network(
     return Observed(networks={net.id: found}, port_networks=port_networks)
 
 
-def planned(observed: Observed, *things: Net | Tenant, drop: Iterable[Net | Tenant] = ()) -> Plan:
+def planned(
+    observed: Observed, *things: ServedNetwork | Tenant, drop: Iterable[ServedNetwork | Tenant] = ()
+) -> Plan:
     update: Update[Any, Any] = Update(
         put=wanted(*things), drop=frozenset(thing.key for thing in drop)
     )
@@ -96,7 +98,7 @@ def a_lease(tenant: Tenant) -> str:
     return f"1900000000 {tenant.mac} {tenant.ip} * 01:{tenant.mac}\n"
 
 
-def _station(net: Net) -> ObservedNetns:
+def _station(net: ServedNetwork) -> ObservedNetns:
     wanted = TERMS.service_netns(net.id, net.value)
     device = wanted.device
     link = Link(

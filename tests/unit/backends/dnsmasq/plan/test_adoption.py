@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from netfw.testing.conformance.dhcp.factories import Net, make_network
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, make_network
 from netfw_drivers.dnsmasq.plan.observed import Observed
 from tests.unit.backends.dnsmasq.plan.samples import found_network, planned
 
@@ -21,7 +21,7 @@ def test_adopted_network_with_changes_needs_a_full_observation() -> None:
     assert planned(stopped, net).needs_full_observation
 
 
-def adopted(observed: Observed, net: Net) -> Observed:
+def adopted(observed: Observed, net: ServedNetwork) -> Observed:
     """Return the same state with a namespace of which only the devices were read."""
     found = observed.networks[net.id]
     assert found.netns is not None

@@ -12,7 +12,7 @@ from netfw.errors import InvalidInput, PartlyInvalid
 from netfw.model.subnet import Subnet
 from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Plan
-from netfw.testing.conformance.dhcp.factories import Net, Tenant, a_subnet, make_network
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, Tenant, a_subnet, make_network
 from netfw_drivers.dnsmasq.plan.observed import Observed
 from netfw_drivers.dnsmasq.plan.steps import PutNetwork, PutPort, RunServer
 from tests.unit.backends.dnsmasq.plan.samples import found_network, planned, stages
@@ -28,7 +28,7 @@ SUBNETS = {
 }
 
 
-def fields(plan: Plan, thing: Net | Tenant) -> list[str]:
+def fields(plan: Plan, thing: ServedNetwork | Tenant) -> list[str]:
     error = plan.refused[thing.key]
     assert isinstance(error, PartlyInvalid)
     return list(error.problems)

@@ -12,7 +12,7 @@ from netfw.errors import InvalidInput
 from netfw.linux.fs.atomic_files import RemoveFile, WriteFile
 from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Update
-from netfw.testing.conformance.dhcp.factories import Net, a_subnet, make_network, wanted
+from netfw.testing.conformance.dhcp.factories import ServedNetwork, a_subnet, make_network, wanted
 from netfw_drivers.dnsmasq.config.file_parsers import (
     HostEntry,
     Lease,
@@ -371,7 +371,7 @@ def test_leases_are_read_and_found() -> None:
 
 
 def test_port_and_network_keys_with_one_id_are_distinguished() -> None:
-    net: Net = make_network()
+    net: ServedNetwork = make_network()
     observed = found_network(net)
     update: Update[Any, Any] = Update(drop=frozenset({PortKey(net.id)}))  # type: ignore[arg-type]
     assert not plan_dhcp(update, observed, TERMS)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.errors import ConfigError, InvalidInput
-from netfw.linux.ip.values import NextHop, Route, route
+from netfw.linux.ip.values import IpRoute, NextHop, route
 from netfw_drivers.linux_router.config.keepalived import (
     MAX_ADDRESSES,
     MAX_ROUTES,
@@ -55,7 +55,7 @@ CASES = {
     "routes": evolve(
         ROUTER,
         routes=(
-            Route(destination="192.0.2.0/24", hops=HOPS),
+            IpRoute(destination="192.0.2.0/24", hops=HOPS),
             route("10.9.0.0/16", via="100.64.0.1", device="qg-1", onlink=True),
             route("2001:db8:6::/64", device="qg-1"),
         ),

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from netfw.errors import Exhausted
-from netfw.linux.ip.values import FoundAddress, Link, Route, addresses, route
+from netfw.linux.ip.values import FoundAddress, IpRoute, Link, addresses, route
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw_drivers.linux_router.distributed.gateway_link import (
     ADDRESSES,
@@ -28,7 +28,7 @@ ROUTES = (route("203.0.113.9/32", via="169.254.64.2", device=FPR),)
 SYSCTLS = GatewayLink.parameters(ROUTER)
 
 
-def found(*routes: Route, up: bool = True, mtu: int = 1450) -> ObservedNetns:
+def found(*routes: IpRoute, up: bool = True, mtu: int = 1450) -> ObservedNetns:
     """Return the namespace of an agent gateway with the link of the router."""
     own = addresses(FPR, ["169.254.64.3/31"])
     return ObservedNetns(

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from netfw.drivers.values.router_values import LocalRouter
-from netfw.linux.ip.values import Rule
+from netfw.linux.ip.values import IpRule
 from netfw.model.subnet import Subnet
 from netfw.model.values.ids import SubnetId
 from netfw_drivers.linux_router.distributed.local_routing import (
@@ -57,10 +57,10 @@ def test_each_subnet_has_a_rule_and_a_table() -> None:
 def test_tables_in_force_are_kept_and_the_lowest_free_one_is_taken() -> None:
     present = subnet_tables(
         [
-            Rule(priority=40000, source="10.0.1.0/24", table=1000),
-            Rule(priority=40000, source="10.9.0.0/24", table=1001),
-            Rule(priority=32768, source="10.0.0.9/32", table=16),
-            Rule(priority=32766),
+            IpRule(priority=40000, source="10.0.1.0/24", table=1000),
+            IpRule(priority=40000, source="10.9.0.0/24", table=1001),
+            IpRule(priority=32768, source="10.0.0.9/32", table=16),
+            IpRule(priority=32766),
         ]
     )
     assert present == {ip_network("10.0.1.0/24"): 1000, ip_network("10.9.0.0/24"): 1001}
@@ -96,4 +96,4 @@ def test_ports_with_floating_ips_leave_by_the_link() -> None:
     ]
     assert [each.table for each in routing.routes] == [16]
     assert is_local(routing.rules)
-    assert not is_local([Rule(priority=32766)])
+    assert not is_local([IpRule(priority=32766)])

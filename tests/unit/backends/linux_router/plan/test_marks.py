@@ -6,7 +6,7 @@ import pytest
 
 from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest, TableRequest
 from netfw.errors import ConfigError, Exhausted, NotSupported
-from netfw.linux.iptables.rule import Rule, target
+from netfw.linux.iptables.rule import IptablesRule, target
 from netfw_drivers.linux_router.plan.marks import (
     NO_SCOPE,
     GrantAllocator,
@@ -27,7 +27,7 @@ def test_networks_without_a_scope_share_a_mark_of_their_own() -> None:
 def test_a_scope_keeps_the_mark_that_its_rules_have() -> None:
     first = allocate_scope_marks([SCOPES[1]], {})
     mark = target("MARK", set_xmark=scope_text(first[SCOPES[1]]))
-    line = Rule(in_device="qr-1", comment=scope_comment(SCOPES[1]), target=mark).text
+    line = IptablesRule(in_device="qr-1", comment=scope_comment(SCOPES[1]), target=mark).text
     again = allocate_scope_marks(SCOPES, parse_scope_marks([line, "-i qr-2 -j ACCEPT"]))
     assert again == {None: NO_SCOPE, SCOPES[0]: 1026, SCOPES[1]: 1025}
 

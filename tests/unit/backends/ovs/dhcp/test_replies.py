@@ -16,9 +16,9 @@ from netfw_drivers.ovs.dhcp.plan.dhcp4 import DISCOVER, INFORM, REQUEST
 from netfw_drivers.ovs.dhcp.plan.dhcp6 import Message6
 from netfw_drivers.ovs.dhcp.plan.frames import internet_checksum, parse_icmpv6
 from netfw_drivers.ovs.dhcp.plan.leases import (
-    Advertisement,
     Leases4,
     Leases6,
+    PortAdvertisement,
     decode_answers,
     decode_options4,
     decode_options6,
@@ -195,7 +195,7 @@ def test_a_server_without_an_address_on_the_subnet_offers_none_of_it() -> None:
     assert Leases4 not in kinds
 
 
-@pytest.mark.parametrize("kind", [Leases4, Leases6, Advertisement])
+@pytest.mark.parametrize("kind", [Leases4, Leases6, PortAdvertisement])
 def test_answers_are_the_same_after_the_switch_has_carried_them(kind: type) -> None:
     (answers,) = (each for each in make_answers(PORT, SERVED, LeaseTimes()) if type(each) is kind)
     assert decode_answers(encode_answers(answers)) == answers
@@ -286,7 +286,7 @@ def test_solicitations_are_answered_by_the_mode(
     mode: Ipv6Mode, flags: int, prefix_flags: int
 ) -> None:
     subnet = evolve(SUBNET6, ipv6_address_mode=mode, ipv6_ra_mode=mode)
-    data = userdata(Advertisement, network=evolve(SERVED, subnets=(SUBNET, subnet)))
+    data = userdata(PortAdvertisement, network=evolve(SERVED, subnets=(SUBNET, subnet)))
     reply = make_reply(solicitation(), data)
     message = parse_icmpv6(reply).payload
     pseudo = reply[22:54] + len(message).to_bytes(4, "big") + b"\0\0\0\x3a"
@@ -323,7 +323,7 @@ def test_no_bytes_of_a_client_raise() -> None:
     frames = {
         Leases4: request4(DISCOVER, {REQUESTED: b"\n\0\0\x0b", 55: b"\1\3\6"}),
         Leases6: request6(Message6.SOLICIT, (1, DUID), (3, IA)),
-        Advertisement: solicitation(),
+        PortAdvertisement: solicitation(),
     }
     for kind, frame in frames.items():
         data = userdata(kind)

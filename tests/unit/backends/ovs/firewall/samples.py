@@ -19,11 +19,11 @@ from netfw.ovs.openflow import FlowCache, encode_flows
 from netfw.ovs.openflow.encode import Key
 from netfw.ovs.openflow.encode import State as Bytes
 from netfw.ovs.openflow.flow_cache import digest
-from netfw.ovs.ovsdb.values import Interface, Port
+from netfw.ovs.ovsdb.values import Interface, OvsdbPort
 from netfw.plan import Plan, Update
 from netfw_drivers.ovs.firewall.plan.plan import FirewallPlan, Observed, plan_firewall
 from netfw_drivers.ovs.firewall.plan.recovery import RecoveredState
-from netfw_drivers.ovs.firewall.plan.state import State
+from netfw_drivers.ovs.firewall.plan.state import FirewallState
 
 IN, OUT = Direction.INGRESS, Direction.EGRESS
 V4, V6 = Ethertype.IPV4, Ethertype.IPV6
@@ -86,7 +86,7 @@ class Bench:
 
     def __init__(self, devices: int = 8) -> None:
         self.ports = {f"tap{n}": _device(n) for n in range(1, devices + 1)}
-        self.cache, self.state = FlowCache(), State()
+        self.cache, self.state = FlowCache(), FirewallState()
         self.flows: dict[Key, Bytes] = {}
         self.revision = 0
 
@@ -136,9 +136,11 @@ class Bench:
         return set(RecoveredState(self.flows.items()).state.present())
 
 
-def _device(number: int) -> Port:
+def _device(number: int) -> OvsdbPort:
     interface = Interface(uuid=UUID(int=number), name=f"tap{number}", ofport=number)
-    return Port(uuid=UUID(int=number), name=f"tap{number}", bridge=BRIDGE, interfaces=(interface,))
+    return OvsdbPort(
+        uuid=UUID(int=number), name=f"tap{number}", bridge=BRIDGE, interfaces=(interface,)
+    )
 
 
 def keys(flows: Any) -> set[Key]:

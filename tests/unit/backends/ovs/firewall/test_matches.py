@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from netfw.model.values.port_range import PortRange
 from netfw_drivers.ovs.firewall.plan.matches import (
-    Address,
+    MemberAddresses,
     RuleStage,
     address_at,
     masked,
@@ -78,7 +78,7 @@ def test_sctp_is_matched_in_the_packet_whichever_way_it_goes():
 @pytest.mark.parametrize("prefix", ["10.0.0.0/8", "10.1.2.3", "fd00::/64", "fd00::1", "0.0.0.0/0"])
 @pytest.mark.parametrize("mac", [None, "fa:16:3e:00:00:01"])
 def test_a_member_is_known_again_by_its_matches(plane, prefix, mac):
-    address = Address(ip_network(prefix), mac)
+    address = MemberAddresses(ip_network(prefix), mac)
     clause_matches = member_matches(plane, address)
     assert len(clause_matches) == (2 if mac and plane.stateful else 1)
     assert {address_at(clause_match) for clause_match in clause_matches} == {address}
@@ -94,14 +94,16 @@ def test_a_rule_with_a_protocol_is_no_member():
 
 def test_a_rule_about_a_prefix_and_a_member_with_it_share_a_place():
     (clause_match,) = rule_matches(rule(IN, remote_prefix="192.0.2.1/32"), stateful=True)
-    assert member_matches(RuleStage.INGRESS, Address(ip_network("192.0.2.1"))) == (clause_match,)
+    assert member_matches(RuleStage.INGRESS, MemberAddresses(ip_network("192.0.2.1"))) == (
+        clause_match,
+    )
 
 
 @pytest.mark.parametrize("stateful", [True, False])
 @pytest.mark.parametrize("prefix", ["0.0.0.0/0", "::/0"])
 def test_no_flow_has_two_clauses_of_one_conjunction(stateful, prefix):
     # The switch would count only one of them.
-    everyone = Address(ip_network(prefix))
+    everyone = MemberAddresses(ip_network(prefix))
     for direction in (IN, OUT):
         anything = rule(direction, V6 if ":" in prefix else V4)
         (clause_match,) = rule_matches(anything, stateful=stateful)

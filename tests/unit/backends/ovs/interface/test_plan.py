@@ -9,7 +9,7 @@ from netfw.drivers.interface import Attachment
 from netfw.errors import BackendBroken, Conflict, NotFound
 from netfw.linux.ip.values import Link
 from netfw.model.values.ids import PortId
-from netfw.ovs.ovsdb.values import Bridge, Interface, Port
+from netfw.ovs.ovsdb.values import Bridge, Interface, OvsdbPort
 from netfw.plan import Update
 from netfw_drivers.ovs.interface.observed import InterfaceSettings, Observed
 from netfw_drivers.ovs.interface.plan import plan_interfaces
@@ -43,11 +43,11 @@ def link(name="tap-a", kind="tun", **more) -> Link:
     )
 
 
-def port(name="tap-a", owner=A, netns="n1", tag=7, **interface) -> Port:
+def port(name="tap-a", owner=A, netns="n1", tag=7, **interface) -> OvsdbPort:
     marks = {"netfw-port": str(owner)} | ({"netfw-netns": netns} if netns else {})
     ids = {"iface-id": str(owner), "attached-mac": MAC, "iface-status": "active"}
     row = {"type": "internal", "mac": MAC, "ofport": 3, "external_ids": ids} | interface
-    return Port(
+    return OvsdbPort(
         uuid=UUID(int=2),
         name=name,
         bridge="br-int",
@@ -57,12 +57,12 @@ def port(name="tap-a", owner=A, netns="n1", tag=7, **interface) -> Port:
     )
 
 
-def veth_port(**more) -> Port:
+def veth_port(**more) -> OvsdbPort:
     found = port(TAP_A, **{"type": "", "mac": None} | more)
     return evolve(found, external_ids={**found.external_ids, "netfw-device": "tap-a"})
 
 
-def seen(*ports: Port, links=None, bridge=BRIDGE, foreign=()) -> Observed:
+def seen(*ports: OvsdbPort, links=None, bridge=BRIDGE, foreign=()) -> Observed:
     ours = {PortId(UUID(p.external_ids["netfw-port"])): (p,) for p in ports}
     return Observed(
         bridge=bridge,
@@ -280,7 +280,7 @@ def test_a_name_moves_from_port_to_port():
 
 
 def test_a_port_refused_its_new_name_keeps_the_old_one_for_itself():
-    foreign = Port(uuid=UUID(int=8), name="taken", bridge="br-ex")
+    foreign = OvsdbPort(uuid=UUID(int=8), name="taken", bridge="br-ex")
     observed = evolve(RIGHT, named={**RIGHT.named, "taken": foreign})
     update = Update(put={A: wanted("taken"), B: wanted("tap-a", mac=OTHER_MAC)})
     plan = plan_interfaces(update, observed, INTERNAL)

@@ -19,8 +19,8 @@ from netfw.drivers.values.switch_values import (
 )
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.values.ids import NetworkId, PortId, SegmentId
-from netfw.ovs.ovsdb.operations import AddBridge, AddPort, RemovePort, SetColumns, Table
-from netfw.ovs.ovsdb.values import Bridge, Interface, Port, Snapshot, Switch
+from netfw.ovs.ovsdb.operations import AddBridge, AddPort, OvsdbTable, RemovePort, SetColumns
+from netfw.ovs.ovsdb.values import Bridge, Interface, OvsdbPort, Snapshot, Switch
 from netfw.plan import Operation
 from netfw_drivers.ovs.common.local_vlans import Vlans
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
@@ -81,7 +81,7 @@ class Database:
 
     def __init__(self) -> None:
         self.bridges: dict[str, Bridge] = {}
-        self.ports: dict[str, Port] = {}
+        self.ports: dict[str, OvsdbPort] = {}
         self.admissions: dict[int, int] = {}
         self.add_bridge(AddBridge(name="br-ex"))
 
@@ -103,7 +103,7 @@ class Database:
         interface = Interface(
             uuid=uuid5(SPACE, f"i{name}"), name=name, ofport=ofport, external_ids=ids
         )
-        self.ports[name] = Port(
+        self.ports[name] = OvsdbPort(
             uuid=uuid5(SPACE, name),
             name=name,
             bridge="br-int",
@@ -125,7 +125,7 @@ class Database:
 
     def add_port(self, wanted: AddPort) -> None:
         assert wanted.name not in self.ports
-        self.ports[wanted.name] = Port(
+        self.ports[wanted.name] = OvsdbPort(
             uuid=uuid5(SPACE, wanted.name),
             name=wanted.name,
             bridge=wanted.bridge,
@@ -143,21 +143,23 @@ class Database:
         )
 
     def set_columns(self, wanted: SetColumns) -> None:
-        rows: dict[str, Any] = self.bridges if wanted.table is Table.BRIDGE else self.ports
+        rows: dict[str, Any] = self.bridges if wanted.table is OvsdbTable.BRIDGE else self.ports
         row = rows[wanted.record]
-        inner = row.interface if wanted.table is Table.INTERFACE else row
+        inner = row.interface if wanted.table is OvsdbTable.INTERFACE else row
         values = dict(wanted.values)
         for column, keys in wanted.keys.items():
             values[column] = changed(getattr(inner, column), keys)
         inner = evolve(inner, **values)
-        changed_row = evolve(row, interfaces=(inner,)) if wanted.table is Table.INTERFACE else inner
+        changed_row = (
+            evolve(row, interfaces=(inner,)) if wanted.table is OvsdbTable.INTERFACE else inner
+        )
         rows[wanted.record] = changed_row
 
     def observed(
         self, state: SwitchState | None = None, members: Members | None = None
     ) -> Observed:
         bridge = self.bridges.get("br-int")
-        plugged: dict[PortId, tuple[Port, ...]] = {}
+        plugged: dict[PortId, tuple[OvsdbPort, ...]] = {}
         for port in self.ports.values():
             port_id = port_id_of(port)
             if port_id is not None:

@@ -6,7 +6,7 @@ import pytest
 
 from netfw.errors import OperationRefused
 from netfw.ovs.ovsdb.encode import render
-from netfw.ovs.ovsdb.operations import SetColumns, Table
+from netfw.ovs.ovsdb.operations import OvsdbTable, SetColumns
 from netfw.ovs.ovsdb.values import Bridge, Snapshot, Switch
 
 
@@ -17,7 +17,7 @@ def snapshot(**ids: str) -> Snapshot:
 
 def record(before: str | None, after: str | None, name: str = "a") -> SetColumns:
     return SetColumns(
-        table=Table.BRIDGE,
+        table=OvsdbTable.BRIDGE,
         record="br-int",
         keys={"external_ids": {name: after}},
         expect={name: before},

@@ -4,7 +4,7 @@ from itertools import permutations
 
 from attrs import evolve
 
-from netfw.ovs.ovsdb.values import Changed
+from netfw.ovs.ovsdb.values import DatabaseChanged
 from netfw_drivers.ovs.common.local_vlans import NET_UUID
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from tests.unit.backends.ovs.switch.samples import SETTINGS, Database, port_key
@@ -21,7 +21,7 @@ def test_the_device_of_a_port_is_the_one_that_is_wired_in_whatever_order_they_co
     for order in permutations([wired, plain, unnumbered]):
         plugged = PortTracker(SETTINGS, lambda event: None)
         for port in order:
-            plugged(Changed(ports={port.name: port}))
+            plugged(DatabaseChanged(ports={port.name: port}))
         assert plugged.devices[port_key(1).port].name == "tap1"
-        plugged(Changed(ports_gone=frozenset({"tap1"})))
+        plugged(DatabaseChanged(ports_gone=frozenset({"tap1"})))
         assert plugged.devices[port_key(1).port].name == "aaa"

@@ -9,7 +9,7 @@ from attrs import evolve
 from netfw.drivers.values.events import KeysChanged
 from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
 from netfw.ovs.ovsdb.operations import RemovePort
-from netfw.ovs.ovsdb.values import Changed
+from netfw.ovs.ovsdb.values import DatabaseChanged
 from netfw.plan import Operation, Stage
 from netfw_drivers.ovs.switch.executor import Executor
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OVSDB
@@ -29,7 +29,7 @@ class _Ports:
         self.row = database.ports["tap1"]
 
     def announce(self, *ports):
-        self.tracker(Changed(ports={port.name: port for port in ports}))
+        self.tracker(DatabaseChanged(ports={port.name: port for port in ports}))
 
     def port(self, number, **interface):
         ids = {"iface-id": str(port_key(number).port)}
@@ -98,5 +98,5 @@ def test_a_removal_that_failed_hides_no_removal_by_others(ports, error):
     removal = Operation(OVSDB, "remove tap1", frozenset(), cast(Any, RemovePort(name="tap1")))
     with pytest.raises(NetfwError):
         executor.execute(Stage([removal]))
-    ports.tracker(Changed(ports_gone=frozenset({"tap1"})))
+    ports.tracker(DatabaseChanged(ports_gone=frozenset({"tap1"})))
     assert ports.take() == [({port_key(1)}, False)]

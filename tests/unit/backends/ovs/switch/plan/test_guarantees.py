@@ -13,7 +13,7 @@ from netfw.drivers.values.switch_values import Bandwidth
 from netfw.errors import ConfigError
 from netfw.linux.tc.values import ClassFilter, DeviceTraffic, TrafficClass, source_program
 from netfw.model.values.address import Mac
-from netfw.ovs.ovsdb.values import Interface, Port, Snapshot, Switch
+from netfw.ovs.ovsdb.values import Interface, OvsdbPort, Snapshot, Switch
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 from netfw_drivers.ovs.switch.options import settings_from
 from netfw_drivers.ovs.switch.plan.guarantees import (
@@ -36,7 +36,7 @@ def snapshot(*devices: str, kind: str = "") -> Snapshot:
     """Return one port of ``br-ex`` with these devices, and the link to ``br-int``."""
     names = {"nic": devices, "phy-br-ex": ("phy-br-ex",)}
     ports = {
-        name: Port(
+        name: OvsdbPort(
             uuid=UUID(int=0),
             name=name,
             bridge="br-ex",
