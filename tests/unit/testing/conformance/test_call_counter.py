@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from netfw.testing.conformance.common.call_counter import count_calls, not_counted
+
+THREADS = """
+import sys, threading, time
+from netfw.testing.conformance.common.call_counter import not_counted
+
+def switch_threads(event, arguments):
+    if event == "sys.setprofile":
+        time.sleep(0.001)
+
+def work():
+    for _ in range(50):
+        not_counted(int)
+
+sys.addaudithook(switch_threads)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
 
 
 def step() -> None:
@@ -16,3 +39,10 @@ def test_calls_of_the_suite_itself_are_not_counted() -> None:
         step()
 
     assert count_calls(work, 100) < 20
+
+
+def test_threads_that_are_not_counted_work_at_once() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
