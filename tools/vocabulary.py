@@ -6,6 +6,7 @@
 3. A function docstring does not begin with a noun clause, except in the files listed with a count
    in tools/vocabulary_allowed.txt.
 4. A commit subject has at most 72 characters.
+5. No two public classes share a name, but for those that each driver has, and an error of the API.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 # fmt: off
@@ -33,6 +34,7 @@ CLAUSES = frozenset((
     "whoever", "whom", "whose", "why",
 ))
 # fmt: on
+SHARED_CLASSES = frozenset(("Observed", "PortInUse", "Settings"))
 SHIPPED = ("netfw", "netfw_drivers")
 ALLOWED = Path("tools/vocabulary_allowed.txt")
 CHECKED_COMMITS = "22559cb..HEAD"
@@ -90,6 +92,21 @@ def name_problems(found: Counter[str], allowed: Counter[str]) -> Iterator[str]:
         yield f"{ALLOWED}: {name} is allowed more often than it occurs: run with --write"
 
 
+def public_classes(tree: ast.Module) -> Iterator[str]:
+    """Yield the public classes of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+
+
+def shared_name_problems(classes: Mapping[str, Sequence[Path]]) -> Iterator[str]:
+    """Yield one line for each class name that several modules define."""
+    for name, paths in sorted(classes.items()):
+        if len(paths) > 1 and name not in SHARED_CLASSES:
+            where = ", ".join(map(str, sorted(paths)))
+            yield f"class {name}: defined in {where}: put a noun in front of one"
+
+
 def spelling_problems(path: Path, text: str) -> Iterator[str]:
     """Yield one line for each "can not" in *text*."""
     for number, line in enumerate(text.splitlines(), 1):
@@ -115,14 +132,18 @@ def main(arguments: list[str]) -> int:
     """Print every problem; return 1 if there is one. With --write, write the list anew."""
     found: Counter[str] = Counter()
     problems = list(subject_problems())
+    classes: defaultdict[str, list[Path]] = defaultdict(list)
     for path in tracked("*.py"):
         text = path.read_text()
         tree = ast.parse(text)
         found.update(named(path, tree))
-        if path.parts[0] in SHIPPED and (count := len(list(clauses(tree)))):
-            found[f"{path}:noun clauses"] = count
+        if path.parts[0] in SHIPPED:
+            found += Counter({f"{path}:noun clauses": len(list(clauses(tree)))})
+            for name in public_classes(tree):
+                classes[name].append(path)
         if path != Path("tools/vocabulary.py"):
             problems += spelling_problems(path, text)
+    problems += shared_name_problems(classes)
     for path in tracked("*.md"):
         if not path.is_relative_to("docs/spec"):
             problems += spelling_problems(path, path.read_text())

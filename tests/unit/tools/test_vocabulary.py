@@ -48,6 +48,16 @@ def test_private_words_and_noun_clauses_are_refused(
     assert output.startswith(problem)
 
 
+def test_a_class_name_that_two_modules_have_is_refused(tmp_path: Path) -> None:
+    private, pattern = "class _Row: ...\n", "class Observed: ...\n"
+    text = f"{private}{pattern}class Rule: ...\n"
+    status, output = check(checkout(tmp_path, nft=text, iptables=text))
+    assert status == 1
+    assert output == (
+        "class Rule: defined in netfw/iptables.py, netfw/nft.py: put a noun in front of one\n"
+    )
+
+
 def test_field_words_and_properties_pass(tmp_path: Path) -> None:
     text = '''
 class WorkerPool:
