@@ -297,13 +297,11 @@ class Loop(Generic[K]):
             with tracing.span("converge", tracing.take_followed(), keys=len(task.keys)):
                 self._traced = (tracing.current(),)
                 passed = self._agent.converge(task)
-        except NetfwError as exc:
-            error = exc
-            if isinstance(exc, DriverCrashed):
-                LOG.error("convergence failed: %s", exc, exc_info=exc)
         except Exception as exc:
-            LOG.exception("convergence failed: internal error")
-            error = DriverCrashed(f"{self._agent.binary}: {type(exc).__name__}: {exc}")
+            crash = f"{self._agent.binary}: {type(exc).__name__}: {exc}"
+            error = exc if isinstance(exc, NetfwError) else DriverCrashed(crash)
+            if isinstance(error, DriverCrashed):
+                LOG.error("convergence failed: %s", error, exc_info=exc)
         else:
             return passed, _unavailable_error(passed.outcome)
         failed: Outcome[K] = Outcome(failed=dict.fromkeys(task.keys, error))

@@ -26,11 +26,7 @@ from netfw.testing.conformance.router.distributed_factories import (
 from netfw.testing.conformance.router.factories import RoutedNetwork, make_net, next_mac
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.lab.wait import wait_until
-from tests.lab.backends.linux_router.environment import (
-    LinuxRouterEnvironment,
-    MakeDriver,
-    plan,
-)
+from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, MakeDriver, plan
 
 pytestmark = pytest.mark.services
 
