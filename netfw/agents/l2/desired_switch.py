@@ -32,7 +32,7 @@ from netfw.agents.l2.port_wiring import (
     needed_network,
 )
 from netfw.agents.l2.resource_index import L2ResourceIndex
-from netfw.agents.l2.tunnel_peers import OverlayPeers
+from netfw.agents.l2.tunnel_peers import TunnelPeers
 from netfw.drivers.l2_extension import ExtendedPort
 from netfw.drivers.support.port_filtering import is_unfiltered
 from netfw.drivers.values.keys import NetworkKey, PortKey
@@ -85,7 +85,7 @@ class DesiredSwitch:
         self._untrusted: set[PortId] = set()
         self._mixed = MixedNetworks()
         self._routers = DistributedRouters(view.host)
-        self._peers = OverlayPeers(view, self._put, self._drop, self._joined)
+        self._peers = TunnelPeers(view, self._put, self._drop, self._joined)
         self._macs = DesiredHostMacs(view.host, self._peers.host_endpoints, self._put, self._drop)
 
     @property

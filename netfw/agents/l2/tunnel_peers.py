@@ -59,7 +59,7 @@ def endpoints_of(agent: Agent, view: L2HostContext) -> frozenset[Endpoint]:
     return frozenset(usable)
 
 
-class OverlayPeers:
+class TunnelPeers:
     """The desired tunnels, floods and forwardings, updated incrementally."""
 
     def __init__(self, view: L2HostContext, put: Put, drop: Drop, joined: Joined) -> None:

@@ -53,7 +53,9 @@ class L3ResourceIndex(ResourceIndex):
         self._limited_floating_ips = self.declare(
             FloatingIp, lambda floating: _policy(floating.qos_policy_id)
         )
-        self._limited_routers = self.declare(Router, lambda router: _policy(gateway_policy(router)))
+        self._limited_routers = self.declare(
+            Router, lambda router: _policy(gateway_qos_policy(router))
+        )
         self._forwardings = self.declare(PortForwarding, lambda each: (each.floating_ip_id,))
         self._ndp_proxies = self.declare(NdpProxy, lambda each: (each.router_id,))
         self._extension_users = (
@@ -115,7 +117,7 @@ class L3ResourceIndex(ResourceIndex):
         Floating IPs that are not on this host are left out.
         """
         known = self.router(router)
-        policies = {None if known is None else gateway_policy(known)}
+        policies = {None if known is None else gateway_qos_policy(known)}
         for floating in filter(is_here, self.floating_ips(router)):
             yield floating
             policies.add(floating.qos_policy_id)
@@ -130,7 +132,7 @@ class L3ResourceIndex(ResourceIndex):
         return [self[key] for key in sorted(refs, key=lambda key: key.id.int)]
 
 
-def gateway_policy(router: Router) -> QosPolicyId | None:
+def gateway_qos_policy(router: Router) -> QosPolicyId | None:
     """Return the QoS policy of a router's gateway."""
     return None if router.gateway is None else router.gateway.qos_policy_id
 
@@ -140,7 +142,7 @@ def _extensions_of_router(router: Router) -> Iterator[str]:
         yield l3_extensions.ROUTER_FIREWALL
     if router.conntrack_helpers:
         yield l3_extensions.CONNTRACK_HELPER
-    if gateway_policy(router) is not None:
+    if gateway_qos_policy(router) is not None:
         yield l3_extensions.GATEWAY_IP_QOS
 
 

@@ -11,7 +11,7 @@ from netfw.errors import ConfigError, Conflict, InvalidInput, nearest
 from netfw.errors.networks import NoNetworkAvailable
 from netfw.model.segment import NetworkType, Provider
 from netfw.server.core.settings import Settings
-from netfw.server.db.allocation.pools import OwnSegmentIds
+from netfw.server.db.allocation.pools import ProjectSegmentIdStore
 from netfw.server.db.database import Transaction
 
 LOG = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ class TypeDrivers:
         if self.range_source is None or not project:
             return
         if ranges := self.range_source.find_own(tx, driver.network_type(), project):
-            yield OwnSegmentIds(tx.allocations, ranges)
+            yield ProjectSegmentIdStore(tx.allocations, ranges)
 
     def _tried(self, option: str, types: Iterable[NetworkType]) -> tuple[TypeDriver, ...]:
         if missing := [type for type in types if type not in self._drivers]:

@@ -21,8 +21,8 @@ from netfw.server.db.agents.heartbeats import Heartbeats
 from netfw.server.db.agents.router_roles import RouterRoleRows
 from netfw.server.db.agents.status_reports import StatusReports
 from netfw.server.db.allocation.free_prefixes import FreePrefixes
-from netfw.server.db.allocation.free_ranges import Ranges
-from netfw.server.db.allocation.pools import Addresses, SegmentIdStore
+from netfw.server.db.allocation.free_ranges import FreeRanges
+from netfw.server.db.allocation.pools import SegmentIdStore, SubnetAddressStore
 from netfw.server.db.allocation.quotas import Quotas
 from netfw.server.db.engine.engines import (
     Limits,
@@ -45,7 +45,7 @@ from netfw.server.db.journal.head_poller import JournalHeadPoller
 from netfw.server.db.journal.journal import Journal, JournalReader
 from netfw.server.db.outbox import Outbox
 from netfw.server.db.resources.default_security_groups import DefaultSecurityGroups
-from netfw.server.db.resources.rows import Resources, RowReader
+from netfw.server.db.resources.rows import RowReader, RowWriter
 from netfw.server.db.subscriptions.subscriptions import Subscriptions
 from netfw.server.db.subscriptions.topic_contents import Topics
 from netfw.tracing import RecentTraces
@@ -97,10 +97,10 @@ class Transaction:
     """The operations of one transaction; not to be used after its end."""
 
     connection: Connection = field(repr=False)
-    resources: Resources
+    resources: RowWriter
     assignments: Assignments
     subscriptions: Subscriptions
-    addresses: Addresses
+    addresses: SubnetAddressStore
     allocations: SegmentIdStore
     prefixes: FreePrefixes
     quotas: Quotas
@@ -113,14 +113,14 @@ class Transaction:
 
     @classmethod
     def on(cls, connection: Connection) -> Self:
-        journal, ranges = Journal(connection), Ranges(connection)
+        journal, ranges = Journal(connection), FreeRanges(connection)
         subscriptions = Subscriptions(connection, RowReader(connection))
         return cls(
             connection,
-            Resources(connection, journal, subscriptions.change),
+            RowWriter(connection, journal, subscriptions.change),
             Assignments(connection, journal, subscriptions.change),
             subscriptions,
-            Addresses(ranges),
+            SubnetAddressStore(ranges),
             SegmentIdStore(ranges),
             FreePrefixes(connection),
             Quotas(connection),

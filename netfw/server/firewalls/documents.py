@@ -47,7 +47,9 @@ def rewrite(unit: UnitOfWork, name: str, before: Mapping[str, Any], **changes: A
     stored(unit, name).update(before, after)
 
 
-def link(unit: UnitOfWork, name: str, user: object, *, gained: set[str], lost: set[str]) -> None:
+def update_users(
+    unit: UnitOfWork, name: str, user: object, *, gained: set[str], lost: set[str]
+) -> None:
     """Add *user* to the users of documents that gained it, and take it from those that lost it.
 
     :raises InvalidInput: one would have too many.

@@ -37,8 +37,8 @@ from netfw.server.firewalls.documents import (
     find_all,
     is_own,
     is_visible,
-    link,
     rewrite,
+    update_users,
 )
 from netfw.server.firewalls.handler import FirewallDocumentHandler
 from netfw.server.firewalls.rules import FirewallPolicyHandler, FirewallRuleHandler
@@ -111,7 +111,7 @@ class FirewallGroupHandler(FirewallDocumentHandler):
             for each in (before, after)
         )
         group = (after or before or {})["id"]
-        link(unit, POLICY, group, gained=wanted - former, lost=former - wanted)
+        update_users(unit, POLICY, group, gained=wanted - former, lost=former - wanted)
 
 
 class FirewallPlugin(HandlerPlugin, ServicePlugin):

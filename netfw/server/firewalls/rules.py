@@ -29,8 +29,8 @@ from netfw.server.firewalls.documents import (
     find_all,
     is_own,
     is_visible,
-    link,
     rewrite,
+    update_users,
 )
 from netfw.server.firewalls.handler import FirewallDocumentHandler
 from netfw.server.firewalls.rule_values import validate_rule
@@ -103,7 +103,7 @@ class FirewallPolicyHandler(FirewallDocumentHandler):
                 f"firewall group {groups[0]} uses firewall policy {before['id']}"
             )
         super().do_delete(unit, before)
-        link(unit, RULE, before["id"], gained=set(), lost={*rules_of(before)})
+        update_users(unit, RULE, before["id"], gained=set(), lost={*rules_of(before)})
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         if action not in ("insert_rule", "remove_rule"):
@@ -139,7 +139,7 @@ class FirewallPolicyHandler(FirewallDocumentHandler):
             if not is_own(policy, rule):
                 raise FirewallRuleConflict(f"rule {id} is of another project, and not shared")
         former, wanted = {*rules_of(before)}, {*named}
-        link(unit, RULE, policy["id"], gained=wanted - former, lost=former - wanted)
+        update_users(unit, RULE, policy["id"], gained=wanted - former, lost=former - wanted)
 
     def _refuse_unsharing(self, unit: UnitOfWork, policy: dict[str, Any]) -> None:
         for group in find_all(unit, GROUP, policy[GROUPS_OF_POLICY]).values():

@@ -183,7 +183,7 @@ class LocalIpPlugin(HandlerPlugin, ServicePlugin):
     def __init__(self, context: ServerContext) -> None:
         local_ips = LocalIpHandler()
         super().__init__(context, (local_ips, LocalIpAssociationHandler(local_ips)))
-        context.precommit_hooks.append(check_port_change)
+        context.precommit_hooks.append(update_associations)
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -193,7 +193,7 @@ class LocalIpPlugin(HandlerPlugin, ServicePlugin):
         return DriverInfo(NAME)
 
 
-def check_port_change(unit: UnitOfWork, change: Change) -> None:
+def update_associations(unit: UnitOfWork, change: Change) -> None:
     """Keep the addresses of local IPs; end associations with addresses that a port lost.
 
     Associations follow the MAC of the port that has the address.

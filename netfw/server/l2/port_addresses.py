@@ -32,7 +32,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.values.address import IpAddress, Mac, as_address, eui64
 from netfw.model.values.device_owner import is_l3_agent_port, is_trusted
 from netfw.model.values.ids import SubnetId
-from netfw.server.db.allocation.pools import Addresses
+from netfw.server.db.allocation.pools import SubnetAddressStore
 
 Entry = Mapping[str, Any]
 """Entry of ``fixed_ips``: a subnet, an address, or both."""
@@ -244,7 +244,7 @@ class AddressAllocator:
     the end.
     """
 
-    def __init__(self, ipam: IpamDriver, store: Addresses) -> None:
+    def __init__(self, ipam: IpamDriver, store: SubnetAddressStore) -> None:
         self._ipam, self._store = ipam, store
         self._ahead: dict[SubnetId, list[IpAddress]] = {}
         self._still: Counter[tuple[SubnetId, ...]] = Counter()

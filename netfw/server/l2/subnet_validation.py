@@ -59,11 +59,12 @@ def _completed_delegated(body: Body) -> dict[str, Json]:
 
 def _with_pools(found: dict[str, Json], block: IpNetwork) -> dict[str, Json]:
     if "gateway_ip" not in found:
-        found["gateway_ip"] = _text(first_address(block))
+        found["gateway_ip"] = _text(default_gateway(block))
     if found.get("allocation_pools") is None:
         gateway = _address(found["gateway_ip"])
         found["allocation_pools"] = [
-            {"start": str(pool.start), "end": str(pool.end)} for pool in rest(block, gateway)
+            {"start": str(pool.start), "end": str(pool.end)}
+            for pool in default_allocation_pools(block, gateway)
         ]
     check_pools(found)
     return found
@@ -115,7 +116,7 @@ def _pool(at: int, raw: Any, block: IpNetwork) -> AllocationPool:
     return pool
 
 
-def first_address(block: IpNetwork) -> IpAddress | None:
+def default_gateway(block: IpNetwork) -> IpAddress | None:
     """Return the default gateway of a subnet.
 
     In IPv6 this is the address of all routers of the subnet (RFC 4291, 2.6.1), which is its first.
@@ -127,7 +128,9 @@ def first_address(block: IpNetwork) -> IpAddress | None:
     return block.network_address + (1 if block.version == 4 and bits > 1 else 0)
 
 
-def rest(block: IpNetwork, gateway: IpAddress | None) -> tuple[AllocationPool, ...]:
+def default_allocation_pools(
+    block: IpNetwork, gateway: IpAddress | None
+) -> tuple[AllocationPool, ...]:
     """Return the host addresses of *block* without the gateway."""
     first, last = int(block.network_address), int(block.broadcast_address)
     if block.max_prefixlen - block.prefixlen > 1:

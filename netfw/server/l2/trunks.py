@@ -151,7 +151,7 @@ class TrunkPlugin(HandlerPlugin, ServicePlugin):
 
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context, (TrunkHandler(),))
-        context.precommit_hooks.append(follow_parents)
+        context.precommit_hooks.append(bind_sub_ports)
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -161,7 +161,7 @@ class TrunkPlugin(HandlerPlugin, ServicePlugin):
         return DriverInfo("trunk")
 
 
-def follow_parents(unit: UnitOfWork, change: Change) -> None:
+def bind_sub_ports(unit: UnitOfWork, change: Change) -> None:
     """Bind sub-ports like their parent; a :data:`~netfw.server.core.context.PrecommitHook`.
 
     :raises PortInUseAsSubPort: a sub-port would be bound to another host than its parent.

@@ -34,7 +34,7 @@ PortKey = tuple[NetworkId, SubnetId | None]
 """Network and IPv4 subnet of a port; without a subnet, it is for all IPv6 subnets."""
 
 
-def follow_changes(unit: UnitOfWork, change: Change) -> None:
+def update_central_ports(unit: UnitOfWork, change: Change) -> None:
     """Update the central part's ports of a router that changed, or whose interface did.
 
     It is a :data:`~netfw.server.core.context.PrecommitHook`.

@@ -66,7 +66,7 @@ class NdpProxyPlugin(HandlerPlugin, ServicePlugin):
 
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context, (NdpProxyHandler(),))
-        context.precommit_hooks.append(check_port_change)
+        context.precommit_hooks.append(delete_unserved_proxies)
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -76,7 +76,7 @@ class NdpProxyPlugin(HandlerPlugin, ServicePlugin):
         return DriverInfo("ndp_proxy")
 
 
-def check_port_change(unit: UnitOfWork, change: Change) -> None:
+def delete_unserved_proxies(unit: UnitOfWork, change: Change) -> None:
     """Delete the NDP proxies of addresses that a port lost; keep what those of a router need.
 
     A :data:`~netfw.server.core.context.PrecommitHook`.

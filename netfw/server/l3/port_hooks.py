@@ -44,7 +44,7 @@ from netfw.server.l3.router_ports import RouterPorts, quote_ids, read_router_por
 QUOTA: Final = "port_forwarding"
 
 
-def check_port_change(unit: UnitOfWork, change: Change) -> None:
+def release_or_refuse_port(unit: UnitOfWork, change: Change) -> None:
     """Check a change of a port; a :data:`~netfw.server.core.context.PrecommitHook`."""
     before, after = change.before, change.after
     if not isinstance(before, Port):
@@ -99,7 +99,7 @@ def _refuse_owner(unit: UnitOfWork, port: Port) -> None:
 
 def _lock_floating_ips_of(unit: UnitOfWork, port: Port) -> list[FloatingIp]:
     """Return the floating IPs that lead to *port*, locked; while it is locked, none is added."""
-    ids: set[UUID] = {each.id for each in floating_ips(unit, port_id=port.id)}
+    ids: set[UUID] = {each.id for each in find_floating_ips(unit, port_id=port.id)}
     forwardings = find_port_forwardings(unit.tx, internal_port_id=[port.id])
     ids.update(each.floating_ip_id for each in forwardings)
     return lock_floating_ips(unit, ids) if ids else []
@@ -154,7 +154,7 @@ def _refuse_routes(router: Router, attached: RouterPorts) -> None:
 
 
 def _refuse_gateway(unit: UnitOfWork, router: Router, still: Port | None) -> None:
-    using = [] if still is not None else floating_ips(unit, router_id=router.id)
+    using = [] if still is not None else find_floating_ips(unit, router_id=router.id)
     if using:
         raise RouterExternalGatewayInUseByFloatingIp(
             f"router {router.id} needs its gateway for floating IPs "
@@ -164,7 +164,7 @@ def _refuse_gateway(unit: UnitOfWork, router: Router, still: Port | None) -> Non
 
 
 def _refuse_interface(unit: UnitOfWork, router: Router, lost: list[Subnet]) -> None:
-    inside = _inside_addresses(unit, floating_ips(unit, router_id=router.id))
+    inside = _inside_addresses(unit, find_floating_ips(unit, router_id=router.id))
     using = [
         floating.address
         for floating, addresses in inside
@@ -192,7 +192,7 @@ def _inside_addresses(
         yield each, own | forwarded.get(each.id, set())
 
 
-def floating_ips(unit: UnitOfWork, **filters: UUID) -> list[FloatingIp]:
+def find_floating_ips(unit: UnitOfWork, **filters: UUID) -> list[FloatingIp]:
     """Return the floating IPs of a port or a router."""
     query = Query(filters={name: (str(value),) for name, value in filters.items()})
     rows = unit.tx.resources.find(Kind.FLOATING_IP, query)

@@ -58,7 +58,7 @@ def set_prefix(unit: UnitOfWork, request: SetPrefix) -> None:
     _renumber(unit, subnet, prefix)
 
 
-def follow_changes(unit: UnitOfWork, change: Change) -> None:
+def withdraw_delegated_prefixes(unit: UnitOfWork, change: Change) -> None:
     """Make the subnets of a lost gateway or interface provisional; a pre-commit hook."""
     before, after = change.before, change.after
     if not isinstance(before, Port) or not is_router_attachment(before.device_owner):

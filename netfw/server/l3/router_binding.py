@@ -43,7 +43,7 @@ def follow_agents(unit: UnitOfWork, target: Ref) -> None:
         _bind(unit, target)
 
 
-def follow_changes(unit: UnitOfWork, change: Change) -> None:
+def bind_changed_router_ports(unit: UnitOfWork, change: Change) -> None:
     """Bind new ports of a router, and all ports of one that became of another kind, or that was on
     the host of a deleted agent.
 

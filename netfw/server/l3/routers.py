@@ -41,11 +41,11 @@ from netfw.server.l3.interface_limit import check_interface_count
 from netfw.server.l3.ndp_proxy_state import ATTRIBUTE as NDP_PROXY
 from netfw.server.l3.ndp_proxy_state import decide_ndp_proxy
 from netfw.server.l3.policy_extensions import check_policies
-from netfw.server.l3.port_hooks import check_port_change
+from netfw.server.l3.port_hooks import release_or_refuse_port
 from netfw.server.l3.router_binding import (
     VridAllocator,
+    bind_changed_router_ports,
     follow_agents,
-    follow_changes,
 )
 from netfw.server.l3.router_gateway import GATEWAY_INFO, Info, update_gateway
 from netfw.server.l3.router_interfaces import (
@@ -180,15 +180,15 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
         super().__init__(context, (RouterHandler(), FloatingIpHandler(), FloatingIpPoolHandler()))
         statuses, splits = L3Statuses(context), SplitDetector(context)
         context.precommit_hooks += [
-            check_port_change,
+            release_or_refuse_port,
             check_interface_count,
-            prefix_delegation.follow_changes,
-            central_ports.follow_changes,
-            follow_changes,
-            floating_ip_hosts.follow_changes,
+            prefix_delegation.withdraw_delegated_prefixes,
+            central_ports.update_central_ports,
+            bind_changed_router_ports,
+            floating_ip_hosts.update_floating_ip_hosts,
             statuses.follow_ports,
             statuses.follow_conversions,
-            router_roles.follow_changes,
+            router_roles.update_roles_and_bindings,
             check_ha_network_change,
             check_ha_prefixes,
         ]

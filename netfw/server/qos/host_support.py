@@ -22,7 +22,7 @@ from netfw.server.db.agents.heartbeats import agents_on
 PortWithExtra = tuple[Port, Mapping[str, Any]]
 
 
-def bound_by(extra: Mapping[str, Any]) -> str:
+def binding_driver(extra: Mapping[str, Any]) -> str:
     """Return the mechanism driver that bound a port; empty: none."""
     levels = extra.get(LEVELS) or ()
     return str(levels[-1]["driver"]) if levels else ""
@@ -39,7 +39,7 @@ def check_hosts(unit: UnitOfWork, ports: Iterable[PortWithExtra], policy: QosPol
 
     :raises QosRuleNotSupported: naming the port, its host and the reason.
     """
-    bound = [(port, extra) for port, extra in ports if bound_by(extra)]
+    bound = [(port, extra) for port, extra in ports if binding_driver(extra)]
     if not bound or not guarantees(policy.rules):
         return
     hosts = {port.binding.host for port, _ in bound}
@@ -57,7 +57,7 @@ def check_hosts(unit: UnitOfWork, ports: Iterable[PortWithExtra], policy: QosPol
             level=len(levels) - 1,
             qos_rules=policy.rules,
         )
-        problem = unit.context.qos_support.host_problem(bound_by(extra), request)
+        problem = unit.context.qos_support.host_problem(binding_driver(extra), request)
         if problem is not None:
             raise QosRuleNotSupported(
                 f"port {port.id} on host {port.binding.host} cannot enforce QoS policy "

@@ -34,7 +34,7 @@ from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.qos_policies import QosPolicyRows
 from netfw.server.db.resources.row import Row
 from netfw.server.db.resources.rows import AT_ONCE
-from netfw.server.qos.host_support import bound_by, check_hosts, is_same_everywhere
+from netfw.server.qos.host_support import binding_driver, check_hosts, is_same_everywhere
 
 User = Network | Port | FloatingIp | Router
 
@@ -166,7 +166,7 @@ def _check_enforced(
     if isinstance(after, FloatingIp | Router):
         _refuse(missing_of_routers(policy.rules), policy, ref(after))
         return
-    driver = bound_by(unit.extra_of(after)) if isinstance(after, Port) else ""
+    driver = binding_driver(unit.extra_of(after)) if isinstance(after, Port) else ""
     if driver:
         _refuse(support.missing(driver, policy.rules), policy, ref(after), driver)
         check_hosts(unit, [(cast(Port, after), unit.extra_of(after))], policy)
@@ -192,7 +192,7 @@ def _check_bound(unit: UnitOfWork, ports: Iterable[Row], policy: QosPolicy) -> N
         inherits = port.body["qos_policy_id"] is None
         if inherits and is_trusted(port.body["device_owner"]):
             continue
-        if driver := bound_by(port.extra):
+        if driver := binding_driver(port.extra):
             _refuse(support.missing(driver, policy.rules), policy, port.ref, driver)
             concerned.append((cast(Port, port.resource()), port.extra))
     check_hosts(unit, concerned, policy)

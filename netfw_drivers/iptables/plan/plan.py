@@ -44,7 +44,7 @@ from netfw_drivers.iptables.plan.names import (
     id_in,
     read_set_name,
 )
-from netfw_drivers.iptables.plan.requested import RequestedChanges, sort_update
+from netfw_drivers.iptables.plan.requested import RequestedChanges, classify_update
 from netfw_drivers.iptables.plan.ruleset_builder import IptablesRulesetBuilder, Ruleset
 from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 from netfw_drivers.iptables.plan.shadow_sets import ShadowSets, plan_shadow_sets
@@ -77,7 +77,7 @@ class Observed:
 def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed) -> Plan:
     """Plan the stages of *update*."""
     thorough = update.complete or observed.fresh
-    requested = sort_update(update, observed.index, observed.sets, observed.bridge_ports)
+    requested = classify_update(update, observed.index, observed.sets, observed.bridge_ports)
     private = observed.bridge_ports.private
     builder = IptablesRulesetBuilder(
         requested, observed.index, observed.sets, thorough=thorough, private=private

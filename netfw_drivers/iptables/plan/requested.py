@@ -35,7 +35,7 @@ class PortRules:
 RequestedChanges = requests_plan.RequestedChanges[PortRules, Chains, str]
 
 
-def sort_update(
+def classify_update(
     update: Update[FirewallKey, FirewallValue],
     index: IptablesRulesetIndex,
     sets: Mapping[str, KernelSet],

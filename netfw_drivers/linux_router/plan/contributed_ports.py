@@ -34,7 +34,7 @@ def contributed_ports(contributions: Iterable[RouterContribution]) -> Iterator[T
     for contribution in contributions:
         for rule in contribution.rules:
             if (rule.table, rule.chain) == _HOOK:
-                yield from parse_rule(rule.words)
+                yield from parse_dnat_rule(rule.words)
 
 
 def present_ports(present: ChainMirror) -> Iterator[TranslatedPorts]:
@@ -43,10 +43,10 @@ def present_ports(present: ChainMirror) -> Iterator[TranslatedPorts]:
     for key, lines in present.chains.items():
         if key.table == RuleTable.NAT and key.name.endswith(suffix):
             for line in lines:
-                yield from parse_rule(line.split())
+                yield from parse_dnat_rule(line.split())
 
 
-def parse_rule(words: Sequence[str]) -> Iterator[TranslatedPorts]:
+def parse_dnat_rule(words: Sequence[str]) -> Iterator[TranslatedPorts]:
     """Yield the ports that a rule translates; nothing if it is no such rule."""
     options = dict(pairwise(words))
     protocol = options.get("-p", "")

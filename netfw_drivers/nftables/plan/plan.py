@@ -38,7 +38,7 @@ from netfw_drivers.nftables.plan.names import (
     read_frames,
     read_remote,
 )
-from netfw_drivers.nftables.plan.requested import RequestedChanges, sort_update
+from netfw_drivers.nftables.plan.requested import RequestedChanges, classify_update
 from netfw_drivers.nftables.plan.ruleset_builder import (
     FILTER_SETS,
     TRACKING_SETS,
@@ -67,7 +67,7 @@ def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed
     """Plan the stages of *update*."""
     thorough = update.complete or observed.fresh
     index = observed.index
-    requested = sort_update(update, index, observed.bridge_ports)
+    requested = classify_update(update, index, observed.bridge_ports)
     builder = NftRulesetBuilder(
         requested,
         index,

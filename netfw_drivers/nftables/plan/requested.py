@@ -19,7 +19,7 @@ RequestedChanges = requests_plan.RequestedChanges[
 MemberChange = requests_plan.MemberChange[IpNetwork]
 
 
-def sort_update(
+def classify_update(
     update: Update[FirewallKey, FirewallValue], index: NftRulesetIndex, bridge_ports: BridgePorts
 ) -> RequestedChanges:
     """Sort and validate *update*."""

@@ -44,7 +44,7 @@ from netfw_drivers.ovs.pipeline.tunnel_tables import FLOOD, RESPONDER, TUNNELS, 
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
 from netfw_drivers.ovs.switch.bridge_mirrors import BridgeMirrors, Connect
 from netfw_drivers.ovs.switch.device_traffic import DeviceTrafficMirror
-from netfw_drivers.ovs.switch.executor import Executor
+from netfw_drivers.ovs.switch.executor import SwitchExecutor
 from netfw_drivers.ovs.switch.options import OPTIONS, settings_from
 from netfw_drivers.ovs.switch.plan.bridges import speaks_openflow14
 from netfw_drivers.ovs.switch.plan.flow_groups import BASE, SWITCH
@@ -226,7 +226,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         if not isinstance(plan, SwitchPlan):
             return
-        executor = Executor(
+        executor = SwitchExecutor(
             self._ovsdb,
             self._locks,
             self._tracker,

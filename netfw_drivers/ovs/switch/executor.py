@@ -22,7 +22,7 @@ from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from netfw_drivers.ovs.switch.veth_links import HostLinks
 
 
-class Executor:
+class SwitchExecutor:
     """Executes one plan, stage by stage."""
 
     def __init__(

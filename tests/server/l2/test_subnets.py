@@ -12,7 +12,7 @@ from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound
 from netfw.errors.networks import OverlappingAllocationPools
 from netfw.server.db import Database
-from netfw.server.l2.subnet_validation import first_address, rest
+from netfw.server.l2.subnet_validation import default_allocation_pools, default_gateway
 from tests.server.core.core_client import ADMIN, ALICE, BOB, Calls, core_plugin, statements
 
 pytestmark = pytest.mark.real
@@ -57,10 +57,12 @@ def test_what_is_left_for_hosts_beside_any_gateway() -> None:
     ):
         network = ipaddress.ip_network(block)
         address = None if gateway is None else ipaddress.ip_address(gateway)
-        found = [(str(pool.start), str(pool.end)) for pool in rest(network, address)]
+        found = [
+            (str(pool.start), str(pool.end)) for pool in default_allocation_pools(network, address)
+        ]
         assert found == expected, block
-    assert first_address(ipaddress.ip_network("10.0.0.4/32")) is None
-    assert str(first_address(ipaddress.ip_network("10.0.0.4/31"))) == "10.0.0.4"
+    assert default_gateway(ipaddress.ip_network("10.0.0.4/32")) is None
+    assert str(default_gateway(ipaddress.ip_network("10.0.0.4/31"))) == "10.0.0.4"
 
 
 @pytest.mark.spec("ML2-17")

@@ -81,7 +81,7 @@ def key(number: int) -> str:
     return f"{number:0{NUMBER_LENGTH}x}"
 
 
-class Ranges:
+class FreeRanges:
     """Id pools, in one transaction."""
 
     def __init__(self, connection: Connection) -> None:

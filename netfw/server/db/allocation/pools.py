@@ -13,7 +13,7 @@ from netfw.model.segment import NetworkType
 from netfw.model.subnet import Subnet
 from netfw.model.values.address import IpAddress, IpNetwork, Mac
 from netfw.model.values.ids import SubnetId
-from netfw.server.db.allocation.free_ranges import Ranges
+from netfw.server.db.allocation.free_ranges import FreeRanges
 from netfw.server.db.allocation.intervals import Interval
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.schema.tables import HOST_MACS
@@ -21,10 +21,10 @@ from netfw.server.db.schema.tables import HOST_MACS
 ALL_ADDRESSES: Final = Interval(0, 2**128 - 1)
 
 
-class Addresses:
+class SubnetAddressStore:
     """An ``AddressStore`` over free ranges, in the transaction of the caller."""
 
-    def __init__(self, ranges: Ranges) -> None:
+    def __init__(self, ranges: FreeRanges) -> None:
         self._ranges = ranges
 
     def define(self, subnet: Subnet) -> bool:
@@ -87,7 +87,7 @@ ALL_SEGMENT_IDS: Final = Interval(0, 2**32 - 1)
 class SegmentIdStore:
     """An ``AllocationStore`` over free ranges, in the transaction of the caller."""
 
-    def __init__(self, ranges: Ranges) -> None:
+    def __init__(self, ranges: FreeRanges) -> None:
         self._ranges = ranges
 
     def define(self, type: NetworkType, ranges: Iterable[Range]) -> None:
@@ -135,7 +135,7 @@ class SegmentIdStore:
         self._ranges.release(pool_name(pool), number)
 
 
-class OwnSegmentIds:
+class ProjectSegmentIdStore:
     """An ``AllocationStore`` whose ids come from the ranges of one project only."""
 
     def __init__(self, store: SegmentIdStore, ranges: Iterable[Range]) -> None:

@@ -47,7 +47,7 @@ def insert_into(table: Table) -> Prepared:
     return Prepared.insert(table)
 
 
-def is_as_read(how: TableMapping, body: Mapping[str, Any]) -> ColumnElement[bool]:
+def unchanged_condition(how: TableMapping, body: Mapping[str, Any]) -> ColumnElement[bool]:
     """Return the condition that a row is unchanged, its status included, which has no revision."""
     columns = how.table.c
     same = and_(columns.id == body["id"], columns.revision_number == body["revision_number"])

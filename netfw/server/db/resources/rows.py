@@ -38,9 +38,9 @@ from netfw.server.db.resources.row import CACHED, Json, Row, read_row, value
 from netfw.server.db.resources.row_statements import (
     SELECT_OF_NETWORK,
     insert_into,
-    is_as_read,
     select_one,
     select_texts,
+    unchanged_condition,
 )
 from netfw.server.db.resources.shared_access import Owners, SharedAccess
 from netfw.server.db.resources.visibility import project_values, visible
@@ -226,7 +226,7 @@ class RowReader:
         return tuple(evolve(row, body={**row.body, "subnets": of[row.body["id"]]}) for row in rows)
 
 
-class Resources(RowReader):
+class RowWriter(RowReader):
     """Writes resources too; the journal records each change under its topics before and after."""
 
     def __init__(self, connection: Connection, journal: Journal, on_change: OnChange) -> None:
@@ -279,7 +279,7 @@ class Resources(RowReader):
         values = row_values(how, new, extra or {})
         if extra is None:
             del values["extra"]
-        change = update(how.table).where(is_as_read(how, old)).values(values)
+        change = update(how.table).where(unchanged_condition(how, old)).values(values)
         if self._write(lambda: self._connection.execute(change).rowcount, how) != 1:
             raise RetryTransaction(f"{ref(after)} was changed or deleted meanwhile")
         self._relate(how, old, new)

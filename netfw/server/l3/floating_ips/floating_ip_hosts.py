@@ -66,7 +66,7 @@ def find_host(unit: UnitOfWork, router: Router, port: Port, address: IpAddress) 
     return decide_floating_ip_host(router, port, address, serving, pairs)
 
 
-def follow_changes(unit: UnitOfWork, change: Change) -> None:
+def update_floating_ip_hosts(unit: UnitOfWork, change: Change) -> None:
     """Update the hosts of floating IPs that depend on a port, a router or an L3 agent.
 
     It is a :data:`~netfw.server.core.context.PrecommitHook`.

@@ -45,7 +45,7 @@ from netfw.server.l3.floating_ips.inside_ports import (
     get_inside_port,
     lock_inside_ports,
 )
-from netfw.server.l3.port_hooks import disassociate, floating_ips
+from netfw.server.l3.port_hooks import disassociate, find_floating_ips
 from netfw.server.l3.router_ports import drop_port, make_port
 from netfw.server.l3.router_status import add_status_reasons
 
@@ -233,7 +233,7 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
 
 
 def _check_unassociated(unit: UnitOfWork, floating: FloatingIp, port: Port, fixed: FixedIp) -> None:
-    for other in floating_ips(unit, port_id=port.id):
+    for other in find_floating_ips(unit, port_id=port.id):
         mapping = (other.fixed_address, other.network_id)
         if other.id != floating.id and mapping == (fixed.address, floating.network_id):
             raise FloatingIPPortAlreadyAssociated(

@@ -43,7 +43,7 @@ from netfw.server.l3.floating_ips.inside_ports import (
     get_inside_port,
     lock_inside_ports,
 )
-from netfw.server.l3.port_hooks import QUOTA, floating_ips
+from netfw.server.l3.port_hooks import QUOTA, find_floating_ips
 from netfw.server.scheduling.router_extensions import check_extension
 
 PARENT = "floatingip_id"
@@ -235,7 +235,7 @@ def _find_inside_address(
         names = {"port_id": PORT, "fixed_ip_address": ADDRESS}
         problems = {names[path]: text for path, text in exc.problems.items()}
         raise type(exc)(problems) from exc
-    for other in floating_ips(unit, port_id=port.id):
+    for other in find_floating_ips(unit, port_id=port.id):
         if other.fixed_address == fixed.address:
             raise PortHasBindingFloatingIP(
                 f"{fixed.address} of port {port.id} has floating IP {other.address} already; "

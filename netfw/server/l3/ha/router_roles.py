@@ -116,7 +116,7 @@ def follow_agents(unit: UnitOfWork, target: Ref) -> None:
         _bind_ports(unit, [target.id])
 
 
-def follow_changes(unit: UnitOfWork, change: Change) -> None:
+def update_roles_and_bindings(unit: UnitOfWork, change: Change) -> None:
     """Bind a new port to the active host of its router; delete the roles of a router that is no
     longer highly available.
 

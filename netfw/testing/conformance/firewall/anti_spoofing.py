@@ -44,7 +44,7 @@ _NONE4, _NONE6 = IPv4Address(0), IPv6Address(0)
 _OTHER_MAC = Mac("02:00:00:00:00:99")
 
 
-class FirewallSourcesConformance(FirewallSuite):
+class FirewallAntiSpoofingConformance(FirewallSuite):
     """The sources that a port may use."""
 
     def open_port(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from netfw.drivers.base import Driver
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host_driver import HostDriver
-from netfw.testing.conformance.firewall.anti_spoofing import FirewallSourcesConformance
+from netfw.testing.conformance.firewall.anti_spoofing import FirewallAntiSpoofingConformance
 from netfw.testing.conformance.firewall.atomic_updates import FirewallUpdatesConformance
 from netfw.testing.conformance.firewall.connections import FirewallConnectionsConformance
 from netfw.testing.conformance.firewall.injection import FirewallInjectionConformance
@@ -25,7 +25,7 @@ class FirewallDriverConformance(
     FirewallRulesConformance,
     FirewallStatelessConformance,
     FirewallConnectionsConformance,
-    FirewallSourcesConformance,
+    FirewallAntiSpoofingConformance,
     FirewallUpdatesConformance,
     FirewallInjectionConformance,
     FirewallUnenforceableConformance,

@@ -51,7 +51,7 @@ def reachable_pairs(
     return frozenset(pair for members in of.values() for pair in among(*members))
 
 
-class SwitchNetworksConformance(SwitchSuite):
+class SwitchIsolationConformance(SwitchSuite):
     """Promises 3 and 4."""
 
     @proves(SwitchDriver, 3)

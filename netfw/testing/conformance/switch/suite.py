@@ -29,14 +29,14 @@ from netfw.testing.conformance.switch.cross_host import (
 from netfw.testing.conformance.switch.distributed import SwitchDistributedConformance
 from netfw.testing.conformance.switch.grants import SwitchGrantsConformance
 from netfw.testing.conformance.switch.idempotence import SwitchIdempotenceConformance
-from netfw.testing.conformance.switch.isolation import SwitchNetworksConformance
+from netfw.testing.conformance.switch.isolation import SwitchIsolationConformance
 from netfw.testing.conformance.switch.shared_mac import SwitchSharedMacConformance
 from netfw.testing.conformance.switch.sub_ports import SwitchSubPortsConformance
 
 
 class SwitchDriverConformance(
     SwitchAdmissionConformance,
-    SwitchNetworksConformance,
+    SwitchIsolationConformance,
     SwitchIdempotenceConformance,
     SwitchGrantsConformance,
     SwitchTunnelsConformance,

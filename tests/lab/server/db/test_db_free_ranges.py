@@ -17,7 +17,7 @@ from sqlalchemy import func, select, text
 from netfw.drivers.server.type_driver import Pool, Range
 from netfw.model import AllocationPool, NetworkType
 from netfw.server.db import Database, Transaction
-from netfw.server.db.allocation.free_ranges import Ranges
+from netfw.server.db.allocation.free_ranges import FreeRanges
 from netfw.server.db.allocation.intervals import Interval
 from netfw.server.db.schema.tables import FREE_RANGES
 from tests.lab.databases import SERVER_PARAMETERS, DatabaseServers
@@ -26,7 +26,7 @@ from tests.lab.server.db.samples import network, store, subnet
 
 def wander(tx: Transaction, seed: int) -> None:
     """Take random steps on a pool, and check them against a set of the taken numbers."""
-    chance, ranges = random.Random(seed), Ranges(tx.connection)
+    chance, ranges = random.Random(seed), FreeRanges(tx.connection)
     offers = [Interval(3, 9), Interval(14, 20)]
     offered = {*range(3, 10), *range(14, 21)}
     taken: set[int] = set()
@@ -68,7 +68,7 @@ def wander(tx: Transaction, seed: int) -> None:
 def test_a_pool_behaves_as_a_set_of_numbers(database: Database) -> None:
     for seed in range(4):
         database.transaction(lambda tx, seed=seed: wander(tx, seed))
-        database.transaction(lambda tx: Ranges(tx.connection).drop("x"))
+        database.transaction(lambda tx: FreeRanges(tx.connection).drop("x"))
 
 
 @pytest.mark.spec("ML2-09")
@@ -144,7 +144,7 @@ def test_transaction_that_waited_leaves_a_range_for_the_next(
 ) -> None:
     with closing(Database(database_servers.filled(backend))) as database:
         whole = Interval(1, 1000)
-        database.transaction(lambda tx: Ranges(tx.connection).define("x", whole, [whole]))
+        database.transaction(lambda tx: FreeRanges(tx.connection).define("x", whole, [whole]))
         assert acquire_both(database, waits=True) == (1, 2)
         assert acquire_both(database, waits=False) == (3, 67)
         rows = select(func.count()).select_from(FREE_RANGES)
@@ -170,13 +170,13 @@ def acquire_both(database: Database, *, waits: bool) -> tuple[int, int]:
     acquired, release = threading.Event(), threading.Event()
 
     def hold(tx: Transaction) -> int:
-        (number,) = Ranges(tx.connection).acquire_any("x")
+        (number,) = FreeRanges(tx.connection).acquire_any("x")
         acquired.set()
         assert release.wait(60)
         return number
 
     def follow(tx: Transaction) -> int:
-        (number,) = Ranges(tx.connection).acquire_any("x")
+        (number,) = FreeRanges(tx.connection).acquire_any("x")
         return number
 
     with ThreadPoolExecutor(2) as pool:
@@ -200,24 +200,24 @@ def test_a_pool_that_is_redefined_keeps_ids_that_another_transaction_splits_off(
 
     def define(tx: Transaction) -> None:
         redefined.set()
-        Ranges(tx.connection).define("p", Interval(1, 10), [Interval(1, 8)])
+        FreeRanges(tx.connection).define("p", Interval(1, 10), [Interval(1, 8)])
 
     def split(tx: Transaction) -> None:
-        assert Ranges(tx.connection).acquire("p", 5)
+        assert FreeRanges(tx.connection).acquire("p", 5)
         if not thread.is_alive() and not redefined.is_set():
             thread.start()
         redefined.wait(0.5)
         time.sleep(0.2)  # the other transaction meets the lock meanwhile, or comes later
 
     database.transaction(
-        lambda tx: Ranges(tx.connection).define("p", Interval(1, 10), [Interval(1, 10)])
+        lambda tx: FreeRanges(tx.connection).define("p", Interval(1, 10), [Interval(1, 10)])
     )
     thread = threading.Thread(target=database.transaction, args=(define,))
     database.transaction(split)
     thread.join(30)
-    taken = database.transaction(lambda tx: Ranges(tx.connection).acquire_any("p", 10))
+    taken = database.transaction(lambda tx: FreeRanges(tx.connection).acquire_any("p", 10))
     assert taken == (1, 2, 3, 4, 6, 7, 8)
-    assert database.transaction(lambda tx: Ranges(tx.connection).acquire("p", 9))
+    assert database.transaction(lambda tx: FreeRanges(tx.connection).acquire("p", 9))
 
 
 def release_while(database: Database, other: Callable[[Transaction], object]) -> None:

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 import pytest
 
 from netfw.model.values.port_range import PortRange
-from netfw_drivers.linux_router.plan.contributed_ports import TranslatedPorts, parse_rule
+from netfw_drivers.linux_router.plan.contributed_ports import TranslatedPorts, parse_dnat_rule
 
 ADDRESS = "203.0.113.60"
 RANGE = (
@@ -25,11 +25,11 @@ RANGE = (
     ],
 )
 def test_other_rules_translate_no_ports(line):
-    assert list(parse_rule(line.split())) == []
+    assert list(parse_dnat_rule(line.split())) == []
 
 
 def test_rule_of_a_range_is_parsed():
-    (found,) = parse_rule(RANGE.split())
+    (found,) = parse_dnat_rule(RANGE.split())
     assert found == TranslatedPorts(
         ip_address(ADDRESS), "tcp", PortRange(5000, 5002), "10.0.0.2:6000-6002/5000"
     )

@@ -11,7 +11,7 @@ from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
 from netfw.ovs.ovsdb.operations import RemovePort
 from netfw.ovs.ovsdb.values import DatabaseChanged
 from netfw.plan import Operation, Stage
-from netfw_drivers.ovs.switch.executor import Executor
+from netfw_drivers.ovs.switch.executor import SwitchExecutor
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OVSDB
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from tests.unit.backends.ovs.switch.samples import SETTINGS, Database, port_key
@@ -92,7 +92,7 @@ def test_a_removal_that_failed_hides_no_removal_by_others(ports, error):
         raise error
 
     nothing: Any = SimpleNamespace(acquire=lambda: None, locks=(), run=run)
-    executor = Executor(
+    executor = SwitchExecutor(
         nothing, nothing, ports.tracker, nothing, links=nothing, traffic=nothing, plan=nothing
     )
     removal = Operation(OVSDB, "remove tap1", frozenset(), cast(Any, RemovePort(name="tap1")))
