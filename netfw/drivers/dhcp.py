@@ -132,7 +132,7 @@ class DhcpDriver(HostDriver[DhcpKey, DhcpValue]):
        addresses and subnets of a port do no harm to its IPv4 ones.
     10. A subnet, gateway, option or name that promise 8 admits and that cannot be served is left
         out alone; the rest is served, and the key fails with ``PartlyInvalid`` by field.  See
-        ``netfw.drivers.support.dhcp_restriction``.
+        ``netfw.drivers.support.unsupported_dhcp``.
     """
 
     GROUP: ClassVar[str] = "netfw.dhcp_drivers"

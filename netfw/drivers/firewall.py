@@ -120,8 +120,8 @@ class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
        ``InvalidInput`` for its key; it never reaches the backend.
     10. A rule that the driver cannot enforce is left out alone: its group fails with
         ``PartlyInvalid``, which names the rule by its id, and the other rules of the group, and
-        all later changes of them, are in force.  ``netfw.drivers.support.rule_capabilities`` has
-        the capability that a rule needs.
+        all later changes of them, are in force.  ``netfw.drivers.support.firewall_capabilities``
+        has the capability that a rule needs.
     """
 
     GROUP: ClassVar[str] = "netfw.firewall_drivers"

@@ -25,7 +25,7 @@ from netfw.drivers.dhcp import (
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
-from netfw.drivers.support.dhcp_restriction import restrict_network
+from netfw.drivers.support.unsupported_dhcp import restrict_network
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, NetfwError, OperationRefused
@@ -49,8 +49,8 @@ from netfw_drivers.dnsmasq.runtime.directories import access_problem
 from netfw_drivers.dnsmasq.runtime.executor import DnsmasqExecutor
 from netfw_drivers.dnsmasq.runtime.health_check import HealthChecker
 from netfw_drivers.dnsmasq.runtime.network_observer import NetworkObserver
-from netfw_drivers.dnsmasq.runtime.service_warnings import WarningLog, service_problems
 from netfw_drivers.dnsmasq.runtime.state_cache import StateCache
+from netfw_drivers.dnsmasq.runtime.unserved_subnets import WarningLog, service_problems
 
 ADDRESSES_RELEASED = "another port has released addresses"
 _CAPABILITIES = (HostCapability.PLAN, HostCapability.WATCH, DhcpCapability.DHCPV6)

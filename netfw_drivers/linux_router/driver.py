@@ -66,7 +66,6 @@ from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate, left_out_routes
 from netfw_drivers.linux_router.plan.refused_rules import left_out_rules
 from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_errors
-from netfw_drivers.linux_router.runtime.awaited_gateways import AwaitedGateways
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.daemon_runner import RouterProcesses
 from netfw_drivers.linux_router.runtime.dhclient_runner import DhclientRunner
@@ -77,6 +76,7 @@ from netfw_drivers.linux_router.runtime.prepared_floating_ips import RouteMover
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user, withdraw
 from netfw_drivers.linux_router.runtime.router_monitor import RouterMonitor
 from netfw_drivers.linux_router.runtime.status import read_status
+from netfw_drivers.linux_router.runtime.waiting_floating_ips import AwaitedGateways
 
 PREFIXES = (INTERFACE, GATEWAY, HA, CENTRAL_INTERFACE, AGENT_GATEWAY)
 """Prefixes of the names of devices."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from netfw.agents.common.dry_run import DriverUpdate
+from netfw.agents.common.driver_update import DriverUpdate
 from netfw.agents.common.jobs.job_agent import JobAgent
 from netfw.agents.common.jobs.job_executor import SweepResult
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from netfw.agents.common.dry_run import DriverUpdate
+from netfw.agents.common.driver_update import DriverUpdate
 from netfw.agents.common.jobs.job_executor import (
     JobExecutor,
     SweepResult,

@@ -15,7 +15,7 @@ from netfw.agents.common.agent import (
     Counts,
     HostAgent,
 )
-from netfw.agents.common.dry_run import DriverUpdate
+from netfw.agents.common.driver_update import DriverUpdate
 from netfw.agents.common.extension_calls import ExtensionChanged
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.l2.convergence import ConvergencePass, merge_outcomes

@@ -20,7 +20,7 @@ from netfw.agents.l2.distributed_routers import (
 )
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.host_macs import DesiredHostMacs
-from netfw.agents.l2.mixed_networks import MixedNetworks
+from netfw.agents.l2.mixed_filtering import MixedNetworks
 from netfw.agents.l2.port_references import PortReferences
 from netfw.agents.l2.port_wiring import (
     WiringDecision,

@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import FirewallCapability, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.support.rule_capabilities import left_out_error, restrict_rules
+from netfw.drivers.support.firewall_capabilities import left_out_error, restrict_rules
 from netfw.drivers.values.keys import AddressGroupKey
 from netfw.errors import NetfwError, NotSupported
 

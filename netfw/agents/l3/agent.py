@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult
 from netfw.agents.common.clock import Clock, SystemClock
-from netfw.agents.common.dry_run import DriverUpdate
+from netfw.agents.common.driver_update import DriverUpdate
 from netfw.agents.common.extension_calls import ExtensionCallKey, ExtensionChanged
 from netfw.agents.common.jobs.job_agent import JobAgent, JobFinished
 from netfw.agents.common.jobs.job_executor import SweepResult

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from netfw.agents.common.dry_run import DriverUpdate
+from netfw.agents.common.driver_update import DriverUpdate
 from netfw.agents.common.jobs.job_executor import (
     JobExecutor,
     SweepResult,
@@ -23,8 +23,8 @@ from netfw.agents.common.jobs.job_executor import (
 from netfw.agents.common.jobs.jobs import Job
 from netfw.agents.l3.agent_gateway import AgentGatewaySpec
 from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
-from netfw.agents.l3.contributed_rules import ContributedRules
 from netfw.agents.l3.desired import L3Group, L3Key, L3Value
+from netfw.agents.l3.floating_ip_rules import ContributedRules
 from netfw.agents.l3.router_parts import NotOnHost
 from netfw.agents.l3.router_state import ContributedFloatingIp, ha_of
 from netfw.agents.l3.unwired_ports import floating_ip_reason, local_interfaces, router_reason

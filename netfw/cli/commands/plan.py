@@ -21,7 +21,7 @@ from netfw.drivers.host_driver import HostCapability
 from netfw.errors import ConfigError, NotFound, NotSupported
 
 if TYPE_CHECKING:
-    from netfw.agents.common.dry_run import DriverUpdate
+    from netfw.agents.common.driver_update import DriverUpdate
     from netfw.agents.dhcp.agent import DhcpAgent
     from netfw.agents.l2.agent import L2Agent
     from netfw.agents.l3.agent import L3Agent

@@ -12,7 +12,7 @@ from attrs import define
 from netfw.cli.demo.agents import PHYSICAL, becomes_true, files_named, reached
 from netfw.cli.demo.host_diagram import render_hosts
 from netfw.cli.demo.report import DemoReport
-from netfw.cli.demo.routed_site import (
+from netfw.cli.demo.router_topology import (
     WEB,
     WORLD,
     connect_instances,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from netfw.cli.demo.agents import becomes_true, reached
 from netfw.cli.demo.host_diagram import render_hosts
 from netfw.cli.demo.report import DemoReport
-from netfw.cli.demo.routed_site import RoutedSite
+from netfw.cli.demo.router_topology import RoutedSite
 from netfw.cli.demo.server import ServedHost
 from netfw.drivers.values.router_values import HA_PRIORITY
 

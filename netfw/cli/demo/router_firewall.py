@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from netfw.cli.demo.agents import TIMEOUT, becomes_true
 from netfw.cli.demo.report import DemoReport
-from netfw.cli.demo.routed_site import WEB, RoutedSite
+from netfw.cli.demo.router_topology import WEB, RoutedSite
 from netfw.cli.demo.tcp import arrives, carries, connected
 
 _CLIENT = f"""

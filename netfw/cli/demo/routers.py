@@ -14,7 +14,9 @@ from netfw.cli.demo.agents import (
     reached,
 )
 from netfw.cli.demo.report import DemoReport
-from netfw.cli.demo.routed_site import (
+from netfw.cli.demo.router_failover import ADVERT_INTERVAL, demo_failover
+from netfw.cli.demo.router_firewall import demo_firewall
+from netfw.cli.demo.router_topology import (
     WEB,
     WORLD,
     RoutedSite,
@@ -22,8 +24,6 @@ from netfw.cli.demo.routed_site import (
     make_outside,
     make_world,
 )
-from netfw.cli.demo.router_failover import ADVERT_INTERVAL, demo_failover
-from netfw.cli.demo.router_firewall import demo_firewall
 from netfw.cli.demo.server import Cloud, ServedHost
 from netfw.cli.demo.tcp import carries, connected, listening
 from netfw.testing.lab.instance import Instance

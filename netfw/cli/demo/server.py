@@ -22,7 +22,7 @@ from netfw.cli.demo.agents import (
     join_provider_network,
     reached,
 )
-from netfw.cli.demo.limits import demo_limits
+from netfw.cli.demo.qos_limit import demo_limits
 from netfw.cli.demo.report import DemoReport
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host

@@ -34,7 +34,7 @@ from netfw.drivers.values.reports import Heartbeat, Report, ReportResult
 from netfw.errors import BackendError, ConfigError, NotSupported
 from netfw.model.router import HA_MARKERS
 from netfw.model.segment import NetworkType
-from netfw.server.core.documents import DocumentsPlugin
+from netfw.server.core.document_handler import DocumentsPlugin
 from netfw.server.core.settings import Settings
 from netfw.server.db import migration
 from netfw.server.db.database import ReadSnapshot

@@ -5,7 +5,7 @@ from netfw.linux.process.events import ProcessExited, ProcessRespawned, RespawnF
 from netfw.linux.process.identity import handles, is_asleep
 from netfw.linux.process.orphans import kill_in_namespace
 from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
-from netfw.linux.process.state import Process, RunningProcess
+from netfw.linux.process.supervised_process import Process, RunningProcess
 from netfw.linux.process.supervisor import Supervisor
 
 __all__ = [

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from netfw.linux.process.identity import Handle, hold_marked, read_marked, stat
 from netfw.linux.process.program import ProcessKey
-from netfw.linux.process.state import SupervisedProcess
+from netfw.linux.process.supervised_process import SupervisedProcess
 
 _STOPPED = "T"
 """State of a stopped process; one that a debugger holds is in another state."""

@@ -22,8 +22,8 @@ from netfw.linux.process.machine_errors import translated_errors
 from netfw.linux.process.orphans import Orphans
 from netfw.linux.process.pid_files import PidFiles, ProcessRecord
 from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
-from netfw.linux.process.state import Process, RunningProcess, SupervisedProcess
 from netfw.linux.process.stopped import StopDetector, checked_processes
+from netfw.linux.process.supervised_process import Process, RunningProcess, SupervisedProcess
 from netfw.linux.process.watcher import Watcher
 
 LOG = logging.getLogger(__name__)

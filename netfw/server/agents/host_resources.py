@@ -13,7 +13,7 @@ from netfw.model.values.address import Mac
 from netfw.model.values.device_owner import DeviceOwner
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.pools import HostMacPool
+from netfw.server.db.allocation.allocation_stores import HostMacPool
 
 
 def gateway_device_id(host: str) -> str:

@@ -10,7 +10,7 @@ from netfw.model.agent import Agent
 from netfw.model.values.address import Mac
 from netfw.server.agents.host_resources import is_mac_of_port
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.pools import HostMacPool
+from netfw.server.db.allocation.allocation_stores import HostMacPool
 
 LOG = logging.getLogger(__name__)
 LOG.addFilter(SenderLimit())

@@ -39,7 +39,7 @@ from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.service_ports import make_service_port
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.pools import HostMacPool
+from netfw.server.db.allocation.allocation_stores import HostMacPool
 from netfw.server.db.database import Transaction
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 

@@ -11,7 +11,7 @@ from netfw.errors import ConfigError, Conflict, InvalidInput, nearest
 from netfw.errors.networks import NoNetworkAvailable
 from netfw.model.segment import NetworkType, Provider
 from netfw.server.core.settings import Settings
-from netfw.server.db.allocation.pools import ProjectSegmentIdStore
+from netfw.server.db.allocation.allocation_stores import ProjectSegmentIdStore
 from netfw.server.db.database import Transaction
 
 LOG = logging.getLogger(__name__)

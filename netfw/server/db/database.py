@@ -20,9 +20,9 @@ from netfw.server.db.agents.assignments import Assignments
 from netfw.server.db.agents.heartbeats import Heartbeats
 from netfw.server.db.agents.router_roles import RouterRoleRows
 from netfw.server.db.agents.status_reports import StatusReports
+from netfw.server.db.allocation.allocation_stores import SegmentIdStore, SubnetAddressStore
 from netfw.server.db.allocation.free_prefixes import FreePrefixes
 from netfw.server.db.allocation.free_ranges import FreeRanges
-from netfw.server.db.allocation.pools import SegmentIdStore, SubnetAddressStore
 from netfw.server.db.allocation.quotas import Quotas
 from netfw.server.db.engine.engines import (
     Limits,

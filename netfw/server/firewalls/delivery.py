@@ -16,7 +16,7 @@ from netfw.model.router_firewall import FirewallGroup, FirewallRule
 from netfw.model.values.ids import FirewallGroupId, PortId
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import RetryTransaction
-from netfw.server.firewalls.documents import (
+from netfw.server.firewalls.references import (
     DIRECTIONS,
     GROUP,
     GROUPS_OF_POLICY,

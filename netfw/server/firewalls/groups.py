@@ -30,7 +30,8 @@ from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.firewalls.delivery import ROUTERS, deliver
-from netfw.server.firewalls.documents import (
+from netfw.server.firewalls.handler import FirewallDocumentHandler
+from netfw.server.firewalls.references import (
     DIRECTIONS,
     GROUP,
     POLICY,
@@ -40,9 +41,8 @@ from netfw.server.firewalls.documents import (
     rewrite,
     update_users,
 )
-from netfw.server.firewalls.handler import FirewallDocumentHandler
 from netfw.server.firewalls.rules import FirewallPolicyHandler, FirewallRuleHandler
-from netfw.server.scheduling.router_extensions import find_without_extension
+from netfw.server.scheduling.missing_l3_extensions import find_without_extension
 
 PORTS = "ports"
 NOT_FILTERED = "it does not filter; add it to extensions in [agent] of the agent"

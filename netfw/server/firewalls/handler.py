@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from netfw.drivers.server.query import Body, Query, RequestContext
-from netfw.server.core.documents import DocumentHandler
+from netfw.server.core.document_handler import DocumentHandler
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 

@@ -19,7 +19,8 @@ from netfw.errors.firewalls import (
 from netfw.model.router_firewall import MAX_FIREWALL_RULES
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.firewalls.delivery import redeliver
-from netfw.server.firewalls.documents import (
+from netfw.server.firewalls.handler import FirewallDocumentHandler
+from netfw.server.firewalls.references import (
     GROUP,
     GROUPS_OF_POLICY,
     POLICIES_OF_RULE,
@@ -32,7 +33,6 @@ from netfw.server.firewalls.documents import (
     rewrite,
     update_users,
 )
-from netfw.server.firewalls.handler import FirewallDocumentHandler
 from netfw.server.firewalls.rule_values import validate_rule
 
 

@@ -19,7 +19,7 @@ from netfw.errors.flavors import (
 )
 from netfw.model.resource import Kind
 from netfw.server.core.context import ServerContext, server_context
-from netfw.server.core.documents import DocumentHandler
+from netfw.server.core.document_handler import DocumentHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import (
     Reader,

@@ -33,7 +33,7 @@ from netfw.model.values.address import Mac
 from netfw.model.values.device_owner import DeviceOwner
 from netfw.model.values.ids import LocalIpId, NetworkId
 from netfw.server.core.context import ServerContext, server_context
-from netfw.server.core.documents import DocumentHandler
+from netfw.server.core.document_handler import DocumentHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, ResourceHandler, apply_query
 from netfw.server.core.unit_of_work import UnitOfWork

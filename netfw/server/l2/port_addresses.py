@@ -32,7 +32,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.values.address import IpAddress, Mac, as_address, eui64
 from netfw.model.values.device_owner import is_l3_agent_port, is_trusted
 from netfw.model.values.ids import SubnetId
-from netfw.server.db.allocation.pools import SubnetAddressStore
+from netfw.server.db.allocation.allocation_stores import SubnetAddressStore
 
 Entry = Mapping[str, Any]
 """Entry of ``fixed_ips``: a subnet, an address, or both."""

@@ -12,7 +12,7 @@ from netfw.errors.ports import HostMacAddressGenerationFailure, MacAddressInUse
 from netfw.model.resource import Kind
 from netfw.model.values.address import Mac
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.pools import HostMacPool
+from netfw.server.db.allocation.allocation_stores import HostMacPool
 
 ATTEMPTS = 8
 MAX_UNCHECKED = 4

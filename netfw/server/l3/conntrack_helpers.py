@@ -36,7 +36,7 @@ from netfw.server.core.resource_handler import (
     apply_query,
 )
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.scheduling.router_extensions import check_extension
+from netfw.server.scheduling.missing_l3_extensions import check_extension
 
 PARENT: Final = "router_id"
 MAX_HELPERS: Final = 64

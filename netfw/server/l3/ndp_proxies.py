@@ -36,7 +36,7 @@ from netfw.server.core.resource_handler import StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.floating_ips.inside_ports import get_inside_port
 from netfw.server.l3.router_ports import quote_ids, read_router_ports, router_of
-from netfw.server.scheduling.router_extensions import check_extension
+from netfw.server.scheduling.missing_l3_extensions import check_extension
 
 ADDRESS = "ip_address"
 

@@ -12,7 +12,7 @@ from netfw.model.values.ids import QosPolicyId, RouterId
 from netfw.server.core.context import Write
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.qos.references import policy_of
-from netfw.server.scheduling.router_extensions import check_extension
+from netfw.server.scheduling.missing_l3_extensions import check_extension
 
 
 def check_policies(unit: UnitOfWork, writes: Sequence[Write]) -> Sequence[Resource]:

@@ -27,7 +27,7 @@ from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.heartbeats import agents_on
-from netfw.server.db.agents.outdated_statuses import outdated_floating_ips, outdated_routers
+from netfw.server.db.agents.stale_router_statuses import outdated_floating_ips, outdated_routers
 from netfw.server.db.agents.status_reports import StatusReports
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.resources.row import Row

@@ -34,7 +34,7 @@ from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.qos_policies import QosPolicyRows
 from netfw.server.db.resources.row import Row
 from netfw.server.db.resources.rows import AT_ONCE
-from netfw.server.qos.host_support import binding_driver, check_hosts, is_same_everywhere
+from netfw.server.qos.host_guarantees import binding_driver, check_hosts, is_same_everywhere
 
 User = Network | Port | FloatingIp | Router
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from netfw.drivers.firewall import FirewallCapability
-from netfw.drivers.support.rule_capabilities import required_capabilities
+from netfw.drivers.support.firewall_capabilities import required_capabilities
 from netfw.drivers.values.subscription import Service, agent_service
 from netfw.errors import InvalidInput
 from netfw.model.resource import Kind, Ref

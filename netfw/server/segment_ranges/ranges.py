@@ -19,13 +19,13 @@ from netfw.errors.segment_ranges import (
 from netfw.model.segment import NetworkType, Provider, segmentation_ids
 from netfw.model.values.validation import outside
 from netfw.server.core.context import ServerContext, server_context
-from netfw.server.core.documents import DocumentHandler
+from netfw.server.core.document_handler import DocumentHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.segment_usage import find_usage, find_used
-from netfw.server.segment_ranges.documents import (
+from netfw.server.segment_ranges.range_source import (
     ALL_PROJECTS,
     NAME,
     SegmentRangeDocuments,

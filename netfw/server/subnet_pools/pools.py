@@ -35,13 +35,13 @@ from netfw.server.subnet_pools.address_scopes import (
     ScopeMembers,
     check_scope_owner,
 )
-from netfw.server.subnet_pools.pool_subnets import onboard_subnets, rescope_networks
 from netfw.server.subnet_pools.pool_validation import (
     LENGTHS,
     check_pool,
     complete_pool,
     parse_prefixes,
 )
+from netfw.server.subnet_pools.subnet_onboarding import onboard_subnets, rescope_networks
 
 
 class SubnetPoolHandler(StoredResourceHandler[SubnetPool]):

@@ -47,7 +47,7 @@ from netfw.state.file.router_defaults import (
 from netfw.state.file.router_validation import router_errors
 from netfw.state.file.schema import STATED_ASSIGNMENT, STATED_HOST, StatedHost
 from netfw.state.file.segment_types import segment_type_errors
-from netfw.state.file.trunk_defaults import join_trunk
+from netfw.state.file.trunk_membership import join_trunk
 from netfw.state.routing_requests import AGENT_BINARY, AGENT_TYPE, derive_routing_mac
 
 T = TypeVar("T")

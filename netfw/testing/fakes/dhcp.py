@@ -20,7 +20,7 @@ from netfw.drivers.dhcp import (
 )
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Checkpoint
-from netfw.drivers.support.dhcp_restriction import restrict_network, restrict_port
+from netfw.drivers.support.unsupported_dhcp import restrict_network, restrict_port
 from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import PartlyInvalid
 from netfw.model.values.device_names import device_name, dhcp_namespace

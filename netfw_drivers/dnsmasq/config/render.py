@@ -8,7 +8,7 @@ from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork, DhcpPort
 from netfw.drivers.support.dhcp_option_text import check_domain
-from netfw.drivers.support.dhcp_restriction import MAX_OPTIONS
+from netfw.drivers.support.unsupported_dhcp import MAX_OPTIONS
 from netfw.errors import InvalidInput
 from netfw.model.values.device_names import check_device_name
 from netfw.model.values.dhcp_option import DhcpOption

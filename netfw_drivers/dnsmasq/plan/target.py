@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
-from netfw.drivers.support.dhcp_restriction import UnsupportedFields, restrict_network
+from netfw.drivers.support.unsupported_dhcp import UnsupportedFields, restrict_network
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
 from netfw.linux.service_netns.plan import plan_service_netns
@@ -17,8 +17,8 @@ from netfw.plan import Stage
 from netfw_drivers.dnsmasq.config.dhcp_opts import option_problem
 from netfw_drivers.dnsmasq.config.file_parsers import HostEntry, addresses_in
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
-from netfw_drivers.dnsmasq.config.port_restriction import restrict_port
 from netfw_drivers.dnsmasq.config.render import render_port
+from netfw_drivers.dnsmasq.config.unsupported_port_fields import restrict_port
 from netfw_drivers.dnsmasq.plan.address_conflicts import blocked_ports
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork
 from netfw_drivers.dnsmasq.plan.reload import ChangedPort

@@ -20,7 +20,7 @@ from attrs import evolve, frozen
 
 from netfw.drivers.firewall import FirewallKey, FirewallValue
 from netfw.drivers.values.keys import GroupKey
-from netfw.linux.bridge_firewall.relations_plan import Losses
+from netfw.linux.bridge_firewall.group_relations import Losses
 from netfw.linux.bridge_firewall.remote_values import Remote
 from netfw.linux.bridge_firewall.stages_plan import flush_stages, sysctl_stages
 from netfw.linux.bridge_firewall.values import BridgePorts
@@ -44,7 +44,7 @@ from netfw_drivers.iptables.plan.names import (
     id_in,
     read_set_name,
 )
-from netfw_drivers.iptables.plan.requested import RequestedChanges, classify_update
+from netfw_drivers.iptables.plan.requested_changes import RequestedChanges, classify_update
 from netfw_drivers.iptables.plan.ruleset_builder import IptablesRulesetBuilder, Ruleset
 from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 from netfw_drivers.iptables.plan.shadow_sets import ShadowSets, plan_shadow_sets

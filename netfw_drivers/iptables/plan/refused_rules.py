@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from attrs import evolve, field, frozen
 
 from netfw.drivers.firewall import FirewallKey, FirewallValue, Rules
-from netfw.drivers.support.rule_capabilities import left_out_error
+from netfw.drivers.support.firewall_capabilities import left_out_error
 from netfw.errors import NetfwError, OperationRefused
 from netfw.linux.iptables.rule import ACCEPT, IptablesRule
 from netfw.model.security_group import SecurityGroupRule

@@ -8,7 +8,7 @@ from attrs import define, field
 
 from netfw.drivers.firewall import FirewallKey
 from netfw.drivers.values.keys import GroupKey, PortKey
-from netfw.linux.bridge_firewall.relations_plan import UpdatedRelations
+from netfw.linux.bridge_firewall.group_relations import UpdatedRelations
 from netfw.linux.bridge_firewall.remote_values import Remote
 from netfw.linux.bridge_firewall.values import PortLocation, Zone, ZoneChange
 from netfw.linux.ebtables.chains import FrameChain
@@ -38,7 +38,7 @@ from netfw_drivers.iptables.plan.group_chains import (
 )
 from netfw_drivers.iptables.plan.names import bucket_of, read_set_name, set_name
 from netfw_drivers.iptables.plan.port_chains import basics, frames_name, port_keys
-from netfw_drivers.iptables.plan.requested import RequestedChanges
+from netfw_drivers.iptables.plan.requested_changes import RequestedChanges
 from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 
 Owners = frozenset[FirewallKey]

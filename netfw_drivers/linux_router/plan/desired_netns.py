@@ -28,7 +28,7 @@ from netfw_drivers.linux_router.distributed.local_routing import (
     route_to_central,
     route_to_gateway,
 )
-from netfw_drivers.linux_router.plan.contributed_ports import contributed_ports
+from netfw_drivers.linux_router.plan.contributed_dnat import contributed_ports
 from netfw_drivers.linux_router.plan.ended_connections import TranslatedAddresses
 from netfw_drivers.linux_router.plan.floating_ip_rules import (
     Translation,

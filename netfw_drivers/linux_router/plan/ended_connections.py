@@ -33,7 +33,7 @@ from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import FloatingIpId
 from netfw.model.values.port_range import PortRange
 from netfw.plan import Operation, Stage
-from netfw_drivers.linux_router.plan.contributed_ports import TranslatedPorts, parse_ports
+from netfw_drivers.linux_router.plan.contributed_dnat import TranslatedPorts, parse_ports
 from netfw_drivers.linux_router.plan.floating_ip_rules import COMMENT, Translations
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, PartId, part_key
 

@@ -19,7 +19,7 @@ from netfw.model.values.ids import FloatingIpId, NetworkId, PortId
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress, parse_addresses
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
 from netfw_drivers.linux_router.distributed.local_routing import is_local
-from netfw_drivers.linux_router.plan.contributed_ports import present_ports
+from netfw_drivers.linux_router.plan.contributed_dnat import present_ports
 from netfw_drivers.linux_router.plan.ended_connections import TranslatedAddresses, parse_ended
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation
 from netfw_drivers.linux_router.plan.ha_role import decide_role

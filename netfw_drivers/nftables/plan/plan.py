@@ -14,7 +14,7 @@ from attrs import frozen
 
 from netfw.drivers.firewall import FirewallKey, FirewallValue
 from netfw.drivers.values.keys import PortKey
-from netfw.linux.bridge_firewall.relations_plan import Losses
+from netfw.linux.bridge_firewall.group_relations import Losses
 from netfw.linux.bridge_firewall.stages_plan import flush_stages, sysctl_stages
 from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.nftables.operations import (
@@ -38,7 +38,7 @@ from netfw_drivers.nftables.plan.names import (
     read_frames,
     read_remote,
 )
-from netfw_drivers.nftables.plan.requested import RequestedChanges, classify_update
+from netfw_drivers.nftables.plan.requested_changes import RequestedChanges, classify_update
 from netfw_drivers.nftables.plan.ruleset_builder import (
     FILTER_SETS,
     TRACKING_SETS,

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from netfw.drivers.firewall import FirewallKey
 from netfw.drivers.values.keys import GroupKey, PortKey
-from netfw.linux.bridge_firewall.relations_plan import UpdatedRelations
+from netfw.linux.bridge_firewall.group_relations import UpdatedRelations
 from netfw.linux.bridge_firewall.remote_values import Remote
 from netfw.linux.nftables.values import Key, NftChain, NftSetKind, ObjectKey, make_elements
 from netfw.model.values.address import IpNetwork
@@ -44,7 +44,7 @@ from netfw_drivers.nftables.plan.port_chains import (
     tracking_chains,
     zone_chain,
 )
-from netfw_drivers.nftables.plan.requested import MemberChange, RequestedChanges
+from netfw_drivers.nftables.plan.requested_changes import MemberChange, RequestedChanges
 from netfw_drivers.nftables.plan.ruleset_index import NftRulesetIndex
 
 Owners = frozenset[FirewallKey]

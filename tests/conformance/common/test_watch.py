@@ -17,6 +17,7 @@ from netfw.drivers.base import Capability, Driver, DriverInfo, HostResources
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import BackendUnavailable, Conflict
 from netfw.plan import Outcome, Update
+from netfw.testing.conformance.watch.call_rules import WAIT_LIMIT
 from netfw.testing.conformance.watch.calls import unwatched, watched_calls
 from netfw.testing.conformance.watch.fingerprint import fingerprint
 from netfw.testing.conformance.watch.held_resources import HeldResources, growth
@@ -28,7 +29,6 @@ from netfw.testing.conformance.watch.machine_state import (
     machine_changes,
 )
 from netfw.testing.conformance.watch.results import result_errors
-from netfw.testing.conformance.watch.rules import WAIT_LIMIT
 
 pytestmark = pytest.mark.fakes
 

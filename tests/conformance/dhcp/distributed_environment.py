@@ -21,7 +21,7 @@ from netfw.drivers.dhcp import (
     DhcpValue,
 )
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.support.dhcp_restriction import restrict_network, restrict_port
+from netfw.drivers.support.unsupported_dhcp import restrict_network, restrict_port
 from netfw.drivers.values.keys import NetworkKey
 from netfw.drivers.values.pipeline_grant import Grant, TableGrant
 from netfw.errors import InvalidInput, NetfwError

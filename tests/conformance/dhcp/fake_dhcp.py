@@ -13,7 +13,7 @@ from attrs import evolve
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.dhcp import DhcpCapability, DhcpDriver, DhcpLocation, DhcpNetwork, DhcpPort
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.support.dhcp_restriction import restrict_network, restrict_port
+from netfw.drivers.support.unsupported_dhcp import restrict_network, restrict_port
 from netfw.drivers.values.events import Sink
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError

@@ -3,7 +3,7 @@
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpLocation, DhcpNetwork, DhcpPort
-from netfw.drivers.support.dhcp_restriction import UnsupportedFields
+from netfw.drivers.support.unsupported_dhcp import UnsupportedFields
 from netfw.errors import InvalidInput
 from netfw.plan import Outcome
 from tests.conformance.common.mutations import Mutations, breaks

@@ -20,8 +20,8 @@ from netfw.drivers.firewall import (
 )
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.support.firewall_capabilities import restrict_rules
 from netfw.drivers.support.firewall_validation import validation_error
-from netfw.drivers.support.rule_capabilities import restrict_rules
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.events import FeedLost, Sink
 from netfw.errors import (

@@ -15,7 +15,7 @@ from netfw.cli.server.listeners import ApiBundle
 from netfw.conf.loader import load_config
 from netfw.drivers.server.api_event import ApiEvent
 from netfw.server.api.events import find_subscribers
-from netfw.server.core.documents import DocumentsPlugin
+from netfw.server.core.document_handler import DocumentsPlugin
 from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.environment import api
 

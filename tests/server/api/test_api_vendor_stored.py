@@ -16,7 +16,7 @@ from netfw.drivers.server.api_extension import (
     Verb,
 )
 from netfw.drivers.server.attribute import Attribute, AttributeType
-from netfw.server.core.documents import DocumentsPlugin
+from netfw.server.core.document_handler import DocumentsPlugin
 from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.environment import Client, api
 from tests.server.api.response_schemas import schema_problems

@@ -16,10 +16,10 @@ from netfw.server.agents.agents import L3_AGENT
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.context import ServerContext
 from netfw.server.db import Database
-from netfw.server.firewalls.documents import MAX_ALL_USERS, MAX_USERS
 from netfw.server.firewalls.groups import FirewallPlugin
+from netfw.server.firewalls.references import MAX_ALL_USERS, MAX_USERS
 from netfw.server.l3.routers import RouterPlugin
-from netfw.server.scheduling.router_extensions import find_without_extension
+from netfw.server.scheduling.missing_l3_extensions import find_without_extension
 from netfw.state.dependencies import Assignment
 from tests.server.api.environment import Client, Reply, api
 from tests.server.core.agent_samples import ADMIN, beat

@@ -23,7 +23,7 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, Conflict, DriverCrashed, InvalidInput, NotFound
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Resource
-from netfw.server.core.documents import DocumentsPlugin
+from netfw.server.core.document_handler import DocumentsPlugin
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.db import Database
 from netfw.server.ml2.builder import Drivers, build_core, publish

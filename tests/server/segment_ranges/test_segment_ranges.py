@@ -16,7 +16,7 @@ from netfw.errors.segment_ranges import (
 from netfw.model.segment import NetworkType
 from netfw.server.db import Database
 from netfw.server.db.allocation.segment_usage import MAX_SHOWN
-from netfw.server.segment_ranges.documents import without
+from netfw.server.segment_ranges.range_source import without
 from tests.server.api.environment import Client, Reply, api
 from tests.server.core.core_client import ADMIN, statements
 from tests.server.segment_ranges.environment import RANGE, SegmentRanges, type_drivers

@@ -7,7 +7,7 @@ import pytest
 
 from netfw.drivers.base import Capability
 from netfw.drivers.firewall import Rules
-from netfw.drivers.support.rule_capabilities import unsupported_reason
+from netfw.drivers.support.firewall_capabilities import unsupported_reason
 from netfw.drivers.values.keys import GroupKey
 from netfw.errors import PartlyInvalid
 from netfw.model.security_group import SecurityGroupRule

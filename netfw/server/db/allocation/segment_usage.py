@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Select, literal, select, union_all
 
 from netfw.drivers.server.type_driver import Range
 from netfw.model.resource import Kind
+from netfw.server.db.allocation.allocation_stores import pool_name
 from netfw.server.db.allocation.free_ranges import key
-from netfw.server.db.allocation.pools import pool_name
 from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import FREE_RANGES
 

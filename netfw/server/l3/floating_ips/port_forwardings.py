@@ -44,7 +44,7 @@ from netfw.server.l3.floating_ips.inside_ports import (
     lock_inside_ports,
 )
 from netfw.server.l3.port_hooks import QUOTA, find_floating_ips
-from netfw.server.scheduling.router_extensions import check_extension
+from netfw.server.scheduling.missing_l3_extensions import check_extension
 
 PARENT = "floatingip_id"
 PORT = "internal_port_id"

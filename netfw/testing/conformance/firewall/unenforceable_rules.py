@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver, FirewallKey
 from netfw.drivers.reconciler import Reconciler
-from netfw.drivers.support.rule_capabilities import PORT_CAPABILITIES
+from netfw.drivers.support.firewall_capabilities import PORT_CAPABILITIES
 from netfw.drivers.values.keys import GroupKey
 from netfw.errors import PartlyInvalid
 from netfw.model.security_group import SecurityGroupRule

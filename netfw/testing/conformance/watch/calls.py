@@ -18,6 +18,12 @@ from attrs import define, evolve, field
 
 from netfw.drivers.base import Driver
 from netfw.testing.conformance.common.call_counter import not_counted
+from netfw.testing.conformance.watch.call_rules import (
+    SLEEP_LIMIT,
+    WAIT_LIMIT,
+    CallRule,
+    call_rules,
+)
 from netfw.testing.conformance.watch.fingerprint import fingerprint
 from netfw.testing.conformance.watch.io_events import (
     CONSTRUCTION,
@@ -31,12 +37,6 @@ from netfw.testing.conformance.watch.process_state import (
     read_process_state,
 )
 from netfw.testing.conformance.watch.results import error_texts, result_errors
-from netfw.testing.conformance.watch.rules import (
-    SLEEP_LIMIT,
-    WAIT_LIMIT,
-    CallRule,
-    call_rules,
-)
 from netfw.testing.conformance.watch.shared_state import (
     SharedState,
     read_shared_state,

@@ -9,7 +9,7 @@ from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any, Generic
 
-from netfw.testing.conformance.watch.rules import is_contract
+from netfw.testing.conformance.watch.call_rules import is_contract
 
 _CONSTANT = (FunctionType, ModuleType, type, classmethod, staticmethod, property)
 _TESTS = frozenset({"tests", "conformance", "conftest"})

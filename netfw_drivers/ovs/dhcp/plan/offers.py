@@ -10,7 +10,7 @@ from attrs import frozen
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.drivers.support.classless_routes import advertised_gateway, advertised_routes, octets
 from netfw.drivers.support.dhcp_options import check_options, encode_domains, options_for, routes
-from netfw.drivers.support.dhcp_restriction import (
+from netfw.drivers.support.unsupported_dhcp import (
     coded_option_problem,
     restrict_network,
     restrict_port,

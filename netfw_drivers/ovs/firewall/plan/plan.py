@@ -16,8 +16,8 @@ from netfw.drivers.firewall import (
     Rules,
 )
 from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.support.firewall_capabilities import left_out_error, restrict_rules
 from netfw.drivers.support.firewall_validation import validation_error
-from netfw.drivers.support.rule_capabilities import left_out_error, restrict_rules
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
 from netfw.ovs.openflow.encode import Key

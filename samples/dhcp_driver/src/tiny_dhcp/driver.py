@@ -31,7 +31,7 @@ from netfw.drivers.dhcp import (
 )
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.support.dhcp_restriction import restrict_network, restrict_port
+from netfw.drivers.support.unsupported_dhcp import restrict_network, restrict_port
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged, ProcessDied, Sink
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError

@@ -20,7 +20,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import SubnetId
 from netfw.server.db import Database, Limits, Transaction
-from netfw.server.db.allocation.pools import SegmentIdStore, SubnetAddressStore
+from netfw.server.db.allocation.allocation_stores import SegmentIdStore, SubnetAddressStore
 from netfw.server.db.engine.errors import FAILURES, ErrorKind, RetryTransaction, classify_error
 from netfw.server.db.schema.tables import FREE_RANGES, OFFERS, POOLS
 from netfw.testing.conformance.server.ipam import IpamDriverConformance

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netfw.drivers.support.rule_capabilities import restrict_rules
+from netfw.drivers.support.firewall_capabilities import restrict_rules
 from netfw.drivers.values.keys import GroupKey
 from netfw.errors import PartlyInvalid
 from netfw.plan import Update

@@ -8,11 +8,11 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.drivers.support.dhcp_restriction import MAX_OPTIONS
+from netfw.drivers.support.unsupported_dhcp import MAX_OPTIONS
 from netfw.errors import InvalidInput
 from netfw_drivers.dnsmasq.config.dhcp_hosts import LINE_LENGTH
-from netfw_drivers.dnsmasq.config.port_restriction import restrict_port
 from netfw_drivers.dnsmasq.config.render import render_network, render_port
+from netfw_drivers.dnsmasq.config.unsupported_port_fields import restrict_port
 from tests.unit.backends.dnsmasq.config.cases import (
     NETWORK,
     PLACE,

@@ -9,7 +9,7 @@ import pytest
 from netfw.linux.iptables.rule import render_rule
 from netfw.linux.service_netns.steps import RemoveConnections, RestoreTables
 from netfw.model.values.port_range import PortRange
-from netfw_drivers.linux_router.plan.contributed_ports import TranslatedPorts
+from netfw_drivers.linux_router.plan.contributed_dnat import TranslatedPorts
 from netfw_drivers.linux_router.plan.ended_connections import (
     EndedConnections,
     TranslatedAddresses,

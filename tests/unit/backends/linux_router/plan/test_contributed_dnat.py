@@ -5,7 +5,7 @@ from ipaddress import ip_address
 import pytest
 
 from netfw.model.values.port_range import PortRange
-from netfw_drivers.linux_router.plan.contributed_ports import TranslatedPorts, parse_dnat_rule
+from netfw_drivers.linux_router.plan.contributed_dnat import TranslatedPorts, parse_dnat_rule
 
 ADDRESS = "203.0.113.60"
 RANGE = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.drivers.support import dhcp_restriction
-from netfw.drivers.support.dhcp_restriction import UnsupportedFields, is_malformed
+from netfw.drivers.support import unsupported_dhcp
+from netfw.drivers.support.unsupported_dhcp import UnsupportedFields, is_malformed
 from netfw.model.values.dhcp_option import DhcpOption
 from netfw_drivers.dnsmasq.config.dhcp_hosts import port_hostname, validate_hostname
 from netfw_drivers.dnsmasq.config.dhcp_opts import option_problem, without_tag
@@ -20,7 +20,7 @@ def restrict_port(
     port: DhcpPort, network: DhcpNetwork, settings: Settings
 ) -> tuple[DhcpPort, UnsupportedFields]:
     """Return *port* as dnsmasq can serve it on *network*, and what is left out."""
-    served, unsupported = dhcp_restriction.restrict_port(port, option_problem)
+    served, unsupported = unsupported_dhcp.restrict_port(port, option_problem)
     if port.options:
         served = evolve(served, options=_with_short_tags(served.options, port.options, unsupported))
 
