@@ -18,7 +18,7 @@ from benchmarks.figure import Figure, megabytes
 from benchmarks.load import Client, getter, port_maker, prepare_network, run
 from benchmarks.process_usage import resident
 from netfw.cli.runtime.daemon import DaemonControl
-from netfw.cli.runtime.service_manager import ServiceManager
+from netfw.cli.runtime.service_manager import SdNotifier
 from netfw.cli.server.components import PROGRAM, server_groups
 from netfw.cli.server.main import _serve
 from netfw.conf.loader import load_config
@@ -88,7 +88,7 @@ def statements(folder: Path) -> Figure:
     (server.directory / "server.conf").write_text(server.configuration())
     argv = ["--config-file", str(server.directory / "server.conf")]
     conf = load_config(PROGRAM, argv, server_groups(argv)).conf
-    control = DaemonControl(ServiceManager())
+    control = DaemonControl(SdNotifier())
     thread = threading.Thread(target=_serve, args=(conf, control, None))
     thread.start()
     while not server.ready():

@@ -26,7 +26,7 @@ from netfw.flows.field import (
     MatchField,
 )
 from netfw.flows.match import Match, matching
-from netfw.flows.port import check_in_port, wide
+from netfw.flows.port import check_in_port, widen_port
 from netfw.model.values.address import IpAddress, IpNetwork, unscoped
 
 __all__ = [
@@ -156,7 +156,7 @@ def register(number: int, value: int, mask: int | None = None) -> Match:
 def in_port(number: int) -> Match:
     """Match packets that came in by port *number*, or by ``LOCAL`` or ``CONTROLLER``."""
     check_in_port(number)
-    return matching(FIELD["in_port"], wide(number))
+    return matching(FIELD["in_port"], widen_port(number))
 
 
 def vlan(vid: int, mask: int = 0xFFF) -> Match:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from netfw.flows.field import FIELD, Form, MatchField
 from netfw.flows.match import Match
 from netfw.flows.match_builders import CT_FLAGS, FRAGMENTS
-from netfw.flows.port import RESERVED, narrow
+from netfw.flows.port import RESERVED, narrow_port
 
 __all__ = ["render_match"]
 
@@ -124,7 +124,7 @@ def _mask(where: MatchField, mask: int) -> str:
 
 
 def render_port(number: int, ports: Names) -> str:
-    number = narrow(number)
+    number = narrow_port(number)
     if number in RESERVED:
         return RESERVED[number]
     name = ports.get(number)

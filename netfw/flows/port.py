@@ -19,12 +19,12 @@ RESERVED = {
 FIRST_RESERVED = 0xFF00
 
 
-def wide(number: int) -> int:
+def widen_port(number: int) -> int:
     """Convert a port to OpenFlow's 32 bits."""
     return number | 0xFFFF0000 if number >= 0xFFF8 else number
 
 
-def narrow(number: int) -> int:
+def narrow_port(number: int) -> int:
     """Convert a port to 16 bits: the reverse of :func:`wide`."""
     return number & 0xFFFF
 

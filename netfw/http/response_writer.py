@@ -87,7 +87,7 @@ class _Rest:
     size: int
 
 
-class ResponseWriter:
+class UnsentResponseWriter:
     """Sends the rest of responses as clients take them.
 
     It keeps at most *connections*, and *size* bytes for them unless it keeps only one: beyond, the

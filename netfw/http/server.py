@@ -27,7 +27,7 @@ from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendUnavailable, ConfigError
 from netfw.http.connection import BodyMemory, HttpConnection, SlowClientReaper, WsgiGateway
 from netfw.http.http_error import ErrorRenderer, busy, render_response, render_text_error
-from netfw.http.response_writer import ResponseWriter
+from netfw.http.response_writer import UnsentResponseWriter
 from netfw.http.worker_pool import WorkerPool
 
 LOG = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ class _Server(wsgi.Server):
         """When the thread that accepts connections was last seen at work; ``None``: not yet."""
         self.max_request_header_size = settings.headers
         self.keep_alive_conn_limit = _connection_limit(settings.connections)
-        self.writer = ResponseWriter(self.keep_alive_conn_limit, settings.unsent)
+        self.writer = UnsentResponseWriter(self.keep_alive_conn_limit, settings.unsent)
 
     def prepare(self) -> None:
         self.watch.start()

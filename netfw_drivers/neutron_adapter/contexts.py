@@ -26,7 +26,7 @@ Body = dict[str, Any]
 
 
 @frozen(kw_only=True)
-class Environment:
+class ChangeContext:
     """The network of a resource, and the request that changes it."""
 
     name: str
@@ -36,13 +36,13 @@ class Environment:
     plugin_context: PluginContext
 
     @classmethod
-    def of_change(cls, name: str, change: Change, network: Network) -> Environment:
+    def of_change(cls, name: str, change: Change, network: Network) -> ChangeContext:
         """Return the environment of a committed or pending change."""
         context = PluginContext(change.request_id)
         return cls(name=name, network=network, segments=change.segments, plugin_context=context)
 
     @classmethod
-    def of_request(cls, name: str, request: BindingRequest) -> Environment:
+    def of_request(cls, name: str, request: BindingRequest) -> ChangeContext:
         """Return the environment of a port that is being bound."""
         context = PluginContext(subnets=request.subnets)
         segments = request.segments
@@ -64,7 +64,7 @@ class BindingResult:
 class _ResourceContext:
     """What the contexts of all resources have in common."""
 
-    def __init__(self, environment: Environment, current: Resource, original: Resource | None):
+    def __init__(self, environment: ChangeContext, current: Resource, original: Resource | None):
         self._environment = environment
         self._current = _body(current)
         self._original = None if original is None else _body(original)
@@ -101,7 +101,7 @@ class AdaptedSubnetContext(_ResourceContext, api.SubnetContext):  # type: ignore
 class AdaptedPortContext(_ResourceContext, api.PortContext):  # type: ignore[misc]
     """A port, its network, and how it is bound."""
 
-    def __init__(self, environment: Environment, port: Port, former: Port | None) -> None:
+    def __init__(self, environment: ChangeContext, port: Port, former: Port | None) -> None:
         super().__init__(environment, port, former)
         self._port, self._former = port, former
 
@@ -202,7 +202,7 @@ class AdaptedPortContext(_ResourceContext, api.PortContext):  # type: ignore[mis
 class BindingPortContext(AdaptedPortContext):
     """A port that is being bound: the driver calls it back with the result."""
 
-    def __init__(self, environment: Environment, port: Port, agents: Sequence[Agent]) -> None:
+    def __init__(self, environment: ChangeContext, port: Port, agents: Sequence[Agent]) -> None:
         super().__init__(environment, port, None)
         self._agents = agents
         self.result: BindingResult | None = None
@@ -234,7 +234,7 @@ class BindingPortContext(AdaptedPortContext):
         )
 
 
-def make_context(environment: Environment, call: DriverCall) -> _ResourceContext:
+def make_context(environment: ChangeContext, call: DriverCall) -> _ResourceContext:
     """Return the context of *call*."""
     current, original = call.current, call.original
     if isinstance(current, Port):
@@ -244,7 +244,7 @@ def make_context(environment: Environment, call: DriverCall) -> _ResourceContext
     return kind(environment, current, original)
 
 
-def _network_context(environment: Environment) -> AdaptedNetworkContext:
+def _network_context(environment: ChangeContext) -> AdaptedNetworkContext:
     return AdaptedNetworkContext(environment, environment.network, None)
 
 

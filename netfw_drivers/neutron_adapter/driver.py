@@ -94,14 +94,14 @@ class NeutronMechanismDriver(MechanismDriver):
         self._call(change, Phase.POSTCOMMIT, postcommit_error)
 
     def bind(self, request: BindingRequest) -> Binding:
-        from netfw_drivers.neutron_adapter.contexts import BindingPortContext, Environment
+        from netfw_drivers.neutron_adapter.contexts import BindingPortContext, ChangeContext
 
         if request.port.trunk is not None:
             return Refused(
                 f"port {request.port.id} belongs to a trunk, and netfw does not pass trunks to "
                 "drivers of Neutron"
             )
-        environment = Environment.of_request(self.NAME, request)
+        environment = ChangeContext.of_request(self.NAME, request)
         context = BindingPortContext(environment, request.port, request.agents)
         with calling(self.NAME) as call:
             try:
@@ -116,12 +116,12 @@ class NeutronMechanismDriver(MechanismDriver):
     def _call(
         self, change: Change, phase: Phase, translate: Callable[[str, Exception], NetfwError]
     ) -> None:
-        from netfw_drivers.neutron_adapter.contexts import Environment, make_context
+        from netfw_drivers.neutron_adapter.contexts import ChangeContext, make_context
 
         network = change.resource if isinstance(change.resource, Network) else change.network
         if network is None:  # neither a network nor a resource of one
             return
-        environment = Environment.of_change(self.NAME, change, network)
+        environment = ChangeContext.of_change(self.NAME, change, network)
         for each in plan_calls(change):
             method = each.method(phase)
             try:

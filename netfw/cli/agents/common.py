@@ -84,7 +84,7 @@ def metrics_targets_of(conf: ConfigOpts) -> MetricsTargets:
     return MetricsTargets(file=file, bind=conf.agent.metrics_bind.strip())
 
 
-class Monitors:
+class MetricsExporters:
     """What publishes the metrics of an agent; this one publishes nothing."""
 
     observer: LoopObserver = LoopObserver()

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 
 from netfw.agents.common.status import AgentStatus, Publish
-from netfw.cli.agents.common import MetricsTargets, Monitors
+from netfw.cli.agents.common import MetricsExporters, MetricsTargets
 from netfw.cli.agents.loop_metrics import LoopMetrics
 from netfw.cli.agents.metrics import MetricsFile
 from netfw.cli.agents.metrics_port import MetricsPort
 
 
-class AgentMonitors(Monitors):
+class AgentMetricsExporters(MetricsExporters):
     """The metrics file and the port of one agent, with what they publish.
 
     Leaving the context closes the port and removes the file.

@@ -12,7 +12,7 @@ from netfw.agents.common.agent import HostAgent
 from netfw.agents.common.embed import run_in_thread
 from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.common.status import AgentStatus, Publish, StatusFile
-from netfw.cli.agents.common import MetricsTargets, Monitors
+from netfw.cli.agents.common import MetricsExporters, MetricsTargets
 from netfw.cli.runtime.daemon import DaemonControl
 from netfw.cli.runtime.watchdog import Watchdog
 from netfw.drivers.state_source import StateSource
@@ -69,19 +69,21 @@ def run_loop(
 
 def _make_monitors(
     metrics: MetricsTargets, work: HostAgent[Any], stuck: Callable[[], str]
-) -> Monitors:
+) -> MetricsExporters:
     """Make what publishes metrics, if anything does.
 
     :raises ConfigError: the package for it is missing, or nothing can listen at its address.
     """
     if metrics == MetricsTargets():
-        return Monitors()
+        return MetricsExporters()
     try:
-        from netfw.cli.agents.monitors import AgentMonitors
+        from netfw.cli.agents.monitors import AgentMetricsExporters
     except ModuleNotFoundError as exc:
         option = "metrics_bind" if metrics.bind else "metrics_file"
         raise ConfigError(f"[agent] {option}: pip install 'netfw[metrics]' ({exc})") from exc
-    return AgentMonitors(metrics, work.binary, work.subscription.host, unready_reasons, stuck)
+    return AgentMetricsExporters(
+        metrics, work.binary, work.subscription.host, unready_reasons, stuck
+    )
 
 
 def stuck_reason(loop: Loop[Any]) -> str:

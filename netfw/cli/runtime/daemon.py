@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from netfw import tracing
 from netfw.cli.runtime.log_format import install_formatter
 from netfw.cli.runtime.other_programs import InstalledPrograms
-from netfw.cli.runtime.service_manager import ServiceManager
+from netfw.cli.runtime.service_manager import SdNotifier
 from netfw.cli.runtime.signals import Signals
 from netfw.conf.loader import Groups, LoadedConfig, load_config, refuse_misspelt
 from netfw.errors import ConfigError
@@ -30,7 +30,7 @@ _LIBRARY_LEVELS = {"alembic": "warning"}
 class DaemonControl:
     """Requests of the operator to a running process."""
 
-    def __init__(self, manager: ServiceManager) -> None:
+    def __init__(self, manager: SdNotifier) -> None:
         self.manager = manager
         """Gets to know when the process has started."""
         self.stop = threading.Event()
@@ -61,7 +61,7 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
         return 2
     for sentence in unknown:
         LOG.warning("%s", sentence)
-    control = DaemonControl(ServiceManager.from_environment())
+    control = DaemonControl(SdNotifier.from_environment())
 
     def reload() -> None:
         control.manager.begin_reload()

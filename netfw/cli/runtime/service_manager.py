@@ -15,7 +15,7 @@ WATCHDOG, WATCHDOG_PROCESS = "WATCHDOG_USEC", "WATCHDOG_PID"
 _LONGEST_STATUS = 200
 
 
-class ServiceManager:
+class SdNotifier:
     """The service manager that has started this process; without one nothing is sent.
 
     A manager that does not answer never stops a daemon: a message that cannot be sent is dropped.
@@ -31,7 +31,7 @@ class ServiceManager:
         self._status = ""
 
     @classmethod
-    def from_environment(cls, environ: MutableMapping[str, str] = os.environ) -> ServiceManager:
+    def from_environment(cls, environ: MutableMapping[str, str] = os.environ) -> SdNotifier:
         """Return the manager that *environ* names, and remove it there: children have none."""
         micros, pid = environ.pop(WATCHDOG, ""), environ.pop(WATCHDOG_PROCESS, "")
         watches = micros.isdecimal() and int(micros) and pid in ("", str(os.getpid()))

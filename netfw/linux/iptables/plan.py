@@ -49,7 +49,7 @@ class ChainEdit:
 
 
 @frozen
-class Unsure:
+class UndecidedRule:
     """A rule whose printed text differs from ours; only iptables can decide whether it is equal."""
 
     key: ChainKey
@@ -96,7 +96,7 @@ def _foreign(mirror: ChainMirror) -> Iterator[Operation]:
 
 def find_unsure(
     update: Update[ChainKey, Chain], mirror: ChainMirror, owner: str, spelling: Spelling
-) -> Iterator[Unsure]:
+) -> Iterator[UndecidedRule]:
     """Find the rules whose text alone does not decide whether they are present already.
 
     A short chain with another number of rules is rewritten, however its rules are spelled.
@@ -113,7 +113,7 @@ def find_unsure(
             continue
         for rule, line in zip(chain.rules, lines, strict=True):
             if line not in present and line not in known:
-                yield Unsure(key, rule, line)
+                yield UndecidedRule(key, rule, line)
 
 
 def make_put(

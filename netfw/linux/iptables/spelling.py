@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from netfw.linux.iptables.binaries import IptablesBinaries
-from netfw.linux.iptables.plan import Spelling, Unsure
+from netfw.linux.iptables.plan import Spelling, UndecidedRule
 from netfw.linux.iptables.rule import Family, IptablesRule
 from netfw.linux.iptables.rule_normalizer import RuleNormalizer
 
@@ -23,7 +23,7 @@ class SpellingCache:
         self._tool, self._owner = tool, owner
         self.known: Spelling = {}
 
-    def add(self, unsure: Iterable[Unsure]) -> None:
+    def add(self, unsure: Iterable[UndecidedRule]) -> None:
         """Let iptables print the rules whose present text differs from ours."""
         rules: dict[tuple[Family, str], dict[str, IptablesRule]] = {}
         for each in unsure:

@@ -150,7 +150,7 @@ def _looks_like(now: ProcessIdentity, expected: ProcessIdentity) -> bool:
     """
     if expected.mark:
         return mark_of(now.pid) == expected.mark
-    return runs(now.argv, expected.argv)
+    return matches_command(now.argv, expected.argv)
 
 
 def is_same(now: ProcessIdentity, expected: ProcessIdentity) -> bool:
@@ -163,7 +163,7 @@ def is_same(now: ProcessIdentity, expected: ProcessIdentity) -> bool:
     )
 
 
-def runs(actual: Sequence[str], wanted: Sequence[str]) -> bool:
+def matches_command(actual: Sequence[str], wanted: Sequence[str]) -> bool:
     """Return whether a command line is *wanted*, perhaps a script after its interpreter.
 
     A process that is about to end has none, and runs nothing.

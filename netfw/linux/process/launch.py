@@ -27,8 +27,8 @@ from netfw.linux.process.identity import (
     boot,
     hold,
     mark_of,
+    matches_command,
     observe,
-    runs,
     stat,
 )
 from netfw.linux.process.machine_errors import raise_if_full
@@ -161,7 +161,7 @@ def by_pid_file(pid_file: Path, argv: Sequence[str]) -> ProcessIdentity | None:
     except ValueError:
         return None
     now = observe(pid) if pid > 0 else None
-    return now if now is not None and runs(now.argv, argv) else None
+    return now if now is not None and matches_command(now.argv, argv) else None
 
 
 def end(handle: Handle, timeouts: Timeouts, released: Callable[[], bool] | None = None) -> None:

@@ -23,14 +23,14 @@ _QUERY = struct.pack("!6H", 0x6E66, 0, 1, 0, 0, 0) + b"\x07version\x04bind\x00\x
 
 
 @frozen
-class Server:
+class DnsServer:
     """A DNS server, as it is reached within its own namespace."""
 
     netns: str
     address: IpAddress
 
 
-def silent_servers(servers: Mapping[K, Server], seconds: float) -> frozenset[K]:
+def silent_servers(servers: Mapping[K, DnsServer], seconds: float) -> frozenset[K]:
     """Return the servers that do not answer within so many seconds; all are queried at once.
 
     A server that does not listen there is not among them: it may be configured not to.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from netfw.flows import Conjunction
-from netfw.flows.port import narrow
+from netfw.flows.port import narrow_port
 from netfw.ovs.openflow.encode import State
 from netfw.ovs.openflow.nicira import NICIRA
 
@@ -65,7 +65,7 @@ def _extensions(state: State) -> Iterator[tuple[tuple[int, int], bytes]]:
 def _outputs(state: State) -> Iterator[int]:
     for kind, action in _actions(state):
         if kind == _OUTPUT:
-            yield narrow(_PORT.unpack_from(action, 4)[0])
+            yield narrow_port(_PORT.unpack_from(action, 4)[0])
 
 
 def _actions(state: State) -> Iterator[tuple[int, bytes]]:

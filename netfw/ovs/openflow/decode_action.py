@@ -37,7 +37,7 @@ from netfw.flows import (
     Side,
 )
 from netfw.flows.conntrack import Marking
-from netfw.flows.port import CONTROLLER, IN_PORT, narrow, wide
+from netfw.flows.port import CONTROLLER, IN_PORT, narrow_port, widen_port
 from netfw.ovs.openflow.decode_learn import decode_learn
 from netfw.ovs.openflow.nicira import NICIRA, field_of
 
@@ -111,9 +111,11 @@ def _pieces(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _output(body: bytes) -> Action:
     port, max_len = _OUTPUT.unpack_from(body)
-    if wide(narrow(port)) != port:
+    if widen_port(narrow_port(port)) != port:
         raise ValueError(f"a port {port:#x}")
-    return SendToController(max_len) if narrow(port) == CONTROLLER else Output(narrow(port))
+    return (
+        SendToController(max_len) if narrow_port(port) == CONTROLLER else Output(narrow_port(port))
+    )
 
 
 def _set_field(body: bytes) -> Action:

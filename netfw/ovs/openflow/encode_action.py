@@ -31,7 +31,7 @@ from netfw.flows import (
     SetQueue,
     Side,
 )
-from netfw.flows.port import CONTROLLER, IN_PORT, wide
+from netfw.flows.port import CONTROLLER, IN_PORT, widen_port
 from netfw.ovs.openflow.encode_learn import encode_learn
 from netfw.ovs.openflow.nicira import NICIRA, header, ofs_nbits, padded
 
@@ -75,7 +75,7 @@ def encode_actions(actions: Iterable[Action]) -> bytes:
 
 
 def _output(action: Output) -> bytes:
-    return _OUTPUT.pack(0, 16, wide(action.port), 0)
+    return _OUTPUT.pack(0, 16, widen_port(action.port), 0)
 
 
 def _output_to(action: OutputTo) -> bytes:
@@ -86,7 +86,7 @@ def _output_to(action: OutputTo) -> bytes:
 def _controller(action: SendToController) -> bytes:
     if not action.userdata and action.limit is None:
         if not action.controller_id:
-            return _OUTPUT.pack(0, 16, wide(CONTROLLER), action.max_len)
+            return _OUTPUT.pack(0, 16, widen_port(CONTROLLER), action.max_len)
         return _CONTROLLER.pack(0xFFFF, 16, NICIRA, 20, action.max_len, action.controller_id, 1)
     properties = [] if action.max_len == 0xFFFF else [_SHORT.pack(0, 8, action.max_len)]
     properties += [_SHORT.pack(1, 8, action.controller_id)] if action.controller_id else []

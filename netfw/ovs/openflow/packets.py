@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from netfw.errors import BackendUnavailable
 from netfw.flows import Output
-from netfw.flows.port import CONTROLLER, wide
+from netfw.flows.port import CONTROLLER, widen_port
 from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.encode_action import encode_actions
 from netfw.ovs.openflow.messages import OpenFlowMessage, Type
@@ -61,7 +61,7 @@ def request_packets(xid: int, controller_id: int) -> bytes:
 def packet_out(xid: int, port: int, data: bytes) -> bytes:
     """Return the message that sends *data* by *port*."""
     actions = encode_actions([Output(port)])
-    head = _PACKET_OUT.pack(_NO_BUFFER, wide(CONTROLLER), len(actions))
+    head = _PACKET_OUT.pack(_NO_BUFFER, widen_port(CONTROLLER), len(actions))
     return messages.message(Type.PACKET_OUT, xid, head + actions + data)
 
 

@@ -21,7 +21,7 @@ from netfw.http.http_error import HttpError
 from netfw.model.values.text_validation import quote
 from netfw.server.api import discovery
 from netfw.server.api.access_log import REQUESTER, log_request
-from netfw.server.api.auth_protocols import Identity, Policy
+from netfw.server.api.auth_protocols import Authenticator, Authorizer
 from netfw.server.api.controller import Controller
 from netfw.server.api.error_responses import no_such_path, to_response, unexpected
 from netfw.server.api.events import PublishingPlugin
@@ -57,8 +57,8 @@ class Application:
         *,
         registry: ResourceRegistry,
         plugins: Mapping[str, ResourcePlugin],
-        policy: Policy,
-        identity: Identity,
+        policy: Authorizer,
+        identity: Authenticator,
         limits: RequestLimits,
         public_url: str = "",
         live: LivePage | None = None,
@@ -199,8 +199,8 @@ def make_app(
     registry: ResourceRegistry,
     plugins: Sequence[ResourcePlugin] | Mapping[str, ResourcePlugin],
     *,
-    policy: Policy,
-    identity: Identity,
+    policy: Authorizer,
+    identity: Authenticator,
     limits: RequestLimits | None = None,
     subscribers: Sequence[ApiEventSubscriber] = (),
     public_url: str = "",

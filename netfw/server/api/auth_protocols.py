@@ -12,7 +12,7 @@ PolicyOperation = Verb | ApiAction
 """An operation on a resource."""
 
 
-class Identity(Protocol):
+class Authenticator(Protocol):
     """Authenticates requests."""
 
     def __call__(self, environ: Mapping[str, Any]) -> RequestContext:
@@ -28,7 +28,7 @@ class Identity(Protocol):
         """
 
 
-class Policy(Protocol):
+class Authorizer(Protocol):
     """Authorizes requests.  Called by several threads at once."""
 
     def needs_target(

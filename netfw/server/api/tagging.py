@@ -9,7 +9,7 @@ from netfw.drivers.server.query import Body
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import TagNotFound
 from netfw.model.values.text_validation import quote
-from netfw.server.api.auth_protocols import Policy
+from netfw.server.api.auth_protocols import Authorizer
 from netfw.server.api.controller import Controller
 from netfw.server.api.request import ApiRequest, ApiResponse
 from netfw.server.api.resources.common import TAGS
@@ -28,7 +28,7 @@ class Tagging:
     """Handles the tags of every resource that has them; the rule is that of updating it."""
 
     def __init__(
-        self, controller: Controller, plugins: Mapping[str, ResourcePlugin], policy: Policy
+        self, controller: Controller, plugins: Mapping[str, ResourcePlugin], policy: Authorizer
     ) -> None:
         self._controller, self._plugins, self._policy = controller, plugins, policy
 

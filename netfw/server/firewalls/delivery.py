@@ -33,7 +33,7 @@ ROUTERS = "routers"
 """The ports of a group by router; an attribute that the API does not show."""
 
 
-def deliver(unit: UnitOfWork, before: Document | None, after: Document) -> None:
+def store_in_routers(unit: UnitOfWork, before: Document | None, after: Document) -> None:
     """Store a group as it is after a change with the routers of its ports.
 
     :raises FirewallGroupPortInUse: a port is in another group.
@@ -49,12 +49,12 @@ def deliver(unit: UnitOfWork, before: Document | None, after: Document) -> None:
         _store(unit, UUID(id), group, made)
 
 
-def redeliver(unit: UnitOfWork, policies: Iterable[str]) -> None:
+def update_stored_groups(unit: UnitOfWork, policies: Iterable[str]) -> None:
     """Store the groups of *policies*, whose rules changed, with their routers."""
     found = find_all(unit, POLICY, policies).values()
     groups = {group for policy in found for group in policy[GROUPS_OF_POLICY]}
     for each in find_all(unit, GROUP, groups).values():
-        deliver(unit, each, each)
+        store_in_routers(unit, each, each)
 
 
 def _store(unit: UnitOfWork, id: UUID, group: FirewallGroupId, made: FirewallGroup | None) -> None:

@@ -29,7 +29,7 @@ from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.firewalls.delivery import ROUTERS, deliver
+from netfw.server.firewalls.delivery import ROUTERS, store_in_routers
 from netfw.server.firewalls.handler import FirewallDocumentHandler
 from netfw.server.firewalls.references import (
     DIRECTIONS,
@@ -65,7 +65,7 @@ class FirewallGroupHandler(FirewallDocumentHandler):
         full = {**body, PORTS: _listed(body), ROUTERS: routers, "status": find_status(body)}
         (made,) = super().do_create(unit, [full])
         self._relink(unit, None, made)
-        deliver(unit, None, made)
+        store_in_routers(unit, None, made)
         return made
 
     def do_update(self, unit: UnitOfWork, before: dict[str, Any], body: Body) -> Body:
@@ -75,7 +75,7 @@ class FirewallGroupHandler(FirewallDocumentHandler):
         derived = {PORTS: _listed(wanted), ROUTERS: routers, "status": find_status(wanted)}
         after = super().do_update(unit, before, {**body, **derived})
         self._relink(unit, before, after)
-        deliver(unit, before, after)
+        store_in_routers(unit, before, after)
         return after
 
     def do_delete(self, unit: UnitOfWork, before: Body) -> None:
@@ -173,7 +173,7 @@ def release_port(unit: UnitOfWork, change: Change) -> None:
         }
         status = find_status({**group, PORTS: ports})
         rewrite(unit, GROUP, group, ports=ports, routers=routers, status=status)
-        deliver(unit, group, {**group, PORTS: ports, ROUTERS: routers})
+        store_in_routers(unit, group, {**group, PORTS: ports, ROUTERS: routers})
 
 
 def _listed(group: Body) -> list[str]:

@@ -18,7 +18,7 @@ from netfw.errors.firewalls import (
 )
 from netfw.model.router_firewall import MAX_FIREWALL_RULES
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.firewalls.delivery import redeliver
+from netfw.server.firewalls.delivery import update_stored_groups
 from netfw.server.firewalls.handler import FirewallDocumentHandler
 from netfw.server.firewalls.references import (
     GROUP,
@@ -55,7 +55,7 @@ class FirewallRuleHandler(FirewallDocumentHandler):
         if after != before:
             for policy in find_all(unit, POLICY, before[POLICIES_OF_RULE]).values():
                 rewrite(unit, POLICY, policy, audited=False)
-            redeliver(unit, before[POLICIES_OF_RULE])
+            update_stored_groups(unit, before[POLICIES_OF_RULE])
         return after
 
     def do_delete(self, unit: UnitOfWork, before: Body) -> None:
@@ -94,7 +94,7 @@ class FirewallPolicyHandler(FirewallDocumentHandler):
         after = super().do_update(unit, before, {**body, **audited})
         if after != before:
             self._relink(unit, before, after)
-            redeliver(unit, [before["id"]])
+            update_stored_groups(unit, [before["id"]])
         return after
 
     def do_delete(self, unit: UnitOfWork, before: Body) -> None:

@@ -51,7 +51,7 @@ Known = Mapping[Ref, Sequence[StatusReport]]
 
 
 @frozen
-class Dhcp:
+class DhcpService:
     """DHCP service: subnets with DHCP, and the hosts that serve each network."""
 
     subnets: frozenset[str]
@@ -272,7 +272,7 @@ def _becomes_active(body: Mapping[str, Any], status: Status) -> bool:
     return status is Status.ACTIVE and body["status"] != Status.ACTIVE.value
 
 
-def _is_served(body: Mapping[str, Any], dhcp: Dhcp, reports: Sequence[StatusReport]) -> bool:
+def _is_served(body: Mapping[str, Any], dhcp: DhcpService, reports: Sequence[StatusReport]) -> bool:
     """Return whether DHCP serves the port, or no live agent could."""
     hosts = dhcp.hosts.get(UUID(body["network_id"]), frozenset())
     wants = any(fixed["subnet_id"] in dhcp.subnets for fixed in body["fixed_ips"])
@@ -284,12 +284,12 @@ def _is_served(body: Mapping[str, Any], dhcp: Dhcp, reports: Sequence[StatusRepo
     )
 
 
-def _dhcp_service(unit: UnitOfWork, rows: Iterable[Row]) -> Dhcp:
+def _dhcp_service(unit: UnitOfWork, rows: Iterable[Row]) -> DhcpService:
     """Return the DHCP service of the networks of *rows*, in three statements."""
     networks = {_network(row.body) for row in rows}
     served = {each for each in unit.tx.assignments.of(networks) if each.service is Service.DHCP}
     if not served:
-        return Dhcp(frozenset(), {})
+        return DhcpService(frozenset(), {})
     longest = unit.context.settings.agent_down_time
     agents_by_host = agents_on(unit.tx.connection, {each.host for each in served})
     alive = {
@@ -308,7 +308,7 @@ def _dhcp_service(unit: UnitOfWork, rows: Iterable[Row]) -> Dhcp:
         ref.id: frozenset(each.host for each in served if each.ref == ref and each.host in alive)
         for ref in networks
     }
-    return Dhcp(frozenset(str(row.body["id"]) for row in subnets), hosts)
+    return DhcpService(frozenset(str(row.body["id"]) for row in subnets), hosts)
 
 
 def _network(body: Mapping[str, Any]) -> Ref:

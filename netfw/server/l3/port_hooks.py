@@ -34,7 +34,7 @@ from netfw.model.values.ids import FloatingIpId, SubnetId
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.floating_ips.forwarded_ports import (
     find_port_forwardings,
-    forwards,
+    has_port_forwardings,
     lock_floating_ips,
     release_router,
 )
@@ -182,7 +182,7 @@ def _inside_addresses(
     unit: UnitOfWork, floating: list[FloatingIp]
 ) -> Iterator[tuple[FloatingIp, set[IpAddress]]]:
     """Yield the addresses that each of *floating* leads to."""
-    ids = [each.id for each in floating if forwards(each)]
+    ids = [each.id for each in floating if has_port_forwardings(each)]
     forwarded: dict[FloatingIpId, set[IpAddress]] = {}
     for forwarding in find_port_forwardings(unit.tx, floatingip_id=ids) if ids else ():
         addresses = forwarded.setdefault(forwarding.floating_ip_id, set())

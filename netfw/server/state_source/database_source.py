@@ -86,7 +86,7 @@ class DatabaseSource(StateSource):
         """
         names = sorted(readers(subscription))
         size = self._page if limit is None else min(limit, self._page)
-        return self._database.read(lambda view: deltas.part(view, names, after, size))
+        return self._database.read(lambda view: deltas.snapshot_page(view, names, after, size))
 
     def written_changes(self, subscription: Subscription, since: Cursor) -> EncodedDelta:
         """Return the encoded ``changes``: :class:`~netfw.state.rpc.EncodedSource`.

@@ -17,7 +17,9 @@ from netfw.state.rpc.protocols import EncodedDelta, position
 from netfw.tracing import RecentTraces
 
 
-def part(view: ReadSnapshot, readers: Sequence[str], after: Ref | None, size: int) -> EncodedDelta:
+def snapshot_page(
+    view: ReadSnapshot, readers: Sequence[str], after: Ref | None, size: int
+) -> EncodedDelta:
     """Return a page of the resources that concern *readers*, in order, behind *after*."""
     cursor = view.journal.cursor()
     followed = [each.topic for each in view.topics.of(readers) if each.ended is None]

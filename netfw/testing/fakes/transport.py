@@ -23,7 +23,7 @@ def _arrives(message: Message) -> Iterator[Message]:
     yield message
 
 
-class FakeNetwork:
+class FakeMessageBus:
     """The network that connects the transports of one test.
 
     Requests are answered by other threads and hints arrive in another one, as between processes.
@@ -104,11 +104,11 @@ class FakeNetwork:
 
 
 class FakeTransport(Transport):
-    """One end of a :class:`FakeNetwork`."""
+    """One end of a :class:`FakeMessageBus`."""
 
     VERSION: ClassVar[int] = 2
 
-    def __init__(self, wire: FakeNetwork, caller: Caller) -> None:
+    def __init__(self, wire: FakeMessageBus, caller: Caller) -> None:
         self._wire, self._caller = wire, caller
 
     @classmethod

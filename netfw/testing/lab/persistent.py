@@ -17,14 +17,14 @@ from netfw.errors import BackendBroken, BackendError, Conflict, NotFound
 from netfw.linux import syscalls
 from netfw.testing.lab import lab_syscalls, sandbox
 from netfw.testing.lab.namespaces import KINDS
-from netfw.testing.lab.registry import Directory, LabRecord, end_process, identify
+from netfw.testing.lab.registry import LabRecord, LabRegistry, end_process, identify
 from netfw.testing.lab.supervisor import KEEP, PACKET
 
 _TIMEOUT = 10.0
 _ENTERED = {"user": lab_syscalls.CLONE_NEWUSER, "pid": lab_syscalls.CLONE_NEWPID, **KINDS}
 
 
-def up(directory: Directory, name: str, document: Mapping[str, Any]) -> None:
+def up(directory: LabRegistry, name: str, document: Mapping[str, Any]) -> None:
     """Start the lab that *document* (see ``topology.read``) describes.
 
     :raises Conflict: a lab of that name is up.
@@ -44,7 +44,7 @@ def up(directory: Directory, name: str, document: Mapping[str, Any]) -> None:
             raise
 
 
-def _start(directory: Directory, name: str, document: Mapping[str, Any]) -> None:
+def _start(directory: LabRegistry, name: str, document: Mapping[str, Any]) -> None:
     path = directory.socket(name)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
@@ -64,7 +64,7 @@ def _start(directory: Directory, name: str, document: Mapping[str, Any]) -> None
 
 
 def _spawn(
-    directory: Directory,
+    directory: LabRegistry,
     name: str,
     document: Mapping[str, Any],
     listening: socket.socket,
@@ -80,7 +80,7 @@ def _spawn(
         )  # fmt: skip
 
 
-def _await_ready(directory: Directory, name: str, starter: socket.socket) -> None:
+def _await_ready(directory: LabRegistry, name: str, starter: socket.socket) -> None:
     answer = starter.recv(PACKET)
     if not answer:
         log = directory.log(name).read_text(errors="replace").strip()
@@ -90,7 +90,7 @@ def _await_ready(directory: Directory, name: str, starter: socket.socket) -> Non
         raise BackendBroken(error)
 
 
-def down(directory: Directory, name: str) -> None:
+def down(directory: LabRegistry, name: str) -> None:
     """Stop a lab; when this returns, nothing of it is left.
 
     :raises NotFound: no such lab is up.
@@ -114,7 +114,7 @@ def _end(process: int, name: str) -> None:
     raise BackendError(f"the processes of lab {name!r} do not end")
 
 
-def show(directory: Directory, name: str) -> dict[str, Any]:
+def show(directory: LabRegistry, name: str) -> dict[str, Any]:
     """Return the present state of the lab.
 
     :raises NotFound: no such lab is up.
@@ -123,7 +123,7 @@ def show(directory: Directory, name: str) -> dict[str, Any]:
     return {"name": name, **answer}
 
 
-def enter(directory: Directory, name: str, host: str, namespace: str | None) -> None:
+def enter(directory: LabRegistry, name: str, host: str, namespace: str | None) -> None:
     """Move this process onto a host of a lab, for good.
 
     Only children of this process are wholly there.  The process must have no other threads.
@@ -142,7 +142,7 @@ def enter(directory: Directory, name: str, host: str, namespace: str | None) -> 
         os.chdir(where)
 
 
-def require(directory: Directory, name: str) -> LabRecord:
+def require(directory: LabRegistry, name: str) -> LabRecord:
     """Return the record of a lab.
 
     :raises NotFound: no such lab is up.
@@ -158,7 +158,7 @@ def require(directory: Directory, name: str) -> LabRecord:
 
 
 def _request(
-    directory: Directory, name: str, request: Mapping[str, Any]
+    directory: LabRegistry, name: str, request: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[int]]:
     require(directory, name)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:

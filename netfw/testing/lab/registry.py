@@ -49,7 +49,7 @@ class LabRecord:
         return None
 
 
-class Directory:
+class LabRegistry:
     """The records of one user."""
 
     def __init__(self, path: Path) -> None:
@@ -128,12 +128,12 @@ class Directory:
         return self.path / f"{check_name(name)}.json"
 
 
-def open_directory() -> Directory:
+def open_directory() -> LabRegistry:
     """Return the directory of this user; it exists while labs are up.
 
     :raises BackendBroken: it exists and is not this user's own.
     """
-    directory = Directory(_choose())
+    directory = LabRegistry(_choose())
     directory.check()
     return directory
 

@@ -15,7 +15,7 @@ from netfw.drivers.dhcp import DhcpNetwork
 from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import NetfwError
 from netfw.linux.process import Supervisor, is_asleep
-from netfw.linux.sockets.dns_probe import Server, silent_servers
+from netfw.linux.sockets.dns_probe import DnsServer, silent_servers
 from netfw.model.values.device_names import dhcp_namespace
 from netfw.model.values.ids import NetworkId
 from netfw_drivers.dnsmasq.plan.steps import process_key
@@ -154,7 +154,7 @@ class HealthChecker:
         while not stopped.is_set() and (batch := [*islice(watched, _BATCH)]):
             pids = {id: supervisor.pid(process_key(id)) for id, _ in batch}
             servers = {
-                id: Server(dhcp_namespace(id), network.server.addresses[0].ip)
+                id: DnsServer(dhcp_namespace(id), network.server.addresses[0].ip)
                 for id, network in batch
                 if network.server.addresses and pids[id] is not None
             }

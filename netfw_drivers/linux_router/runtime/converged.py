@@ -76,7 +76,7 @@ class ConvergedRouter:
 
 
 @frozen(kw_only=True)
-class Resumed:
+class RouterWaitReasons:
     """What a router waits for after a converge; empty: nothing."""
 
     election: str = ""

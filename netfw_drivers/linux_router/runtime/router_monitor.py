@@ -45,7 +45,7 @@ from netfw_drivers.linux_router.runtime.converged import (
     ConvergedPlanner,
     ConvergedRouter,
     ReadGateway,
-    Resumed,
+    RouterWaitReasons,
     no_gateway,
 )
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner
@@ -131,7 +131,7 @@ class RouterMonitor:
                 if not self._paused:
                     self._changed_ports.clear()
 
-    def resume(self, router: ConvergedRouter, *, watch: bool) -> Resumed:
+    def resume(self, router: ConvergedRouter, *, watch: bool) -> RouterWaitReasons:
         """Announce the addresses of a router, and *watch* it; return what it waits for.
 
         When the switch admits or rejects a port, an event follows.
@@ -163,7 +163,7 @@ class RouterMonitor:
         is_unwired = router.gateway is not None and router.gateway.port in unwired
         if router.link is not None:
             is_unwired = self._is_gateway_unwired(router.link)
-        return Resumed(election=unelected, gateway=NOT_WIRED if is_unwired else "")
+        return RouterWaitReasons(election=unelected, gateway=NOT_WIRED if is_unwired else "")
 
     def converged(self, router: PartId) -> ConvergedRouter | None:
         """Return a router as it was converged last; None: it was not, or it is gone."""

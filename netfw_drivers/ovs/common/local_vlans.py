@@ -26,7 +26,7 @@ NET_UUID = "net_uuid"
 
 
 @frozen(cache_hash=True)
-class Domain:
+class BroadcastDomain:
     """One broadcast domain on this host: a segment of a network."""
 
     network: NetworkId
@@ -37,19 +37,19 @@ class Domain:
 
 
 @frozen
-class Vlans:
+class LocalVlans:
     """Local VLANs of domains, and their segments."""
 
-    numbers: Mapping[Domain, int]
-    segments: Mapping[Domain, Segment]
+    numbers: Mapping[BroadcastDomain, int]
+    segments: Mapping[BroadcastDomain, Segment]
     garbage: Mapping[str, str] = field(factory=dict)
     """Values under the name of a record that are none, or a second one of their domain."""
 
     @classmethod
-    def recorded(cls, ids: Mapping[str, str]) -> Vlans:
+    def recorded(cls, ids: Mapping[str, str]) -> LocalVlans:
         """Parse the bridge's ``external_ids``; texts that are no record are garbage."""
-        numbers: dict[Domain, int] = {}
-        segments: dict[Domain, Segment] = {}
+        numbers: dict[BroadcastDomain, int] = {}
+        segments: dict[BroadcastDomain, Segment] = {}
         garbage = {name: value for name, value in ids.items() if name.startswith(RECORD)}
         for name in sorted(garbage.keys() & _NUMBERS.keys(), key=_NUMBERS.__getitem__):
             segment = _recorded(_NUMBERS[name], garbage[name])
@@ -68,7 +68,7 @@ class Vlans:
     def networks(self) -> frozenset[NetworkId]:
         return frozenset(domain.network for domain in self.numbers)
 
-    def of(self, network: NetworkId) -> dict[Domain, int]:
+    def of(self, network: NetworkId) -> dict[BroadcastDomain, int]:
         return {domain: vlan for domain, vlan in self.numbers.items() if domain.network == network}
 
 
@@ -134,8 +134,8 @@ def no_record() -> dict[str, str | None]:
     return dict.fromkeys(keys)
 
 
-def _domain(segment: Segment) -> Domain:
-    return Domain(segment.network_id, segment.id)
+def _domain(segment: Segment) -> BroadcastDomain:
+    return BroadcastDomain(segment.network_id, segment.id)
 
 
 def _recorded(vlan: int, value: str) -> Segment | None:

@@ -28,7 +28,7 @@ from netfw_drivers.ovs.common.flow_operations import refused_operations
 from netfw_drivers.ovs.common.options import SHARED_OPTIONS, openflow_directory
 from netfw_drivers.ovs.firewall.monitor import DriftedOwners, OfportTracker
 from netfw_drivers.ovs.firewall.plan.changes import parts_of
-from netfw_drivers.ovs.firewall.plan.ct_zones import Zones
+from netfw_drivers.ovs.firewall.plan.ct_zones import CtZonePorts
 from netfw_drivers.ovs.firewall.plan.plan import (
     CAPABILITIES,
     OURS,
@@ -64,7 +64,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         self._revision = 0
         self._sinks: list[Sink] = []
         self._drifts = DriftedOwners()
-        self._zones = Zones()
+        self._zones = CtZonePorts()
         self._ofports = OfportTracker(bridge, self._publish)
         self._cleanups: list[Callable[[], None]] = [ovsdb.watch(self._ofports)]
 

@@ -12,7 +12,7 @@ from netfw.drivers.values.switch_values import RouterInterface
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.values.address import Mac
 from netfw.model.values.ids import NetworkId, PortId, SegmentId
-from netfw_drivers.ovs.common.local_vlans import Domain
+from netfw_drivers.ovs.common.local_vlans import BroadcastDomain
 from netfw_drivers.ovs.flow_counts import firewall
 from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun, distributed_routing
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort, PlannedSubport, Receiver
@@ -21,7 +21,7 @@ from netfw_drivers.ovs.pipeline.tables import CHUNK_BITS
 
 _MAC = Mac("fa:16:3e:00:00:01")
 _LAYOUT = ExtensionLayout()
-_DOMAIN = Domain(NetworkId(UUID(int=1)), SegmentId(UUID(int=2)))
+_DOMAIN = BroadcastDomain(NetworkId(UUID(int=1)), SegmentId(UUID(int=2)))
 _VLAN = Provider(network_type=NetworkType.VLAN, physical_network="physnet1", segmentation_id=9)
 _GUARD = frozenset(
     {AllowedSource(_MAC, ip_network("192.0.2.1")), AllowedSource(_MAC, ip_network("2001:db8::1"))}

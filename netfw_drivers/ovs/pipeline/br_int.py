@@ -16,7 +16,7 @@ from netfw.flows.field import ADVERTISEMENT, SOLICITATION
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.values.address import Mac
 from netfw.ovs.openflow.encode import Encoded, Key
-from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, Domain
+from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, BroadcastDomain
 from netfw_drivers.ovs.pipeline import distributed_routing, mac_limit
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import (
@@ -68,7 +68,7 @@ _NEIGHBOUR_PROBE = of.icmpv6() & of.icmpv6_type(SOLICITATION) & of.ipv6_src(IPv6
 """A solicitation of duplicate address detection."""
 _GROUP_REPORTS = (131, 132, 143)
 """ICMPv6 types of MLD by which a listener reports its multicast groups, and leaves them."""
-Chunk = tuple[Domain, int]
+Chunk = tuple[BroadcastDomain, int]
 """Ports of a domain whose numbers differ in the last `CHUNK_BITS` bits only."""
 
 
@@ -93,7 +93,7 @@ class PlannedSubport:
 class PlannedPort:
     """A port that takes part in its network, or is ready to: all that its flows are made of."""
 
-    domain: Domain
+    domain: BroadcastDomain
     number: int
     vlan: int
     mac: Mac

@@ -18,7 +18,7 @@ OnDrift = Callable[[str, Drift], None]
 OnState = Callable[[str, bool], None]
 
 
-class BridgeMirrors:
+class BridgeFlowMirrors:
     """One mirror for each bridge; reports drift and lost connections with the bridge's name."""
 
     def __init__(

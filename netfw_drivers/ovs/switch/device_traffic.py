@@ -1,4 +1,4 @@
-"""DeviceTrafficMirror: the HTB classes of devices that lead outside.  No policy."""
+"""HtbMirror: the HTB classes of devices that lead outside.  No policy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from netfw.linux.tc.values import DeviceTraffic, TrafficChange
 from netfw.plan import Stage
 
 
-class DeviceTrafficMirror:
+class HtbMirror:
     """The queueing disciplines of devices, read once, after own changes, and when all is compared:
     a switch that starts removes them.
 

@@ -35,15 +35,15 @@ from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
 from netfw.ovs.ovsdb.values import Snapshot
 from netfw.plan import Outcome, Plan, Update
 from netfw_drivers.ovs.common.bridge_flows import shared_flows
-from netfw_drivers.ovs.common.local_vlans import Domain, Vlans
+from netfw_drivers.ovs.common.local_vlans import BroadcastDomain, LocalVlans
 from netfw_drivers.ovs.common.options import openflow_directory
 from netfw_drivers.ovs.pipeline.br_int import admission_key
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import INTEGRATION, PHYSICAL
 from netfw_drivers.ovs.pipeline.tunnel_tables import FLOOD, RESPONDER, TUNNELS, UNICAST
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
-from netfw_drivers.ovs.switch.bridge_mirrors import BridgeMirrors, Connect
-from netfw_drivers.ovs.switch.device_traffic import DeviceTrafficMirror
+from netfw_drivers.ovs.switch.bridge_mirrors import BridgeFlowMirrors, Connect
+from netfw_drivers.ovs.switch.device_traffic import HtbMirror
 from netfw_drivers.ovs.switch.executor import SwitchExecutor
 from netfw_drivers.ovs.switch.options import OPTIONS, settings_from
 from netfw_drivers.ovs.switch.plan.bridges import speaks_openflow14
@@ -54,9 +54,9 @@ from netfw_drivers.ovs.switch.plan.plan import OURS, SwitchUpdate, outline
 from netfw_drivers.ovs.switch.plan.recovery import recorded_keys, recover_entries, recover_state
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.stages import SwitchPlan, plan_switch
-from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
+from netfw_drivers.ovs.switch.plan.state import DomainMembers, SwitchState
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
-from netfw_drivers.ovs.switch.veth_links import HostLinks, shared_links
+from netfw_drivers.ovs.switch.veth_links import VethLinks, shared_links
 
 _CAPABILITIES = (
     HostCapability.PLAN,
@@ -87,7 +87,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         ovsdb: Ovsdb,
         settings: Settings,
         connect: Connect,
-        links: HostLinks,
+        links: VethLinks,
         *,
         drop_flows_on_start: bool = False,
         vhostuser_socket_dir: str | None = None,
@@ -96,14 +96,14 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._vhostuser = vhostuser_socket_dir
         self._layout = ExtensionLayout()
         self._state = SwitchState()
-        self._members = Members()
-        self._traffic = DeviceTrafficMirror()
+        self._members = DomainMembers()
+        self._traffic = HtbMirror()
         self._guarantees: Mapping[PortKey, Guarantee] = {}
         self._recovered = False
-        self._vlans: tuple[object, Vlans] = (None, Vlans({}, {}))
+        self._vlans: tuple[object, LocalVlans] = (None, LocalVlans({}, {}))
         self._sinks: list[Sink] = []
         self._flush = frozenset(settings.created_bridges if drop_flows_on_start else ())
-        self._mirrors = BridgeMirrors(ovsdb, connect, self._on_drift, self._on_state)
+        self._mirrors = BridgeFlowMirrors(ovsdb, connect, self._on_drift, self._on_state)
         self._tracker = PortTracker(settings, self._publish)
         self._locks = BridgeLocks(ovsdb, settings, self._publish)
         self._cleanups: list[Callable[[], None]] = [
@@ -284,7 +284,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         match owner:
             case (_, NetworkKey(network=network), UUID() as segment, *chunk):
                 members = list(self._members.ports.items())
-                domain = Domain(network, SegmentId(segment))
+                domain = BroadcastDomain(network, SegmentId(segment))
                 yield from (
                     key
                     for key, member in members
@@ -356,8 +356,8 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         devices = physical_devices(snapshot, self._settings)
         return self._traffic.read(chain.from_iterable(devices.values()), audit=audit)
 
-    def _recorded(self, ids: Mapping[str, str]) -> Vlans:
+    def _recorded(self, ids: Mapping[str, str]) -> LocalVlans:
         """Return the local VLANs; parse them only when the row has changed."""
         if self._vlans[0] is not ids:
-            self._vlans = ids, Vlans.recorded(ids)
+            self._vlans = ids, LocalVlans.recorded(ids)
         return self._vlans[1]

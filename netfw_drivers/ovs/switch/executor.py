@@ -13,13 +13,13 @@ from netfw.ovs.ovsdb.values import OvsdbPort
 from netfw.plan import Operation, Stage
 from netfw_drivers.ovs.common.flow_operations import bridge_of, refused_operations
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
-from netfw_drivers.ovs.switch.bridge_mirrors import BridgeMirrors
-from netfw_drivers.ovs.switch.device_traffic import DeviceTrafficMirror
+from netfw_drivers.ovs.switch.bridge_mirrors import BridgeFlowMirrors
+from netfw_drivers.ovs.switch.device_traffic import HtbMirror
 from netfw_drivers.ovs.switch.plan.guarantees import TRAFFIC
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import LINKS, OVSDB
 from netfw_drivers.ovs.switch.plan.stages import SwitchPlan
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
-from netfw_drivers.ovs.switch.veth_links import HostLinks
+from netfw_drivers.ovs.switch.veth_links import VethLinks
 
 
 class SwitchExecutor:
@@ -30,10 +30,10 @@ class SwitchExecutor:
         ovsdb: Ovsdb,
         locks: BridgeLocks,
         tracker: PortTracker,
-        mirrors: BridgeMirrors,
+        mirrors: BridgeFlowMirrors,
         *,
-        links: HostLinks,
-        traffic: DeviceTrafficMirror,
+        links: VethLinks,
+        traffic: HtbMirror,
         plan: SwitchPlan,
     ) -> None:
         self._ovsdb, self._locks, self._tracker = ovsdb, locks, tracker

@@ -12,7 +12,7 @@ from netfw.linux.ip.values import Link
 from netfw.plan import Stage
 
 
-class HostLinks:
+class VethLinks:
     """The devices of one namespace, which must be the switch's: that of the first thread to use it.
 
     No socket is opened before a device exists or has to be made: most hosts have no veth links.
@@ -54,6 +54,6 @@ class HostLinks:
         return self._network
 
 
-def shared_links(host: HostResources) -> HostLinks:
+def shared_links(host: HostResources) -> VethLinks:
     """Return the one object for all drivers of *host*."""
-    return host.share(("links",), HostLinks)
+    return host.share(("links",), VethLinks)

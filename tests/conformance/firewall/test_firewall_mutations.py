@@ -8,7 +8,7 @@ import pytest
 from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.reconciler import Reconciler
 from netfw.testing.conformance.common.promises import Promise, proofs_in
-from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver, emptied
+from netfw.testing.conformance.firewall.case import FirewallCase, MakeDriver, emptied
 from netfw.testing.conformance.firewall.property_based import FirewallPropertyConformance
 from netfw.testing.conformance.firewall.suite import CONTRACTS, FirewallDriverConformance
 from tests.conformance.common.conduct_mutations import conduct_mutations
@@ -48,7 +48,7 @@ UNPROVEN = Promise("Reconciler.apply", "OperationRefused")
 """Many firewalls accept the same operation twice, and no other program can take their names."""
 
 
-def run_suite(suite: FirewallSuite, driver: type, tests: Collection[str]) -> Refusal:
+def run_suite(suite: FirewallCase, driver: type, tests: Collection[str]) -> Refusal:
     """Run *tests*, each in an environment of its own."""
 
     def drivers() -> AbstractContextManager[MakeDriver]:

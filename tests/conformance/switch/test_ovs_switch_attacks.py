@@ -18,7 +18,7 @@ from netfw.model.values.address import IpAddress, Mac
 from netfw.plan import Update
 from netfw.testing.conformance.common.raw_socket import drain
 from netfw.testing.conformance.switch import frames
-from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch.case import MakeDriver, SwitchCase
 from netfw.testing.conformance.switch.environment import SwitchTestPort, a_network, wanted
 from netfw.testing.conformance.switch.ovs_environment import OvsSwitchEnvironment, ovs_environment
 from netfw.testing.lab.wait import wait_until
@@ -45,7 +45,7 @@ def tagged(mac: Mac, token: bytes, *tags: tuple[int, int]) -> bytes:
     return frames.BROADCAST + frames.raw(mac) + head + (b"\x88\xb5" + token).ljust(46, b"\0")
 
 
-class TestOvsSwitchAttacks(SwitchSuite):
+class TestOvsSwitchAttacks(SwitchCase):
     environment: OvsSwitchEnvironment
 
     @pytest.fixture(scope="class")

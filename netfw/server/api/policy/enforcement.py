@@ -50,7 +50,7 @@ class _View:
 
 
 class RulesPolicy:
-    """The :class:`~netfw.server.api.auth_protocols.Policy` of oslo.policy rules."""
+    """The :class:`~netfw.server.api.auth_protocols.Authorizer` of oslo.policy rules."""
 
     def __init__(
         self,

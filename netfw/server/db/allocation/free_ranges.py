@@ -14,7 +14,13 @@ from typing import Any, Final
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from netfw.server.db.allocation.intervals import Free, Interval, divide, join_adjacent, subtract
+from netfw.server.db.allocation.intervals import (
+    FreeInterval,
+    Interval,
+    divide,
+    join_adjacent,
+    subtract,
+)
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.schema.columns import NUMBER_LENGTH
@@ -191,7 +197,7 @@ class FreeRanges:
         last = number if right is None else right.span.last
         if right is not None:
             self._delete(pool, right)
-        merged = Free(Interval(first, last), offered)
+        merged = FreeInterval(Interval(first, last), offered)
         if left is None:
             self._insert(pool, (merged,))
         else:
@@ -211,7 +217,9 @@ class FreeRanges:
             bounds = {"lowest": key(whole.first), "highest": key(whole.last)}
             self._connection.execute(update(POOLS).where(POOLS.c.pool == pool).values(bounds))
 
-    def _write(self, pool: str, free: tuple[Free, ...], offers: tuple[Interval, ...]) -> None:
+    def _write(
+        self, pool: str, free: tuple[FreeInterval, ...], offers: tuple[Interval, ...]
+    ) -> None:
         if offers:
             rows = [{"pool": pool, "first": key(o.first), "last": key(o.last)} for o in offers]
             self._guarded(insert(OFFERS), rows)
@@ -221,14 +229,16 @@ class FreeRanges:
         rows = self._connection.execute(ALL_OFFERS, {"of_pool": pool})
         return tuple(Interval(int(row.first, 16), int(row.last, 16)) for row in rows)
 
-    def _all(self, pool: str) -> list[Free]:
+    def _all(self, pool: str) -> list[FreeInterval]:
         """Return all free ranges, locked, so that they can be rewritten."""
         return [
             _free(row)
             for row in self._connection.execute(SELECT_ALL_FREE_FOR_UPDATE, {"of_pool": pool})
         ]
 
-    def _first(self, statements: Statements, pool: str, **values: str) -> tuple[Free | None, bool]:
+    def _first(
+        self, statements: Statements, pool: str, **values: str
+    ) -> tuple[FreeInterval | None, bool]:
         """Return the first range of *statements*, locked until the end of the transaction, and
         whether others had locked all of them."""
         skipping, waiting, reading = statements
@@ -242,16 +252,18 @@ class FreeRanges:
                 return None, True
         return _free(row), True
 
-    def _holding(self, pool: str, number: int) -> Free | None:
+    def _holding(self, pool: str, number: int) -> FreeInterval | None:
         """Return the free range that has *number*, without locking it."""
         row = self._one(SELECT_FREE_AT_OR_BELOW, of_pool=pool, number=key(number))
         return _free(row) if row is not None and row.last >= key(number) else None
 
-    def _neighbour(self, rows: Prepared, pool: str, number: int, offered: bool) -> Free | None:
+    def _neighbour(
+        self, rows: Prepared, pool: str, number: int, offered: bool
+    ) -> FreeInterval | None:
         row = self._one(rows, of_pool=pool, number=key(number))
         return None if row is None or bool(row.offered) != offered else _free(row)
 
-    def _replace(self, pool: str, old: Free, new: tuple[Free, ...]) -> None:
+    def _replace(self, pool: str, old: FreeInterval, new: tuple[FreeInterval, ...]) -> None:
         """Write *new* in place of *old*, which is locked."""
         if not new:
             self._delete(pool, old)
@@ -265,11 +277,11 @@ class FreeRanges:
             raise RetryTransaction(f"a range of {pool} changed meanwhile")
         self._insert(pool, new[1:])
 
-    def _delete(self, pool: str, old: Free) -> None:
+    def _delete(self, pool: str, old: FreeInterval) -> None:
         if REMOVE.count(self._connection, _exactly(pool, old)) != 1:
             raise RetryTransaction(f"a range of {pool} changed meanwhile")
 
-    def _insert(self, pool: str, new: tuple[Free, ...]) -> None:
+    def _insert(self, pool: str, new: tuple[FreeInterval, ...]) -> None:
         if new:
             rows = [
                 {
@@ -292,20 +304,20 @@ class FreeRanges:
         return rows.first(self._connection, values)
 
 
-def _divided(rest: Interval, waited: bool) -> tuple[Free, ...]:
+def _divided(rest: Interval, waited: bool) -> tuple[FreeInterval, ...]:
     """Return what is left of an offered range: two ranges if a transaction waited for it."""
     if rest.first > rest.last:
         return ()
     if not waited or rest.last - rest.first < 2 * PART:
-        return (Free(rest, True),)
+        return (FreeInterval(rest, True),)
     lower, upper = (
         Interval(rest.first, rest.first + PART - 1),
         Interval(rest.first + PART, rest.last),
     )
-    return Free(lower, True), Free(upper, True)
+    return FreeInterval(lower, True), FreeInterval(upper, True)
 
 
-def _exactly(pool: str, free: Free) -> dict[str, str]:
+def _exactly(pool: str, free: FreeInterval) -> dict[str, str]:
     return {
         "of_pool": pool,
         "at_first": key(free.span.first),
@@ -313,8 +325,8 @@ def _exactly(pool: str, free: Free) -> dict[str, str]:
     }
 
 
-def _free(row: Any) -> Free:
-    return Free(Interval(int(row.first, 16), int(row.last, 16)), bool(row.offered))
+def _free(row: Any) -> FreeInterval:
+    return FreeInterval(Interval(int(row.first, 16), int(row.last, 16)), bool(row.offered))
 
 
 def _outside(whole: Interval, former: Interval) -> tuple[Interval, ...]:

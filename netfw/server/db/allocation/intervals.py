@@ -22,21 +22,21 @@ class Interval:
 
 
 @frozen
-class Free:
+class FreeInterval:
     """A free interval, and whether ids are allocated from it automatically."""
 
     span: Interval
     offered: bool
 
 
-def subtract(free: Free, number: int) -> tuple[Free, ...]:
+def subtract(free: FreeInterval, number: int) -> tuple[FreeInterval, ...]:
     """Return *free* without *number*: none, one or two parts."""
     first, last = free.span.first, free.span.last
     parts = (Interval(first, number - 1), Interval(number + 1, last))
-    return tuple(Free(part, free.offered) for part in parts if part.first <= part.last)
+    return tuple(FreeInterval(part, free.offered) for part in parts if part.first <= part.last)
 
 
-def divide(spans: Iterable[Interval], offers: Iterable[Interval]) -> tuple[Free, ...]:
+def divide(spans: Iterable[Interval], offers: Iterable[Interval]) -> tuple[FreeInterval, ...]:
     """Split *spans* at the ends of *offers*; adjacent parts of one kind are joined."""
     ordered = tuple(join_adjacent(offers))
     return tuple(part for span in join_adjacent(spans) for part in _cut(span, ordered))
@@ -56,15 +56,15 @@ def join_adjacent(spans: Iterable[Interval]) -> Iterator[Interval]:
         yield current
 
 
-def _cut(span: Interval, offers: Iterable[Interval]) -> Iterator[Free]:
+def _cut(span: Interval, offers: Iterable[Interval]) -> Iterator[FreeInterval]:
     at = span.first
     for offer in offers:
         first, last = max(offer.first, at), min(offer.last, span.last)
         if first > last:
             continue
         if at < first:
-            yield Free(Interval(at, first - 1), False)
-        yield Free(Interval(first, last), True)
+            yield FreeInterval(Interval(at, first - 1), False)
+        yield FreeInterval(Interval(first, last), True)
         at = last + 1
     if at <= span.last:
-        yield Free(Interval(at, span.last), False)
+        yield FreeInterval(Interval(at, span.last), False)

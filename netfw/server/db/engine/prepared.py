@@ -26,7 +26,7 @@ _PLACE = re.compile(r"\$(\d+)")
 _NAMED_PLACE = re.compile(r"%\((\w+)\)s")
 
 
-class Text(NamedTuple):
+class CompiledStatement(NamedTuple):
     """A statement compiled for one dialect."""
 
     sql: str
@@ -55,7 +55,7 @@ class Prepared:
         self._statement, self._columns, self._padded = statement, columns, padded
         self._upserts: Mapping[str, Any] = {}
         self._repeats: dict[int, str] = {}
-        self._texts: dict[tuple[str, tuple[int, ...]], Text] = {}
+        self._texts: dict[tuple[str, tuple[int, ...]], CompiledStatement] = {}
 
     @classmethod
     def insert(cls, table: Table) -> Prepared:
@@ -132,7 +132,7 @@ class Prepared:
             connection, text.sql, [text.bind(row) for row in rows], many=True
         )
 
-    def _parts(self, text: Text, rows: Sequence[Values]) -> Iterator[tuple[str, Any]]:
+    def _parts(self, text: CompiledStatement, rows: Sequence[Values]) -> Iterator[tuple[str, Any]]:
         """Yield statements for all *rows* with their values: inserts of several rows, others of
         one."""
         at = 0
@@ -143,7 +143,7 @@ class Prepared:
             yield self._repeated(text, size), values
             at += size
 
-    def _repeated(self, text: Text, size: int) -> str:
+    def _repeated(self, text: CompiledStatement, size: int) -> str:
         """Return the text of an insert of *size* rows."""
         if size not in self._repeats:
             width = len(text.names or ())
@@ -167,14 +167,14 @@ class Prepared:
             connection.begin()
         return execute_text(connection, sql, values, many=many)
 
-    def _text(self, connection: Connection, lists: Mapping[str, list[Any]]) -> Text:
+    def _text(self, connection: Connection, lists: Mapping[str, list[Any]]) -> CompiledStatement:
         key = connection.dialect.name, tuple(map(len, lists.values()))
         text = self._texts.get(key)
         if text is None:
             text = self._texts[key] = self._compile(connection, lists)
         return text
 
-    def _compile(self, connection: Connection, lists: Mapping[str, list[Any]]) -> Text:
+    def _compile(self, connection: Connection, lists: Mapping[str, list[Any]]) -> CompiledStatement:
         dialect = connection.dialect
         statement = self._upserts.get(dialect.name, self._statement)
         compiled = statement.compile(dialect=dialect, column_keys=self._columns)
@@ -187,7 +187,7 @@ class Prepared:
             sql, names = numbered(sql)
         columns = [each.name for each in getattr(self._statement, "exported_columns", ())]
         row: Any = namedtuple("Row", columns, rename=True)  # type: ignore[misc]
-        return Text(sql, None if names is None else tuple(names), fixed, row._make)
+        return CompiledStatement(sql, None if names is None else tuple(names), fixed, row._make)
 
 
 def execute_text(connection: Connection, sql: str, values: Any = (), *, many: bool = False) -> Any:

@@ -36,7 +36,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.floating_ips.floating_ip_hosts import find_host
 from netfw.server.l3.floating_ips.forwarded_ports import (
     find_port_forwardings,
-    forwards,
+    has_port_forwardings,
     render_forwarded,
 )
 from netfw.server.l3.floating_ips.inside_ports import (
@@ -93,7 +93,7 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
         return unit.update(before, after)
 
     def do_delete(self, unit: UnitOfWork, before: FloatingIp) -> None:
-        if forwards(before):
+        if has_port_forwardings(before):
             raise FipInUseByPortForwarding(
                 f"floating IP {before.address} has port forwardings; delete them first"
             )
@@ -215,7 +215,7 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
             return floating
         unit.tx.statuses.delete([ref(floating)])
         return disassociate(floating)
-    if forwards(floating):
+    if has_port_forwardings(floating):
         raise FipInUseByPortForwarding(
             f"floating IP {floating.address} has port forwardings; delete them first, or take "
             "another one"

@@ -26,7 +26,7 @@ def find_port_forwardings(reader: Reader, **filters: Iterable[UUID]) -> list[Por
     return [cast(PortForwarding, row.resource()) for row in rows]
 
 
-def forwards(floating: FloatingIp) -> bool:
+def has_port_forwardings(floating: FloatingIp) -> bool:
     """Return whether *floating* has port forwardings: it has a router, but no port."""
     return floating.port_id is None and floating.router_id is not None
 
@@ -50,7 +50,7 @@ def lock_floating_ips(unit: UnitOfWork, ids: Iterable[UUID]) -> list[FloatingIp]
 def release_router(unit: UnitOfWork, locked: Iterable[FloatingIp]) -> None:
     """Remove the router from those of the *locked* floating IPs that have no port forwarding any
     more."""
-    forwarding = {each.id: each for each in locked if forwards(each)}
+    forwarding = {each.id: each for each in locked if has_port_forwardings(each)}
     if not forwarding:
         return
     left = find_port_forwardings(unit.tx, floatingip_id=forwarding)

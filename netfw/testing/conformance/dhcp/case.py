@@ -43,7 +43,7 @@ class Deaths:
                 self._lock.notify_all()
 
 
-class DhcpSuite:
+class DhcpCase:
     """Fixtures and assertions of the tests.
 
     The hook is `shared_environment`: all tests of the class use what it yields, and each of them

@@ -13,7 +13,7 @@ from netfw.model.values.route import Route
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.dhcp.case import DhcpSuite
+from netfw.testing.conformance.dhcp.case import DhcpCase
 from netfw.testing.conformance.dhcp.factories import Tenant, a_subnet, make_network, new_mac, wanted
 from netfw.testing.conformance.dhcp.leases import PRIVATE
 
@@ -22,7 +22,7 @@ MANY = 30
 MAX_CALLS = 500_000
 
 
-class DhcpChangesConformance(DhcpSuite):
+class DhcpChangesConformance(DhcpCase):
     """A change is in force when ``converge`` returns, and interrupts no other client."""
 
     @proves(DhcpDriver, 1)

@@ -12,7 +12,7 @@ from netfw.errors import InvalidInput
 from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.dhcp.case import DhcpSuite
+from netfw.testing.conformance.dhcp.case import DhcpCase
 from netfw.testing.conformance.dhcp.factories import ServedNetwork, Tenant, make_network, wanted
 
 MARK = "h0st1le"
@@ -55,7 +55,7 @@ def invalid_ports(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "IPv6 option value", {"options": (forged("dns-server", text, 6),)}
 
 
-class DhcpInjectionConformance(DhcpSuite):
+class DhcpInjectionConformance(DhcpCase):
     """Text of users in a name never becomes a line or an option of the configuration."""
 
     @proves(DhcpDriver, 8)

@@ -10,14 +10,14 @@ from netfw.drivers.dhcp import DhcpCapability, DhcpDriver
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.dhcp_option import DhcpOption
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.dhcp.case import DhcpSuite, MakeDriver
+from netfw.testing.conformance.dhcp.case import DhcpCase, MakeDriver
 from netfw.testing.conformance.dhcp.factories import MTU, Tenant, a_subnet, a_subnet6, make_network
 from netfw.testing.lab.dhcp_lease import Announcement, Lease6
 
 BOOT_FILE_URL = 59
 
 
-class DhcpIpv6Conformance(DhcpSuite):
+class DhcpIpv6Conformance(DhcpCase):
     """IPv6 modes: the origin of addresses and of other options."""
 
     @proves(DhcpDriver, 1, 9)

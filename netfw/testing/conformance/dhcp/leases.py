@@ -13,7 +13,7 @@ from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw.model.values.dhcp_option import DhcpOption
 from netfw.model.values.route import Route
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.dhcp.case import DhcpSuite, MakeDriver
+from netfw.testing.conformance.dhcp.case import DhcpCase, MakeDriver
 from netfw.testing.conformance.dhcp.factories import (
     MTU,
     a_subnet,
@@ -29,7 +29,7 @@ BOOT_FILE, TFTP, NTP, PRIVATE = 67, 66, 42, 224
 CLIENT_ID, IPXE = 61, 175
 
 
-class DhcpLeasesConformance(DhcpSuite):
+class DhcpLeasesConformance(DhcpCase):
     """Addresses and options of leases."""
 
     @proves(DhcpDriver, 1)

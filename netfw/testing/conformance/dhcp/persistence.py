@@ -14,12 +14,12 @@ from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.dhcp.case import Deaths, DhcpSuite, MakeDriver
+from netfw.testing.conformance.dhcp.case import Deaths, DhcpCase, MakeDriver
 from netfw.testing.conformance.dhcp.factories import ServedNetwork, a_subnet, make_network, wanted
 from netfw.testing.conformance.dhcp.leases import ON_LINK
 
 
-class DhcpPersistenceConformance(DhcpSuite):
+class DhcpPersistenceConformance(DhcpCase):
     """No restart of anything costs a client its address."""
 
     @proves(DhcpDriver, 4)

@@ -13,7 +13,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.values.dhcp_option import DhcpOption
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.dhcp.case import DhcpSuite, MakeDriver
+from netfw.testing.conformance.dhcp.case import DhcpCase, MakeDriver
 from netfw.testing.conformance.dhcp.factories import (
     ServedNetwork,
     Tenant,
@@ -32,7 +32,7 @@ _UNSENDABLE = {
 }
 
 
-class DhcpUnservablePartsConformance(DhcpSuite):
+class DhcpUnservablePartsConformance(DhcpCase):
     """What cannot be served is named, and takes nothing from the rest."""
 
     @proves(DhcpDriver, 10)

@@ -11,7 +11,7 @@ from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.model.values.address import Mac
 from netfw.model.values.protocol import ICMPV6, UDP
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.firewall.case import FirewallSuite
+from netfw.testing.conformance.firewall.case import FirewallCase
 from netfw.testing.conformance.firewall.connection_script import ConnectionScript
 from netfw.testing.conformance.firewall.environment import FirewallTestPort, answer
 from netfw.testing.conformance.firewall.factories import (
@@ -44,7 +44,7 @@ _NONE4, _NONE6 = IPv4Address(0), IPv6Address(0)
 _OTHER_MAC = Mac("02:00:00:00:00:99")
 
 
-class FirewallAntiSpoofingConformance(FirewallSuite):
+class FirewallAntiSpoofingConformance(FirewallCase):
     """The sources that a port may use."""
 
     def open_port(

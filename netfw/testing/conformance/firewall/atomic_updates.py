@@ -19,7 +19,7 @@ from netfw.plan import Stage, Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.reconciler import dies_at
 from netfw.testing.conformance.firewall.background_traffic import BackgroundTraffic
-from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver
+from netfw.testing.conformance.firewall.case import FirewallCase, MakeDriver
 from netfw.testing.conformance.firewall.environment import Delivery, FirewallTestPort
 from netfw.testing.conformance.firewall.factories import (
     FAMILIES,
@@ -42,7 +42,7 @@ LONG = "NETFW_LONG"
 """Environment variable that selects the long form of tests."""
 
 
-class FirewallUpdatesConformance(FirewallSuite):
+class FirewallUpdatesConformance(FirewallCase):
     """The general promises of drivers, in terms of packets; and the promise on updates."""
 
     updates: ClassVar[int] = 500 if os.environ.get(LONG) else 60
@@ -84,7 +84,7 @@ class FirewallUpdatesConformance(FirewallSuite):
         self, ports: list[FirewallTestPort], *policies: Mapping[FirewallKey, FirewallValue]
     ) -> list[Delivery]:
         """Return the deliveries with one result in all *policies*, between ports of all of them."""
-        number = next(FirewallSuite.numbers)
+        number = next(FirewallCase.numbers)
         deliveries = []
         for one, two, packet in self.matrix(ports):
             sent = _on_new_connection(packet, number)
@@ -158,7 +158,7 @@ class FirewallUpdatesConformance(FirewallSuite):
         outside: FirewallTestPort,
     ) -> list[Delivery]:
         """Return what is allowed, and what is denied, in all states of the test above."""
-        number = next(FirewallSuite.numbers)
+        number = next(FirewallCase.numbers)
         sent = [
             Delivery(friend, one, friend.udp(one, 9, source_port=3000 + number % 9000 + n), True)
             for n in range(20)

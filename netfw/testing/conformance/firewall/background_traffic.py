@@ -6,14 +6,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from netfw.testing.conformance.firewall.case import FirewallSuite
+from netfw.testing.conformance.firewall.case import FirewallCase
 from netfw.testing.conformance.firewall.environment import Delivery
 
 
 class BackgroundTraffic:
     """Packets all the time: some that must pass, and some that must not."""
 
-    def __init__(self, suite: FirewallSuite, deliveries: list[Delivery]) -> None:
+    def __init__(self, suite: FirewallCase, deliveries: list[Delivery]) -> None:
         self._suite, self._deliveries = suite, deliveries
         self._end = threading.Event()
         self.rounds = 0

@@ -39,7 +39,7 @@ _WAYS = {
 UNFILTERED = "the driver does not declare FILTERING: it lets everything pass"
 
 
-class FirewallSuite(WatchedSuite):
+class FirewallCase(WatchedSuite):
     """Fixtures and assertions of the tests.
 
     The hook is `shared_environment`: all tests of the class use what it yields.  A driver that does
@@ -124,7 +124,7 @@ class FirewallSuite(WatchedSuite):
         made = tuple(
             FirewallTestPort(
                 plug_point=self.environment.plug_points[self._free[network].pop(0)],
-                number=next(FirewallSuite.numbers),
+                number=next(FirewallCase.numbers),
             )
             for _ in range(count)
         )
@@ -196,7 +196,7 @@ class FirewallSuite(WatchedSuite):
         version: int = 4,
     ) -> ConnectionScript:
         """Make a connection without packets yet."""
-        number = next(FirewallSuite.numbers)
+        number = next(FirewallCase.numbers)
         opening = one.packet(
             two, protocol, port, version=version, source_port=30000 + number % 30000, body=b""
         )

@@ -9,7 +9,7 @@ from netfw.drivers.values.keys import GroupKey
 from netfw.model.values.protocol import ICMP, ICMPV6, TCP, UDP
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver
+from netfw.testing.conformance.firewall.case import FirewallCase, MakeDriver
 from netfw.testing.conformance.firewall.connection_script import ConnectionScript
 from netfw.testing.conformance.firewall.environment import FirewallTestPort, answer
 from netfw.testing.conformance.firewall.factories import (
@@ -33,7 +33,7 @@ from netfw.testing.conformance.firewall.packets import ECHO_REPLY, Flags
 _SENSELESS = Flags.SYN | Flags.ACK, Flags.SYN | Flags.FIN, Flags.SYN | Flags.RST, Flags(0)
 
 
-class FirewallConnectionsConformance(FirewallSuite):
+class FirewallConnectionsConformance(FirewallCase):
     """Promises about established connections."""
 
     def talks(

@@ -26,7 +26,7 @@ from netfw.model.security_group import SecurityGroupRule
 from netfw.model.values.ids import SecurityGroupId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.firewall.case import UNFILTERED, FirewallSuite
+from netfw.testing.conformance.firewall.case import UNFILTERED, FirewallCase
 from netfw.testing.conformance.firewall.environment import FirewallTestPort
 from netfw.testing.conformance.firewall.factories import (
     IN,
@@ -152,7 +152,7 @@ class Sender:
     state: State
 
 
-class InjectionSuite(FirewallSuite):
+class InjectionSuite(FirewallCase):
     """How hostile values are offered to a driver."""
 
     def may_speak(

@@ -29,7 +29,7 @@ from netfw.model.security_group import SecurityGroupRule
 from netfw.model.values.protocol import TCP
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.firewall.atomic_updates import LONG
-from netfw.testing.conformance.firewall.case import FirewallSuite
+from netfw.testing.conformance.firewall.case import FirewallCase
 from netfw.testing.conformance.firewall.environment import Delivery, FirewallTestPort, answer
 from netfw.testing.conformance.firewall.factories import State
 from netfw.testing.conformance.firewall.injection import (
@@ -130,7 +130,7 @@ class FirewallPropertyConformance(InjectionSuite):
 
     def check_trip(self, state: State, trip: Trip) -> list[Opened]:
         """Check the packet of a new connection, and its reply; return an established connection."""
-        number = next(FirewallSuite.numbers)
+        number = next(FirewallCase.numbers)
         one, two = trip.sender, trip.receiver
         sent = evolve(trip.packet, source_port=2000 + number % 60000, identifier=number & 0xFFFF)
         allowed = passes(state, sent, one.key, two.key)

@@ -7,7 +7,7 @@ from attrs import evolve
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver
 from netfw.model.values.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.firewall.case import FirewallSuite, pings
+from netfw.testing.conformance.firewall.case import FirewallCase, pings
 from netfw.testing.conformance.firewall.environment import FirewallTestPort, answer
 from netfw.testing.conformance.firewall.factories import (
     FAMILIES,
@@ -40,7 +40,7 @@ def of_all_kinds(one: FirewallTestPort, two: FirewallTestPort) -> list[Packet]:
     return [*made, *pings(one, two)]
 
 
-class FirewallRulesConformance(FirewallSuite):
+class FirewallRulesConformance(FirewallCase):
     """The fields of a rule, one by one."""
 
     @proves(FirewallDriver, 1)

@@ -13,7 +13,7 @@ from netfw.drivers.values.events import Event
 from netfw.plan import Update
 from netfw.testing.conformance.common.machine_rules import tells
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver
+from netfw.testing.conformance.firewall.case import FirewallCase, MakeDriver
 from netfw.testing.conformance.firewall.factories import State, a_group, everything, port
 from netfw.testing.conformance.watch.held_resources import ROUNDS, growth, read_held_resources
 from netfw.testing.conformance.watch.hosts import closed_hosts
@@ -21,7 +21,7 @@ from netfw.testing.conformance.watch.secret_options import assert_secrets_are_de
 from netfw.testing.lab.wait import wait_until
 
 
-class FirewallSideEffectsConformance(FirewallSuite):
+class FirewallSideEffectsConformance(FirewallCase):
     """The promises of `Driver`, and those of host drivers about reading and planning."""
 
     def simple_state(self) -> State:

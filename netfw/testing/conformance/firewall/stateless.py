@@ -12,7 +12,7 @@ from netfw.errors import NotSupported
 from netfw.model.values.protocol import TCP, UDP
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.firewall.case import FirewallSuite
+from netfw.testing.conformance.firewall.case import FirewallCase
 from netfw.testing.conformance.firewall.environment import answer
 from netfw.testing.conformance.firewall.factories import (
     FAMILIES,
@@ -30,7 +30,7 @@ from netfw.testing.conformance.firewall.packets import Flags
 from netfw.testing.conformance.firewall.reference_model import passes
 
 
-class FirewallStatelessConformance(FirewallSuite):
+class FirewallStatelessConformance(FirewallCase):
     """Tests of stateless groups; a driver without the capability reports that it has none."""
 
     @proves(FirewallDriver, 1)

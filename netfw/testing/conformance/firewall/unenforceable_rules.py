@@ -14,7 +14,7 @@ from netfw.model.values.ids import SecurityGroupId
 from netfw.model.values.protocol import TCP, UDP, UDPLITE
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver
+from netfw.testing.conformance.firewall.case import FirewallCase, MakeDriver
 from netfw.testing.conformance.firewall.factories import (
     FAMILIES,
     IN,
@@ -31,7 +31,7 @@ from netfw.testing.conformance.firewall.factories import (
 _OPEN, _REVOKED, _LATER = 80, 81, 82
 
 
-class FirewallUnenforceableConformance(FirewallSuite):
+class FirewallUnenforceableConformance(FirewallCase):
     """Each rule whose capability the driver does not declare, beside rules that it enforces."""
 
     @proves(FirewallDriver, 10)

@@ -138,7 +138,7 @@ class HaproxyConformance(MetadataDriverConformance):
     def kill(self, key: MetadataKey, proxy: MetadataProxy) -> None:
         for pid in self.pids(key):
             os.kill(pid, signal.SIGKILL)
-            lab.gone(pid)
+            lab.wait_for_exit(pid)
 
     def vanish(self, key: MetadataKey, value: MetadataProxy) -> None:
         self.config(key).unlink()  # so that the driver cannot start it again

@@ -226,7 +226,7 @@ def processes(pattern: str) -> Collection[int]:
     return pids
 
 
-def gone(pid: int, seconds: float = 60.0) -> None:
+def wait_for_exit(pid: int, seconds: float = 60.0) -> None:
     """Wait until a process is no more, or a zombie.
 
     :raises AssertionError: it is still there.

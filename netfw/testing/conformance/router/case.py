@@ -27,7 +27,7 @@ MakeDriver = Callable[[], RouterDriver]
 FAMILIES = (4, 6)
 
 
-class RouterSuite:
+class RouterCase:
     """Fixtures and assertions of the tests.
 
     The hook is `shared_environment`: all tests of the class use what it yields, and each of them

@@ -16,7 +16,7 @@ from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import FloatingIpId, PortId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.router.case import FAMILIES, RouterSuite
+from netfw.testing.conformance.router.case import FAMILIES, RouterCase
 from netfw.testing.conformance.router.environment import TCP, UDP, Machine
 from netfw.testing.conformance.router.factories import RoutedNetwork, Site, make_net, make_site
 
@@ -61,7 +61,7 @@ def of_families(*rules: RouterRule) -> RouterContribution:
     return RouterContribution(owner=EXTENSION, rules=made)
 
 
-class RouterContributionsConformance(RouterSuite):
+class RouterContributionsConformance(RouterCase):
     """Rules, addresses and proxied addresses that extensions contribute."""
 
     @proves(RouterDriver, 2)

@@ -13,7 +13,7 @@ from netfw.drivers.values.router_values import METADATA_PORT, RouterPart
 from netfw.model.values.address import IpAddress
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.router.case import FAMILIES, MakeDriver, RouterSuite
+from netfw.testing.conformance.router.case import FAMILIES, MakeDriver, RouterCase
 from netfw.testing.conformance.router.contributions import EXTENSION, drop, forward, of_families
 from netfw.testing.conformance.router.distributed_factories import (
     CENTRAL_NUMBER,
@@ -30,7 +30,7 @@ from netfw.testing.lab.wait import wait_until
 Thing = DistributedSite | AgentGatewaySite | Floating
 
 
-class RouterDistributedConformance(RouterSuite):
+class RouterDistributedConformance(RouterCase):
     """Local parts, central parts and agent gateways of a host."""
 
     def put(self, driver: RouterDriver, *things: Thing, **update: Any) -> None:

@@ -12,13 +12,13 @@ from netfw.errors import PartlyInvalid
 from netfw.model.values.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.router.case import FAMILIES, RouterSuite
+from netfw.testing.conformance.router.case import FAMILIES, RouterCase
 from netfw.testing.conformance.router.factories import RoutedNetwork, address, make_net, make_site
 
 FAR = ip_network("198.51.100.0/24")
 
 
-class RouterForwardingConformance(RouterSuite):
+class RouterForwardingConformance(RouterCase):
     """Instances behind the interfaces of routers, and their routes."""
 
     @proves(RouterDriver, 1)

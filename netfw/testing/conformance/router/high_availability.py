@@ -23,7 +23,7 @@ from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.router.case import (
     FAMILIES,
     MakeDriver,
-    RouterSuite,
+    RouterCase,
     emptied,
 )
 from netfw.testing.conformance.router.contributions import EXTENSION
@@ -75,7 +75,7 @@ class HaHost:
 Pair = tuple[HaHost, HaHost]
 
 
-class RouterHaConformance(RouterSuite):
+class RouterHaConformance(RouterCase):
     """Routers on two hosts, one of which is active."""
 
     @contextmanager

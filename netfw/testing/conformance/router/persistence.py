@@ -23,12 +23,12 @@ from netfw.errors import BackendUnavailable, InvalidInput, NotFound, NotSupporte
 from netfw.model.values.ids import RouterId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
-from netfw.testing.conformance.router.case import MakeDriver, RouterSuite
+from netfw.testing.conformance.router.case import MakeDriver, RouterCase
 from netfw.testing.conformance.router.environment import TCP
 from netfw.testing.conformance.router.factories import make_net, make_site
 
 
-class RouterPersistenceConformance(RouterSuite):
+class RouterPersistenceConformance(RouterCase):
     """Routers outlive the driver, and its status says what the host has."""
 
     @proves(RouterDriver, 4)

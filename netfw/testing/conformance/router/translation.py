@@ -13,7 +13,7 @@ from netfw.drivers.values.router_values import RouterDriverKey, RouterDriverValu
 from netfw.model.values.address import IpAddress, IpInterface, Mac
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.router.case import RouterSuite
+from netfw.testing.conformance.router.case import RouterCase
 from netfw.testing.conformance.router.environment import TCP, UDP, EchoRequest
 from netfw.testing.conformance.router.factories import Floating, RoutedNetwork, Site, make_site
 from netfw.testing.lab.wait import wait_until
@@ -24,7 +24,7 @@ WIDE = RoutedNetwork(blocks=(ip_network("10.0.0.0/20"), ip_network("fd00:1::/64"
 WIDE_EXTERNAL = RoutedNetwork(blocks=(ip_network("203.0.112.0/20"), ip_network("2001:db8:ff::/64")))
 
 
-class RouterTranslationConformance(RouterSuite):
+class RouterTranslationConformance(RouterCase):
     """SNAT, floating IPs and their announcements."""
 
     def floating_site(self) -> tuple[Site, Floating]:

@@ -13,14 +13,14 @@ from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.switch_values import Admission
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch.case import MakeDriver, SwitchCase
 from netfw.testing.conformance.switch.environment import a_network, among, wanted
 
 DEAD, HOLD, LIVE = Admission.DEAD, Admission.HOLD, Admission.LIVE
 EVERY_TAG = range(4096)
 
 
-class SwitchAdmissionConformance(SwitchSuite):
+class SwitchAdmissionConformance(SwitchCase):
     """Promises 1 and 2: dead, on hold, live."""
 
     @proves(SwitchDriver, 1)

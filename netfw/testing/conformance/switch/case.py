@@ -66,7 +66,7 @@ class Events:
             self._lock.notify_all()
 
 
-class SwitchSuite:
+class SwitchCase:
     """Fixtures and assertions of the tests.
 
     The hook is `shared_environment`: all tests of the class use what it yields, and each of them

@@ -23,7 +23,7 @@ from netfw.errors import ConfigError
 from netfw.model.segment import WELL_KNOWN_TYPES, NetworkType
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
-from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch.case import MakeDriver, SwitchCase
 from netfw.testing.conformance.switch.environment import (
     UNUSED_ADDRESSES,
     SwitchNetwork,
@@ -38,7 +38,7 @@ TUNNELS = [kind for kind in WELL_KNOWN_TYPES if kind.is_tunnel]
 State = dict[SwitchKey, SwitchValue]
 
 
-class SwitchTunnelsConformance(SwitchSuite):
+class SwitchTunnelsConformance(SwitchCase):
     """Promise 3 across hosts, by tunnels."""
 
     def peers(self, kind: NetworkType, mesh: bool) -> tuple[State, State]:
@@ -203,7 +203,7 @@ class SwitchTunnelsConformance(SwitchSuite):
         return self.environment.endpoint(NetworkType.VXLAN, 0).address.version
 
 
-class SwitchProviderConformance(SwitchSuite):
+class SwitchProviderConformance(SwitchCase):
     """Promise 3 across hosts, by physical networks; and the facts of a host."""
 
     @proves(SwitchDriver, 3)

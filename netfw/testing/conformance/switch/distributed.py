@@ -24,7 +24,7 @@ from netfw.model.values.address import IpAddress, Mac
 from netfw.model.values.ids import PortId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch.case import MakeDriver, SwitchCase
 from netfw.testing.conformance.switch.environment import (
     RoutedPacket,
     SwitchNetwork,
@@ -81,7 +81,7 @@ class RoutedPorts:
         }
 
 
-class SwitchDistributedConformance(SwitchSuite):
+class SwitchDistributedConformance(SwitchCase):
     """Promises 10 to 12."""
 
     def make_routed(self, kind: NetworkType) -> RoutedPorts:

@@ -22,7 +22,7 @@ from netfw.drivers.values.switch_values import SwitchKey, Wiring
 from netfw.errors import ConfigError, NetfwError, NotSupported
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
-from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch.case import MakeDriver, SwitchCase
 from netfw.testing.conformance.switch.environment import SwitchTestPort, a_network, among, wanted
 
 FIRST = GrantRequest(
@@ -44,7 +44,7 @@ def bits(grant: Grant) -> Iterator[tuple[int | None, int]]:
         yield from ((given.register, given.first + n) for n in range(given.bits))
 
 
-class SwitchGrantsConformance(SwitchSuite):
+class SwitchGrantsConformance(SwitchCase):
     """Promise 8, and the errors of `grant`."""
 
     @proves(SwitchDriver, 8)

@@ -14,7 +14,7 @@ from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.reconciler import dies_at
-from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch.case import MakeDriver, SwitchCase
 from netfw.testing.conformance.switch.environment import (
     SwitchNetwork,
     SwitchTestPort,
@@ -27,7 +27,7 @@ from netfw.testing.conformance.switch.environment import (
 MANY_PORTS = 50
 
 
-class SwitchIdempotenceConformance(SwitchSuite):
+class SwitchIdempotenceConformance(SwitchCase):
     """Promises 5, 6 and 7."""
 
     def couples(self) -> tuple[list[SwitchNetwork], list[SwitchTestPort]]:

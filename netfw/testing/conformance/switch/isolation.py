@@ -25,7 +25,7 @@ from netfw.errors import Conflict, InvalidInput
 from netfw.model.segment import WELL_KNOWN_TYPES, NetworkType
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch.case import MakeDriver, SwitchCase
 from netfw.testing.conformance.switch.environment import (
     Pair,
     SwitchNetwork,
@@ -51,7 +51,7 @@ def reachable_pairs(
     return frozenset(pair for members in of.values() for pair in among(*members))
 
 
-class SwitchIsolationConformance(SwitchSuite):
+class SwitchIsolationConformance(SwitchCase):
     """Promises 3 and 4."""
 
     @proves(SwitchDriver, 3)

@@ -21,7 +21,7 @@ from netfw.drivers.values.switch_values import (
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch.case import MakeDriver, SwitchCase
 from netfw.testing.conformance.switch.environment import (
     UNUSED_ADDRESSES,
     SwitchNetwork,
@@ -49,7 +49,7 @@ class SharedMacPorts:
         return {**wanted(self.net, self.senders[host]), shared.key: value}
 
 
-class SwitchSharedMacConformance(SwitchSuite):
+class SwitchSharedMacConformance(SwitchCase):
     """Promise 9."""
 
     def make_shared(self, net: SwitchNetwork) -> SharedMacPorts:

@@ -12,7 +12,7 @@ from netfw.model.segment import NetworkType
 from netfw.model.values.address import as_network
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
+from netfw.testing.conformance.switch.case import MakeDriver, SwitchCase
 from netfw.testing.conformance.switch.environment import (
     SwitchNetwork,
     SwitchTestPort,
@@ -54,7 +54,7 @@ class TestTrunk:
         )
 
 
-class SwitchSubPortsConformance(SwitchSuite):
+class SwitchSubPortsConformance(SwitchCase):
     """Promise 14."""
 
     def sub_port(self, parent: SwitchTestPort, net: SwitchNetwork, tag: int) -> SwitchTestPort:

@@ -40,11 +40,11 @@ from netfw_drivers.ovs.firewall.plan.matches import (
 )
 from netfw_drivers.ovs.firewall.plan.state import (
     ALONE,
+    ConjunctionOwner,
     FirewallState,
-    MeaningOwner,
     PolicyOwner,
     StateOverlay,
-    plane_of,
+    rule_stage_of,
 )
 
 STATIC = "static"
@@ -53,7 +53,7 @@ MAX_CLAUSES = 4000
 """Conjunctions of one flow; a message has no room for more."""
 _COMMON = f"{MAX_CLAUSES} groups of this host have it already: put ports into groups of others"
 
-FlowOwner = PortKey | PolicyOwner | MeaningOwner | ClauseMatch | str
+FlowOwner = PortKey | PolicyOwner | ConjunctionOwner | ClauseMatch | str
 """Owner of flows of the firewall."""
 
 
@@ -107,7 +107,7 @@ class FirewallChanges:
         """
         left_out, wanted = self._wanted(key.group, rules)
         known, _ = self.state.meanings.take(GroupPresent(key.group))
-        self._touch(MeaningOwner(known), key)
+        self._touch(ConjunctionOwner(known), key)
         for number, permit in self._permits(key.group):
             if permit not in wanted:
                 self._withdraw(key, number, permit)
@@ -121,13 +121,13 @@ class FirewallChanges:
         known = self.state.meanings.get(GroupPresent(key.group))
         if known is not None:
             self.state.meanings.free(GroupPresent(key.group))
-            self._touch(MeaningOwner(known), key)
+            self._touch(ConjunctionOwner(known), key)
 
     def put_member(self, member: Member) -> None:
         remote, address = member.group, MemberAddresses(member.prefix, member.mac)
         self._members.add(member)
         number, _ = self.state.meanings.take(MemberSet(remote))
-        self._touch(MeaningOwner(number), member)
+        self._touch(ConjunctionOwner(number), member)
         self.state.members.add(remote, address)
         self._touch_address(address, self.state.planes(remote), member)
 
@@ -138,7 +138,7 @@ class FirewallChanges:
         number = self.state.meanings.get(MemberSet(remote))
         if number is not None and not self.state.members.has_key(remote):
             self.state.meanings.free(MemberSet(remote))
-            self._touch(MeaningOwner(number), member)
+            self._touch(ConjunctionOwner(number), member)
 
     def touch(self, part: FlowOwner) -> None:
         """Plan these flows again, whatever changes."""
@@ -152,7 +152,7 @@ class FirewallChanges:
         for groups in state.policies:
             self.touch(PolicyOwner(_some(state.policies.get(groups))))
         for meaning in state.meanings:
-            self.touch(MeaningOwner(_some(state.meanings.get(meaning))))
+            self.touch(ConjunctionOwner(_some(state.meanings.get(meaning))))
         for _, clause_match in state.rules:
             self.touch(clause_match)
         for remote, address in state.members:
@@ -192,7 +192,7 @@ class FirewallChanges:
                 return None if port is None else FlowGroup(port, partial(port_flows, port))
             case PolicyOwner(number):
                 return self._policy_group(number)
-            case MeaningOwner(number):
+            case ConjunctionOwner(number):
                 meaning = self.state.meanings.thing(number)
                 flows = None if meaning is None else partial(conjunction_flows, number, meaning)
                 return None if flows is None else FlowGroup(meaning, flows)
@@ -259,7 +259,7 @@ class FirewallChanges:
             if permit.remote is not None:
                 self.state.referrers.add(permit.remote, number)
                 self._touch_members(permit, key)
-        self._touch(MeaningOwner(number), key)
+        self._touch(ConjunctionOwner(number), key)
         before = self.state.rules.values_of(number)
         for clause_match in before - clause_matches:
             self.state.rules.remove(number, clause_match)
@@ -277,7 +277,7 @@ class FirewallChanges:
             self.state.referrers.remove(permit.remote, number)
         self.state.permits.remove(key.group, number)
         self.state.meanings.free(permit)
-        self._touch(MeaningOwner(number), key)
+        self._touch(ConjunctionOwner(number), key)
         self._touch_policies(key)
 
     def _wanted(
@@ -311,7 +311,7 @@ class FirewallChanges:
         """Plan the members of a remote group again, which *permit* begins or ceases to match."""
         assert permit.remote is not None
         for address in self.state.members.values_of(permit.remote):
-            self._touch_address(address, {plane_of(permit), ALONE}, key)
+            self._touch_address(address, {rule_stage_of(permit), ALONE}, key)
 
     def _touch_address(
         self, address: MemberAddresses, planes: Iterable[RuleStage], key: FirewallKey | None = None

@@ -13,7 +13,7 @@ from netfw.drivers.values.keys import PortKey
 from netfw.ovs.ovsdb.values import OvsdbPort
 
 
-class Zones:
+class CtZonePorts:
     """Ports by zone, of the ports that were put.  An update costs the ports that it names."""
 
     def __init__(self) -> None:

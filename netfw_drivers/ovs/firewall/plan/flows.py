@@ -24,7 +24,7 @@ from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
     PortNote,
     write,
 )
-from netfw_drivers.ovs.firewall.plan.matches import RECEIVES, SENDS, RuleStage, plane_for
+from netfw_drivers.ovs.firewall.plan.matches import RECEIVES, SENDS, RuleStage, rule_stage_for
 from netfw_drivers.ovs.pipeline.tables import (
     ACCEPT_OR_INGRESS,
     ACCEPTED,
@@ -259,6 +259,6 @@ def conjunction_flows(number: int, meaning: ConjunctionUse) -> Iterator[of.Flow]
     if not isinstance(meaning, Permit):
         yield _flow(RULES_INGRESS, here, note, of.goto(DROPPED), priority=RECORD)
         return
-    plane = plane_for(meaning.direction, stateful=meaning.stateful)
+    plane = rule_stage_for(meaning.direction, stateful=meaning.stateful)
     onward = ACCEPTED_EGRESS if plane is RuleStage.EGRESS_PLAIN else ACCEPT_OR_INGRESS
     yield _flow(plane.table, here, note, of.goto(onward), priority=plane.priority)

@@ -54,7 +54,7 @@ class RuleStage(enum.Enum):
         """The way of packets that open a connection."""
 
 
-def plane_for(direction: Direction, *, stateful: bool) -> RuleStage:
+def rule_stage_for(direction: Direction, *, stateful: bool) -> RuleStage:
     """Return where rules of this direction, in groups of this kind, are matched."""
     return _PLANES[direction, stateful]
 
@@ -95,7 +95,7 @@ def masked(ports: PortRange) -> Iterator[tuple[int, int]]:
 
 def rule_matches(rule: SecurityGroupRule, *, stateful: bool) -> frozenset[ClauseMatch]:
     """Return the clauses that *rule* is made of."""
-    plane = plane_for(rule.direction, stateful=stateful)
+    plane = rule_stage_for(rule.direction, stateful=stateful)
     base = _family(plane, rule.ethertype.ip_version) & _far_end(plane, rule.remote_prefix)
     return frozenset(ClauseMatch(plane, base & part) for part in _transport(plane, rule))
 

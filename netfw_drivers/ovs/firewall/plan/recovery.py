@@ -34,7 +34,7 @@ from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
 )
 from netfw_drivers.ovs.firewall.plan.flows import COOKIE, static_flows
 from netfw_drivers.ovs.firewall.plan.matches import ClauseMatch, RuleStage, address_at
-from netfw_drivers.ovs.firewall.plan.state import FirewallState, MeaningOwner, PolicyOwner
+from netfw_drivers.ovs.firewall.plan.state import ConjunctionOwner, FirewallState, PolicyOwner
 from netfw_drivers.ovs.pipeline.tables import (
     BASE_EGRESS,
     BASE_INGRESS,
@@ -146,7 +146,7 @@ class RecoveredState:
             return None
         id, policy = flow.conj_id, flow.value(POLICY)
         if id is not None:
-            return MeaningOwner(id)
+            return ConjunctionOwner(id)
         if policy is not None:
             return PolicyOwner(policy)
         plane = _PLANES.get((flow.table, flow.priority))

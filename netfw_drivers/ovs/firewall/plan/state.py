@@ -24,7 +24,7 @@ from netfw_drivers.ovs.firewall.plan.matches import (
     ClauseMatch,
     MemberAddresses,
     RuleStage,
-    plane_for,
+    rule_stage_for,
 )
 
 ALONE = RuleStage.INGRESS
@@ -39,7 +39,7 @@ class PolicyOwner:
 
 
 @frozen
-class MeaningOwner:
+class ConjunctionOwner:
     """Owner of the flows of a conjunction."""
 
     number: int
@@ -162,7 +162,7 @@ class StateOverlay:
         for number in self.referrers.values_of(remote):
             meaning = self.meanings.thing(number)
             if isinstance(meaning, Permit):
-                found.setdefault(plane_of(meaning), []).append(number)
+                found.setdefault(rule_stage_of(meaning), []).append(number)
         return found or {ALONE: []}
 
     def permits_of(
@@ -174,7 +174,7 @@ class StateOverlay:
             for number in self.permits.values_of(group):
                 meaning = self.meanings.thing(number)
                 assert isinstance(meaning, Permit)
-                found.setdefault(plane_of(meaning), []).append((number, meaning.clauses))
+                found.setdefault(rule_stage_of(meaning), []).append((number, meaning.clauses))
         return tuple((plane, tuple(sorted(found[plane]))) for plane in RuleStage if plane in found)
 
     def commit(self) -> None:
@@ -192,5 +192,5 @@ class StateOverlay:
         return meaning.clauses
 
 
-def plane_of(permit: Permit) -> RuleStage:
-    return plane_for(permit.direction, stateful=permit.stateful)
+def rule_stage_of(permit: Permit) -> RuleStage:
+    return rule_stage_for(permit.direction, stateful=permit.stateful)

@@ -32,14 +32,14 @@ from netfw.model.segment import NetworkType, Segment
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import NetworkId
 from netfw.ovs.openflow.flow_cache import FlowGroup
-from netfw_drivers.ovs.common.local_vlans import Domain
+from netfw_drivers.ovs.common.local_vlans import BroadcastDomain
 from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun, distributed_routing
 from netfw_drivers.ovs.pipeline.br_int import Chunk, PlannedPort
 from netfw_drivers.ovs.pipeline.distributed_routing import RoutedSegment, plan_interfaces
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges
 from netfw_drivers.ovs.switch.plan.settings import Settings, tunnel_name
-from netfw_drivers.ovs.switch.plan.state import MembersOverlay, SwitchStateOverlay
+from netfw_drivers.ovs.switch.plan.state import DomainMembersOverlay, SwitchStateOverlay
 
 SWITCH = "switch"
 BASE = "base"
@@ -84,7 +84,7 @@ class FlowGroupBuilder:
         draft: OvsdbChanges,
         settings: Settings,
         wanted: SwitchStateOverlay,
-        numbers: dict[Domain, int],
+        numbers: dict[BroadcastDomain, int],
     ) -> None:
         self._draft, self._settings, self._wanted = draft, settings, wanted
         self._numbers = numbers
@@ -140,7 +140,7 @@ class FlowGroupBuilder:
                 self._wait_for_bridge(key, segment)
 
     def members(
-        self, membership: MembersOverlay, chunks: Set[Chunk], layout: ExtensionLayout
+        self, membership: DomainMembersOverlay, chunks: Set[Chunk], layout: ExtensionLayout
     ) -> None:
         """Set the flows that deliver packets to the ports of *chunks*."""
         bridge, groups = self._settings.integration, self.groups
@@ -156,7 +156,9 @@ class FlowGroupBuilder:
         for domain in {domain for domain, _ in chunks}:
             self._domain(domain, membership, layout)
 
-    def _domain(self, domain: Domain, membership: MembersOverlay, layout: ExtensionLayout) -> None:
+    def _domain(
+        self, domain: BroadcastDomain, membership: DomainMembersOverlay, layout: ExtensionLayout
+    ) -> None:
         owner = owner_of(NetworkKey(domain.network), domain.segment)
         chunks, vlan = membership.chunks(domain), self._numbers.get(domain)
         if not chunks or vlan is None:
@@ -166,7 +168,7 @@ class FlowGroupBuilder:
         make = partial(br_int.domain_flows, *source)
         self.groups.set(self._settings.integration, owner, source, make)
 
-    def _uplink(self, domain: Domain) -> int | None:
+    def _uplink(self, domain: BroadcastDomain) -> int | None:
         """Return the number of the patch port that leads to the other hosts of *domain*."""
         for segment in self._segments(domain.network):
             if segment.id == domain.segment:
@@ -216,7 +218,7 @@ class FlowGroupBuilder:
     def _routed_segments(self, network: NetworkId) -> Iterator[RoutedSegment]:
         """Yield the segments of a network that lead to other hosts."""
         for segment in self._segments(network):
-            domain = Domain(network, segment.id)
+            domain = BroadcastDomain(network, segment.id)
             vlan, uplink = self._numbers.get(domain), self._uplink(domain)
             if vlan is not None and uplink is not None:
                 yield RoutedSegment(vlan, uplink, segment.provider.network_type.is_tunnel)
@@ -300,7 +302,7 @@ class FlowGroupBuilder:
         if segment is None or not tunnels:
             self.groups.unset(bridge, owner_of(key))
             return
-        vlan, number = self._numbers[Domain(key.network, segment.id)], segment.provider
+        vlan, number = self._numbers[BroadcastDomain(key.network, segment.id)], segment.provider
         addresses = self._answered(key, entry) if self._settings.responder else ()
         source = vlan, number.segmentation_id or 0, key.mac, tunnels, addresses
         self.groups.set(bridge, owner_of(key), source, partial(br_tun.forwarding_flows, *source))
@@ -313,7 +315,7 @@ class FlowGroupBuilder:
     def _parts(self, key: NetworkKey, network: LocalNetwork) -> Iterator[tuple[str, object, Flows]]:
         """Yield bridge, source and maker of the flows of each segment."""
         for segment in network.segments:
-            vlan = self._numbers.get(Domain(key.network, segment.id))
+            vlan = self._numbers.get(BroadcastDomain(key.network, segment.id))
             if vlan is None:
                 continue
             if segment.provider.network_type.is_tunnel:
@@ -358,7 +360,7 @@ class FlowGroupBuilder:
 
     def _segment(self, network: NetworkId, kind: NetworkType) -> Segment | None:
         for segment in self._segments(network):
-            known = Domain(network, segment.id) in self._numbers
+            known = BroadcastDomain(network, segment.id) in self._numbers
             if segment.provider.network_type == kind and known:
                 return segment
         return None

@@ -17,12 +17,12 @@ from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.operations import Value
 from netfw.ovs.ovsdb.values import IFACE_ID, OvsdbPort, Snapshot
 from netfw_drivers.ovs.common.flow_operations import FlowPlanner
-from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, NET_UUID, Vlans
+from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, NET_UUID, LocalVlans
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import FILTERED_PORT, GUARDED_PORT, SHARED_MAC
 from netfw_drivers.ovs.switch.plan.guarantees import Guarantee
-from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
+from netfw_drivers.ovs.switch.plan.state import DomainMembers, SwitchState
 
 TUNNEL_MARK = "netfw-tunnel"
 ENDPOINT_MARK = "netfw-endpoint"
@@ -48,10 +48,10 @@ class Observed:
     """Ports of ``br-int`` by the id in their ``iface-id``."""
     admission: Callable[[int], int | None]
     """Returns the cookie of the flow by which the port of a number can send, if there is one."""
-    vlans: Vlans
+    vlans: LocalVlans
     layout: ExtensionLayout
     state: SwitchState
-    members: Members
+    members: DomainMembers
     recovered: bool = False
     """The state includes what an earlier run has left on the machine."""
     links: Mapping[str, Link] = field(factory=dict)

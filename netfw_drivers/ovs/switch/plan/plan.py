@@ -40,13 +40,13 @@ from netfw_drivers.ovs.switch.plan.guarantee_overlay import GuaranteeOverlay
 from netfw_drivers.ovs.switch.plan.guarantees import GuaranteePlan
 from netfw_drivers.ovs.switch.plan.observed import EXTENSION_MARK, Observed
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
-from netfw_drivers.ovs.switch.plan.ports import Ports
+from netfw_drivers.ovs.switch.plan.ports import PortPlanner
 from netfw_drivers.ovs.switch.plan.recovery import recorded_keys
 from netfw_drivers.ovs.switch.plan.routing_records import is_record, record_changes, records_of
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.state import (
     ROUTED_NETWORKS,
-    MembersOverlay,
+    DomainMembersOverlay,
     SwitchStateOverlay,
     carried_by,
 )
@@ -170,7 +170,9 @@ class _Planner:
         tunnels = {key: self._wanted.get(key, Tunnel) for key in endpoints}
         plan_tunnels(self._draft, self._settings, {k: v for k, v in tunnels.items() if v})
         drop_tunnels(self._draft, _of(self._drop, Endpoint))
-        ports = Ports(self._draft, self._observed, self._wanted, numbering.numbers, self._settings)
+        ports = PortPlanner(
+            self._draft, self._observed, self._wanted, numbering.numbers, self._settings
+        )
         concerned = self._ports()
         ports.plan(concerned)
         live = {key: port for key, port in ports.wired.items() if port.live}
@@ -246,7 +248,7 @@ class _Planner:
     def _flows(
         self,
         numbering: VlanAssignment,
-        ports: Ports,
+        ports: PortPlanner,
         concerned: Mapping[PortKey, None],
         live: Mapping[PortKey, PlannedPort],
     ) -> FlowGroupChanges:
@@ -254,7 +256,7 @@ class _Planner:
         flows.base(self._observed.layout)
         for key in concerned:
             flows.port(key, ports.wired.get(key), self._observed.layout)
-        membership = MembersOverlay(self._observed.members, live, concerned.keys())
+        membership = DomainMembersOverlay(self._observed.members, live, concerned.keys())
         chunks = membership.everything() if self._update.complete else membership.touched()
         flows.members(membership, chunks, self._observed.layout)
         if self._settings.has_tunnels:

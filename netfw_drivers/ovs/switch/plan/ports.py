@@ -20,7 +20,7 @@ from netfw.ovs.ovsdb.values import IFACE_ID, OvsdbPort
 from netfw.plan import Operation
 from netfw_drivers.ovs.common.local_vlans import (
     DEAD_VLAN,
-    Domain,
+    BroadcastDomain,
     dead_record,
     no_record,
     port_record,
@@ -51,7 +51,7 @@ Row = tuple[Mapping[str, str | None], int]
 _DEAD: Row = (no_record(), DEAD_VLAN)
 
 
-class Ports:
+class PortPlanner:
     """Plans ports one by one; ``wired`` has those that get flows."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Ports:
         draft: OvsdbChanges,
         observed: Observed,
         wanted: SwitchStateOverlay,
-        numbers: Mapping[Domain, int],
+        numbers: Mapping[BroadcastDomain, int],
         settings: Settings,
     ) -> None:
         self._draft, self._observed, self._wanted = draft, observed, wanted
@@ -143,7 +143,7 @@ class Ports:
         routers: frozenset[RouterInterface],
     ) -> None:
         """Plan the row and the flows of the device of *key*, or what it waits for."""
-        domain = Domain(wiring.network, segment.id)
+        domain = BroadcastDomain(wiring.network, segment.id)
         vlan, number = self._numbers.get(domain), ofport_of(port)
         if vlan is None:
             self._wait(key, port, "its network has no local VLAN")

@@ -22,7 +22,7 @@ from netfw.model.segment import NetworkType
 from netfw.model.values.address import IpAddress, Mac
 from netfw.model.values.ids import NetworkId, PortId
 from netfw.plan.overlay import MultiMap, MultiMapOverlay, Overlay
-from netfw_drivers.ovs.common.local_vlans import Domain
+from netfw_drivers.ovs.common.local_vlans import BroadcastDomain
 from netfw_drivers.ovs.pipeline.br_int import Chunk, PlannedPort, Receiver
 
 T = TypeVar("T")
@@ -142,14 +142,14 @@ class SwitchStateOverlay(SwitchState):
                 yield key
 
 
-class Members:
+class DomainMembers:
     """Live ports, found by domain and by chunk of a domain's broadcast flows."""
 
     def __init__(self, ports: Mapping[PortKey, PlannedPort] | None = None) -> None:
         self.ports: MutableMapping[PortKey, PlannedPort] = {}
         self._by_chunk: MultiMap[Chunk, PortKey] = MultiMap()
-        self._chunks: MultiMap[Domain, Chunk] = MultiMap()
-        self._open: MultiMap[Domain, PortKey] = MultiMap()
+        self._chunks: MultiMap[BroadcastDomain, Chunk] = MultiMap()
+        self._open: MultiMap[BroadcastDomain, PortKey] = MultiMap()
         self.commit(ports or {}, ())
 
     def commit(self, live: Mapping[PortKey, PlannedPort], dead: Iterable[PortKey]) -> None:
@@ -166,7 +166,7 @@ class Members:
     def all_chunks(self) -> set[Chunk]:
         return {chunk for _, chunk in self._chunks}
 
-    def chunks(self, domain: Domain) -> tuple[int, ...]:
+    def chunks(self, domain: BroadcastDomain) -> tuple[int, ...]:
         """Return the chunks of *domain* that have ports."""
         return tuple(sorted(number for _, number in self._chunks.values_of(domain)))
 
@@ -174,7 +174,7 @@ class Members:
         """Return the ports of *chunk*, by number."""
         return self._receivers(self._by_chunk.values_of(chunk))
 
-    def open_ports(self, domain: Domain) -> tuple[Receiver, ...]:
+    def open_ports(self, domain: BroadcastDomain) -> tuple[Receiver, ...]:
         """Return the ports of *domain* with other MAC addresses behind them, by number."""
         return self._receivers(self._open.values_of(domain))
 
@@ -191,11 +191,11 @@ class Members:
             self._chunks.remove(port.domain, port.chunk)
 
 
-class MembersOverlay(Members):
+class DomainMembersOverlay(DomainMembers):
     """Live ports as they will be after an update of *concerned*; *base* stays as it is."""
 
     def __init__(
-        self, base: Members, live: Mapping[PortKey, PlannedPort], concerned: Set[PortKey]
+        self, base: DomainMembers, live: Mapping[PortKey, PlannedPort], concerned: Set[PortKey]
     ) -> None:
         self._base, self._concerned = base, concerned
         self.ports = Overlay(base.ports)

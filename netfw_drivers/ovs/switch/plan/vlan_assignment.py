@@ -11,7 +11,7 @@ from netfw.ovs.ovsdb.operations import OvsdbTable, SetColumns
 from netfw.plan import Operation
 from netfw_drivers.ovs.common.local_vlans import (
     NET_UUID,
-    Domain,
+    BroadcastDomain,
     VlansExhausted,
     free_vlan,
     record_of,
@@ -25,7 +25,7 @@ class VlanAssignment:
     """Local VLANs as they will be; a number is used again only after its release."""
 
     def __init__(self, observed: Observed, wanted: SwitchStateOverlay, bridge: str) -> None:
-        self.numbers: dict[Domain, int] = dict(observed.vlans.numbers)
+        self.numbers: dict[BroadcastDomain, int] = dict(observed.vlans.numbers)
         self.records: dict[str, str] = {}
         self._observed, self._wanted, self._bridge = observed, wanted, bridge
         self._taken = observed.vlans.taken
@@ -42,7 +42,7 @@ class VlanAssignment:
             except VlansExhausted as error:
                 draft.refused[key] = error
                 continue
-            domains = {Domain(key.network, segment.id) for segment in network.segments}
+            domains = {BroadcastDomain(key.network, segment.id) for segment in network.segments}
             self._release(draft, key, self._observed.vlans.of(key.network).keys() - domains)
 
     def release(self, draft: OvsdbChanges, keys: Iterable[NetworkKey]) -> None:
@@ -56,7 +56,7 @@ class VlanAssignment:
             draft.release.append(self._change((), name, value, None))
 
     def _record(self, draft: OvsdbChanges, key: NetworkKey, segment: Segment) -> None:
-        domain = Domain(key.network, segment.id)
+        domain = BroadcastDomain(key.network, segment.id)
         known = self._observed.vlans.segments.get(domain)
         if known is None:
             self.numbers[domain] = free_vlan(self._taken, self._hints(key.network))
@@ -67,7 +67,7 @@ class VlanAssignment:
         if before != value and self._bridge in draft.snapshot.bridges:
             draft.prepare.append(self._change([key], name, before, value))
 
-    def _release(self, draft: OvsdbChanges, key: NetworkKey, domains: Set[Domain]) -> None:
+    def _release(self, draft: OvsdbChanges, key: NetworkKey, domains: Set[BroadcastDomain]) -> None:
         for domain in sorted(domains, key=str):
             segment = self._observed.vlans.segments[domain]
             name, value = record_of(self.numbers.pop(domain), segment)
@@ -88,7 +88,9 @@ class VlanAssignment:
         """Return whether any number will do: no record and no port has one."""
         network = self._wanted.network(key.network)
         segments = () if network is None else network.segments
-        recorded = all(Domain(key.network, segment.id) in self.numbers for segment in segments)
+        recorded = all(
+            BroadcastDomain(key.network, segment.id) in self.numbers for segment in segments
+        )
         return not recorded and next(self._hints(key.network), None) is None
 
     def _hints(self, network: NetworkId) -> Iterator[int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.values.events import ProcessDied
-from netfw.linux.sockets.dns_probe import Server, silent_servers
+from netfw.linux.sockets.dns_probe import DnsServer, silent_servers
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.device_names import dhcp_namespace
 from netfw.testing.conformance.dhcp.factories import (
@@ -26,8 +26,8 @@ LOOP = {"aarch64": b"\x00\x00\x00\x14", "x86_64": b"\xeb\xfe"}
 """An instruction that leads to itself."""
 
 
-def server(net: ServedNetwork) -> Server:
-    return Server(dhcp_namespace(net.id), net.value.server.addresses[0].ip)
+def server(net: ServedNetwork) -> DnsServer:
+    return DnsServer(dhcp_namespace(net.id), net.value.server.addresses[0].ip)
 
 
 @pytest.mark.spec("DHCP-47")
@@ -97,7 +97,7 @@ def test_only_a_listening_server_without_answers_is_silent(host: DnsmasqHost, su
     net = make_network(subnet)
     assert host.put(net).ok
     there = server(net)
-    nowhere = Server("no-such-namespace", there.address)
+    nowhere = DnsServer("no-such-namespace", there.address)
     assert silent_servers({1: there, 2: nowhere}, 5.0) == frozenset()
     pid = host.pid(net)
     os.kill(pid, signal.SIGSTOP)

@@ -19,7 +19,7 @@ from netfw.model.router import ExternalGateway, Router
 from netfw.model.security_group import Direction
 from netfw.model.values.ids import PortId, QosPolicyId, QosRuleId
 from netfw.plan import Update
-from netfw.testing.conformance.router.case import MakeDriver, RouterSuite
+from netfw.testing.conformance.router.case import MakeDriver, RouterCase
 from netfw.testing.conformance.router.distributed import RouterDistributedConformance
 from netfw.testing.conformance.router.distributed_factories import (
     DistributedSite,
@@ -75,7 +75,7 @@ def assert_limited(source: Machine, sink: Machine, to: object, kbps: int = KBPS)
     assert_address_limited(source.instance, sink.instance, str(to), kbps)
 
 
-class TestAddressQos(RouterSuite):
+class TestAddressQos(RouterCase):
     """Datagrams to and from floating IPs and gateways with limits."""
 
     put = RouterDistributedConformance.put

@@ -14,7 +14,7 @@ from netfw.errors import PartlyInvalid
 from netfw.model.router import ConntrackHelper, HelperProtocol, Router
 from netfw.model.values.ids import ConntrackHelperId
 from netfw.plan import Update
-from netfw.testing.conformance.router.case import MakeDriver, RouterSuite
+from netfw.testing.conformance.router.case import MakeDriver, RouterCase
 from netfw.testing.conformance.router.environment import RouterEnvironment
 from netfw.testing.conformance.router.factories import Site, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine
@@ -52,7 +52,7 @@ def contribution(
     return () if made is None else (made,)
 
 
-class TestConntrackHelper(RouterSuite):
+class TestConntrackHelper(RouterCase):
     """Connections whose contents name addresses and ports, with and without helpers."""
 
     @pytest.fixture(scope="class")

@@ -15,7 +15,7 @@ from netfw.model.router import Router
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import NdpProxyId, PortId
 from netfw.plan import Update
-from netfw.testing.conformance.router.case import MakeDriver, RouterSuite
+from netfw.testing.conformance.router.case import MakeDriver, RouterCase
 from netfw.testing.conformance.router.environment import Machine, RouterEnvironment
 from netfw.testing.conformance.router.factories import RoutedNetwork, Site, make_site
 from netfw_drivers.l3_extensions.ndp_proxy import NdpProxyExtension
@@ -41,7 +41,7 @@ def with_proxies(
     return site.with_state(contributions=() if made is None else (made,))
 
 
-class TestNdpProxy(RouterSuite):
+class TestNdpProxy(RouterCase):
     """Neighbours outside for which inside addresses are on their own link, and others."""
 
     @pytest.fixture(scope="class")

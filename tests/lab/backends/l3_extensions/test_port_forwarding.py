@@ -16,7 +16,7 @@ from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import FloatingIpId, PortForwardingId, PortId
 from netfw.model.values.port_range import PortRange
 from netfw.plan import Update
-from netfw.testing.conformance.router.case import MakeDriver, RouterSuite
+from netfw.testing.conformance.router.case import MakeDriver, RouterCase
 from netfw.testing.conformance.router.environment import TCP, UDP, RouterEnvironment
 from netfw.testing.conformance.router.factories import Site, make_site
 from netfw.testing.lab.wait import wait_until
@@ -43,7 +43,7 @@ def forward(
     )
 
 
-class TestPortForwarding(RouterSuite):
+class TestPortForwarding(RouterCase):
     """Packets to forwarded ports, with SNAT and other floating IPs beside them."""
 
     @pytest.fixture(scope="class")

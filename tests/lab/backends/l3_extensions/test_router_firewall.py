@@ -20,7 +20,7 @@ from netfw.model.values.port_range import PortRange
 from netfw.model.values.protocol import ICMP
 from netfw.model.values.protocol import TCP as TCP_NUMBER
 from netfw.plan import Update
-from netfw.testing.conformance.router.case import FAMILIES, MakeDriver, RouterSuite
+from netfw.testing.conformance.router.case import FAMILIES, MakeDriver, RouterCase
 from netfw.testing.conformance.router.distributed_factories import (
     DistributedSite,
     make_agent_gateway,
@@ -54,7 +54,7 @@ def group(number: int, site: Site | DistributedSite, *nets: int, **rules: Any) -
     return FirewallGroup(id=FirewallGroupId(UUID(int=number)), ports=ports, **rules)
 
 
-class TestRouterFirewall(RouterSuite):
+class TestRouterFirewall(RouterCase):
     """Packets between networks, and to and from outside."""
 
     @pytest.fixture(scope="class")

@@ -17,7 +17,7 @@ from netfw.agents.common.loop_tasks import LoopTask
 from netfw.agents.common.status import AgentStatus
 from netfw.cli.agents.common import MetricsTargets
 from netfw.cli.agents.metrics_port import LIMITS
-from netfw.cli.agents.monitors import AgentMonitors
+from netfw.cli.agents.monitors import AgentMetricsExporters
 from netfw.cli.agents.runner import unready_reasons
 from netfw.errors import BackendUnavailable, ConfigError, Conflict, NetfwError
 from netfw.plan import Outcome
@@ -41,7 +41,9 @@ class Served:
     def __init__(self) -> None:
         self.port, self.stuck = free_port(), ""
         targets = MetricsTargets(bind=str(self.port))
-        self.monitors = AgentMonitors(targets, BINARY, HOST, unready_reasons, lambda: self.stuck)
+        self.monitors = AgentMetricsExporters(
+            targets, BINARY, HOST, unready_reasons, lambda: self.stuck
+        )
 
     def publish(self, status: AgentStatus) -> None:
         for target in self.monitors.targets:
@@ -155,7 +157,7 @@ def is_open(connection: socket.socket) -> bool:
 )
 def test_an_address_that_cannot_be_used_is_refused(address: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=r"\[agent\] metrics_bind") as refused:
-        AgentMonitors(MetricsTargets(bind=address), BINARY, HOST, unready_reasons, str)
+        AgentMetricsExporters(MetricsTargets(bind=address), BINARY, HOST, unready_reasons, str)
     assert problem in str(refused.value)
 
 
@@ -163,7 +165,7 @@ def test_a_port_that_is_taken_is_refused_and_free_again_after_the_end() -> None:
     first = Served()
     targets = MetricsTargets(bind=f"127.0.0.1:{first.port}")
     with first.monitors, pytest.raises(ConfigError, match=r"change \[agent\] metrics_bind"):
-        AgentMonitors(targets, BINARY, HOST, unready_reasons, str)
-    with AgentMonitors(targets, BINARY, HOST, unready_reasons, str):
+        AgentMetricsExporters(targets, BINARY, HOST, unready_reasons, str)
+    with AgentMetricsExporters(targets, BINARY, HOST, unready_reasons, str):
         pass
     wait_until(lambda: "netfw-metrics" not in {each.name for each in threading.enumerate()})

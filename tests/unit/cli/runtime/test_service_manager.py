@@ -14,7 +14,7 @@ from netfw.cli.runtime.service_manager import (
     SOCKET,
     WATCHDOG,
     WATCHDOG_PROCESS,
-    ServiceManager,
+    SdNotifier,
 )
 from netfw.cli.runtime.watchdog import Watchdog
 from netfw.testing.lab.wait import TIMEOUT
@@ -51,7 +51,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]
 
 @pytest.mark.spec("DRV-48")
 def test_life_of_a_daemon_is_reported(manager: Manager) -> None:
-    service = ServiceManager(manager.address)
+    service = SdNotifier(manager.address)
     service.set_ready()
     service.set_status("ready")
     service.set_status("ready")
@@ -67,14 +67,14 @@ def test_life_of_a_daemon_is_reported(manager: Manager) -> None:
 
 
 def test_a_reload_before_the_start_is_no_start(manager: Manager) -> None:
-    service = ServiceManager(manager.address)
+    service = SdNotifier(manager.address)
     service.begin_reload()
     service.end_reload()
     assert [each[0] for each in manager.received()] == ["RELOADING=1"]
 
 
 def test_a_status_is_one_line_of_limited_length(manager: Manager) -> None:
-    ServiceManager(manager.address).set_status("one\nREADY=1 " + "x" * 9999)
+    SdNotifier(manager.address).set_status("one\nREADY=1 " + "x" * 9999)
     (lines,) = manager.received()
     assert lines[0].startswith("STATUS=one READY=1 xxx")
     assert (len(lines), len(lines[0])) == (1, 207)
@@ -82,7 +82,7 @@ def test_a_status_is_one_line_of_limited_length(manager: Manager) -> None:
 
 def test_children_do_not_inherit_the_manager(manager: Manager) -> None:
     environ = {SOCKET: manager.address}
-    ServiceManager.from_environment(environ).set_ready()
+    SdNotifier.from_environment(environ).set_ready()
     assert environ == {}
     assert manager.received() == [["READY=1"]]
 
@@ -91,13 +91,13 @@ def test_children_do_not_inherit_the_manager(manager: Manager) -> None:
 def test_watchdog_is_of_the_process_that_the_manager_names() -> None:
     own, other = str(os.getpid()), "1"
     environ = {WATCHDOG: "300000000", WATCHDOG_PROCESS: own}
-    assert ServiceManager.from_environment(environ).watchdog == 300
+    assert SdNotifier.from_environment(environ).watchdog == 300
     assert environ == {}
-    assert ServiceManager.from_environment({WATCHDOG: "500000"}).watchdog == 0.5
+    assert SdNotifier.from_environment({WATCHDOG: "500000"}).watchdog == 0.5
     for unwatched in ({}, {WATCHDOG: "0"}, {WATCHDOG: "x"}, {**environ, WATCHDOG_PROCESS: other}):
-        assert ServiceManager.from_environment(dict(unwatched)).watchdog is None
+        assert SdNotifier.from_environment(dict(unwatched)).watchdog is None
     foreign = {WATCHDOG: "300000000", WATCHDOG_PROCESS: other}
-    assert ServiceManager.from_environment(foreign).watchdog is None
+    assert SdNotifier.from_environment(foreign).watchdog is None
 
 
 @pytest.mark.spec("DRV-48")
@@ -111,33 +111,33 @@ def test_signs_of_life_end_when_the_work_is_stuck(manager: Manager) -> None:
             ended.set()
         return "it is over" if reason is None else reason
 
-    with Watchdog(ServiceManager(manager.address, 0.2), stuck_reason):
+    with Watchdog(SdNotifier(manager.address, 0.2), stuck_reason):
         assert ended.wait(TIMEOUT)
     assert manager.received() == [["WATCHDOG=1"]] * 3
 
 
 def test_a_daemon_that_is_not_watched_has_no_thread_for_it(manager: Manager) -> None:
-    with Watchdog(ServiceManager(manager.address), lambda: ""):
+    with Watchdog(SdNotifier(manager.address), lambda: ""):
         assert "watchdog" not in {each.name for each in threading.enumerate()}
 
 
 @pytest.mark.parametrize("address", [None, "", "/no/such/socket"])
 def test_a_daemon_runs_without_a_manager(address: str | None) -> None:
-    service = ServiceManager(address)
+    service = SdNotifier(address)
     service.set_ready()
     service.set_status("x")
     service.stop()
 
 
 def test_a_manager_that_does_not_read_stops_no_daemon(manager: Manager) -> None:
-    service = ServiceManager(manager.address)
+    service = SdNotifier(manager.address)
     for number in range(5000):
         service.set_status(f"{number} " + "x" * 190)
     assert manager.received()
 
 
 def test_status_of_any_text_is_one_line(manager: Manager) -> None:
-    service = ServiceManager(manager.address)
+    service = SdNotifier(manager.address)
     service.set_status("no device\nMAINPID=1\x0bREADY=1")
     service.set_status("no file \udcff")  # a name on disk that is not UTF-8
     assert manager.received() == [

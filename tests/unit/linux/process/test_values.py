@@ -10,7 +10,7 @@ import pytest
 from netfw.errors import InvalidInput
 from netfw.linux.conntrack import ConntrackTuple, Filter, TrackedConnection
 from netfw.linux.process import Backoff, ProcessKey, Program
-from netfw.linux.process.identity import runs
+from netfw.linux.process.identity import matches_command
 from netfw.model.values.port_range import PortRange
 
 FLOW = ConntrackTuple(
@@ -97,11 +97,11 @@ def test_own_pid_files_are_no_reason_to_restart_a_program():
     ],
 )
 def test_a_command_line_is_known_behind_an_interpreter(actual, same):
-    assert runs(actual, ("dnsmasq", "-x")) is same
+    assert matches_command(actual, ("dnsmasq", "-x")) is same
 
 
 def test_a_process_that_has_lost_its_command_line_runs_nothing() -> None:
-    assert not runs((), ())
+    assert not matches_command((), ())
 
 
 def test_a_program_with_an_environment_can_be_a_key_of_reasons():

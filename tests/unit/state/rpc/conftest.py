@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from netfw.testing.fakes.transport import FakeNetwork
+from netfw.testing.fakes.transport import FakeMessageBus
 
 
 @pytest.fixture
-def wire() -> Iterator[FakeNetwork]:
-    made = FakeNetwork()
+def wire() -> Iterator[FakeMessageBus]:
+    made = FakeMessageBus()
     yield made
     made.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
-from netfw.testing.fakes.transport import FakeNetwork
+from netfw.testing.fakes.transport import FakeMessageBus
 
 
-def offered(wire: FakeNetwork, source: MemorySource, budget: int = 256 * 1024) -> RemoteSource:
+def offered(wire: FakeMessageBus, source: MemorySource, budget: int = 256 * 1024) -> RemoteSource:
     StateRpcServer(source, wire.transport(), budget=budget).open()
     return RemoteSource(wire.transport(), timeout=60)

@@ -228,7 +228,7 @@ def test_a_reused_pid_is_not_opened() -> None:
 
 
 def test_record_of_a_dead_lab_is_removed_when_read(tmp_path) -> None:
-    directory = registry.Directory(tmp_path)
+    directory = registry.LabRegistry(tmp_path)
     known = registry.identify("lab", os.getpid())
     directory.write(known)
     assert directory.find("lab") == known
@@ -253,7 +253,7 @@ def test_a_directory_that_others_may_enter_is_refused(
 
 
 def test_the_directory_is_there_while_something_is_in_it(tmp_path) -> None:
-    directory = registry.Directory(tmp_path / "labs")
+    directory = registry.LabRegistry(tmp_path / "labs")
     assert directory.all() == []
     with directory.locked():
         directory.write(registry.identify("lab", os.getpid()))
@@ -265,7 +265,7 @@ def test_the_directory_is_there_while_something_is_in_it(tmp_path) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"name": 3}', b"\xff", b"[" * 100_000])
 def test_what_is_no_record_is_no_lab_and_is_removed(tmp_path: Path, text: bytes) -> None:
-    directory = registry.Directory(tmp_path)
+    directory = registry.LabRegistry(tmp_path)
     (tmp_path / "lab.json").write_bytes(text)
     (tmp_path / "Foo Bar.json").write_bytes(text)
     assert directory.all() == []

@@ -10,7 +10,7 @@ from netfw.drivers.values.pipeline_grant import GrantRequest, PipelineHook, Tabl
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.values.address import Mac
 from netfw.model.values.ids import NetworkId, SegmentId
-from netfw_drivers.ovs.common.local_vlans import Domain
+from netfw_drivers.ovs.common.local_vlans import BroadcastDomain
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import (
@@ -42,7 +42,7 @@ SOURCES = frozenset(
         AllowedSource("fa:16:3e:00:00:02", ip_network("0.0.0.0/0")),
     }
 )
-DOMAIN = Domain(NetworkId(UUID(int=1)), SegmentId(UUID(int=2)))
+DOMAIN = BroadcastDomain(NetworkId(UUID(int=1)), SegmentId(UUID(int=2)))
 PORT = PlannedPort(domain=DOMAIN, number=5, vlan=7, mac=MAC)
 GUARDED = evolve(PORT, guard=SOURCES)
 FILTERED = evolve(PORT, number=9, mac=Mac("fa:16:3e:00:00:09"), filtered=True)

@@ -9,7 +9,7 @@ from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.br_int import admission_key
 from netfw_drivers.ovs.switch.plan.plan import PlanOutline, outline
 from netfw_drivers.ovs.switch.plan.settings import Settings
-from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
+from netfw_drivers.ovs.switch.plan.state import DomainMembers, SwitchState
 from tests.unit.backends.ovs.switch.samples import (
     SETTINGS,
     Database,
@@ -23,7 +23,7 @@ class PlanEnvironment:
 
     def __init__(self, settings: Settings = SETTINGS) -> None:
         self.settings, self.database = settings, Database()
-        self.state, self.members = SwitchState(), Members()
+        self.state, self.members = SwitchState(), DomainMembers()
         self.flows = {bridge: FlowCache() for bridge in settings.bridges}
 
     def outline(self, update: Update[SwitchKey, SwitchValue]) -> PlanOutline:

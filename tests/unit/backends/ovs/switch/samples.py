@@ -22,12 +22,12 @@ from netfw.model.values.ids import NetworkId, PortId, SegmentId
 from netfw.ovs.ovsdb.operations import AddBridge, AddPort, OvsdbTable, RemovePort, SetColumns
 from netfw.ovs.ovsdb.values import Bridge, Interface, OvsdbPort, Snapshot, Switch
 from netfw.plan import Operation
-from netfw_drivers.ovs.common.local_vlans import Vlans
+from netfw_drivers.ovs.common.local_vlans import LocalVlans
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.switch.plan.observed import Observed, port_id_of
 from netfw_drivers.ovs.switch.plan.plan import PlanOutline
 from netfw_drivers.ovs.switch.plan.settings import Settings
-from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
+from netfw_drivers.ovs.switch.plan.state import DomainMembers, SwitchState
 
 SPACE = UUID(int=0xABC)
 SETTINGS = Settings(
@@ -156,7 +156,7 @@ class Database:
         rows[wanted.record] = changed_row
 
     def observed(
-        self, state: SwitchState | None = None, members: Members | None = None
+        self, state: SwitchState | None = None, members: DomainMembers | None = None
     ) -> Observed:
         bridge = self.bridges.get("br-int")
         plugged: dict[PortId, tuple[OvsdbPort, ...]] = {}
@@ -170,10 +170,10 @@ class Database:
             ),
             plugged=plugged,
             admission=self.admissions.get,
-            vlans=Vlans.recorded(bridge.external_ids if bridge else {}),
+            vlans=LocalVlans.recorded(bridge.external_ids if bridge else {}),
             layout=ExtensionLayout(),
             state=state or SwitchState(),
-            members=members or Members(),
+            members=members or DomainMembers(),
         )
 
 

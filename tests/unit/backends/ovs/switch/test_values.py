@@ -11,7 +11,7 @@ from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.values.switch_values import Endpoint
 from netfw.errors import ConfigError
 from netfw.model.segment import NetworkType
-from netfw_drivers.ovs.common.local_vlans import Vlans, free_vlan, record_of
+from netfw_drivers.ovs.common.local_vlans import LocalVlans, free_vlan, record_of
 from netfw_drivers.ovs.switch.plan.settings import Settings, tunnel_name
 
 
@@ -39,7 +39,7 @@ def test_links_of_bridges_with_long_names_have_different_ends():
 
 def test_a_record_holds_all_that_the_flows_are_made_of(segments):
     ids = dict(record_of(vlan, segment) for vlan, segment in segments.items())
-    found = Vlans.recorded({**ids, "netfw-vlan-x": "a joke", "other": "thing"})
+    found = LocalVlans.recorded({**ids, "netfw-vlan-x": "a joke", "other": "thing"})
     assert sorted(found.numbers.values()) == sorted(segments)
     assert {s.id: s.provider for s in found.segments.values()} == {
         s.id: s.provider for s in segments.values()

@@ -7,7 +7,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.server.db.allocation.intervals import Free, Interval, divide, join_adjacent, subtract
+from netfw.server.db.allocation.intervals import (
+    FreeInterval,
+    Interval,
+    divide,
+    join_adjacent,
+    subtract,
+)
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 6)).map(lambda p: Interval(p[0], p[0] + p[1])),
@@ -41,7 +47,7 @@ def test_what_is_divided_by_offers_is_offered_exactly_there(
 def test_taking_a_number_leaves_all_others(
     first: int, more: int, offered: bool, data: st.DataObject
 ) -> None:
-    free = Free(Interval(first, first + more), offered)
+    free = FreeInterval(Interval(first, first + more), offered)
     number = data.draw(st.integers(first, first + more))
     left = subtract(free, number)
     assert numbers([each.span for each in left]) == numbers([free.span]) - {number}

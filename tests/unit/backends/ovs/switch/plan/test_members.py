@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from netfw.drivers.values.keys import PortKey
 from netfw.model.values.address import Mac
 from netfw.model.values.ids import NetworkId, PortId, SegmentId
-from netfw_drivers.ovs.common.local_vlans import Domain
+from netfw_drivers.ovs.common.local_vlans import BroadcastDomain
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
-from netfw_drivers.ovs.switch.plan.state import Members, MembersOverlay
+from netfw_drivers.ovs.switch.plan.state import DomainMembers, DomainMembersOverlay
 
-DOMAINS = [Domain(NetworkId(UUID(int=n)), SegmentId(UUID(int=n))) for n in (1, 2)]
+DOMAINS = [BroadcastDomain(NetworkId(UUID(int=n)), SegmentId(UUID(int=n))) for n in (1, 2)]
 keys = st.integers(1, 8).map(lambda n: PortKey(PortId(UUID(int=n))))
 ports = st.builds(
     PlannedPort,
@@ -26,7 +26,7 @@ ports = st.builds(
 states = st.dictionaries(keys, ports)
 
 
-def indexed(members: Members) -> dict[object, object]:
+def indexed(members: DomainMembers) -> dict[object, object]:
     """Return all chunks with their ports, and the open ports of each domain."""
     chunks = {chunk: members.receivers(chunk) for chunk in members.all_chunks()}
     domains = {domain: members.open_ports(domain) for domain, _ in chunks}
@@ -35,12 +35,12 @@ def indexed(members: Members) -> dict[object, object]:
 
 @given(states, states, st.sets(keys))
 def test_a_view_shows_what_will_be_without_touching_what_is(before, change, dead):
-    held = Members(before)
+    held = DomainMembers(before)
     live = {key: member for key, member in change.items() if key not in dead}
     concerned = frozenset({*change, *dead})
     now = indexed(held)
-    view = MembersOverlay(held, live, concerned)
-    after = Members({**{k: m for k, m in before.items() if k not in concerned}, **live})
+    view = DomainMembersOverlay(held, live, concerned)
+    after = DomainMembers({**{k: m for k, m in before.items() if k not in concerned}, **live})
     for chunk in view.everything():
         assert view.receivers(chunk) == after.receivers(chunk)
     for domain in DOMAINS:
@@ -51,9 +51,9 @@ def test_a_view_shows_what_will_be_without_touching_what_is(before, change, dead
 
 @given(states, states, st.sets(keys))
 def test_only_touched_chunks_differ(before, change, dead):
-    held = Members(before)
+    held = DomainMembers(before)
     live = {key: member for key, member in change.items() if key not in dead}
-    view = MembersOverlay(held, live, frozenset({*change, *dead}))
+    view = DomainMembersOverlay(held, live, frozenset({*change, *dead}))
     untouched = view.everything() - view.touched()
     for chunk in untouched:
         assert view.receivers(chunk) == held.receivers(chunk)
@@ -61,9 +61,9 @@ def test_only_touched_chunks_differ(before, change, dead):
 
 @given(states, states)
 def test_committing_is_the_same_as_having_been_so_from_the_start(before, change):
-    held = Members(before)
+    held = DomainMembers(before)
     dead = before.keys() - change.keys()
     held.commit(change, dead)
-    assert indexed(held) == indexed(Members(change))
+    assert indexed(held) == indexed(DomainMembers(change))
     assert held.ports == change
     assert held.all_chunks() == {port.chunk for port in change.values()}

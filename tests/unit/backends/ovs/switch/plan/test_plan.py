@@ -9,7 +9,7 @@ from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.ovs.ovsdb.operations import AddPort
 from netfw.plan import Update
 from netfw_drivers.ovs.common.local_vlans import VlansExhausted
-from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
+from netfw_drivers.ovs.switch.plan.state import DomainMembers, SwitchState
 from tests.unit.backends.ovs.switch.plan_environment import PlanEnvironment, State
 from tests.unit.backends.ovs.switch.samples import (
     network,
@@ -82,7 +82,7 @@ def test_a_number_is_recorded_before_anything_uses_it_and_given_back_after(
 def test_a_restarted_driver_finds_the_numbers_again(populated: PlanEnvironment):
     populated.do(Update(put=network(2)))
     populated.do(Update(drop=frozenset({network_key(1)})))
-    populated.state, populated.members = SwitchState(), Members()
+    populated.state, populated.members = SwitchState(), DomainMembers()
     found = populated.outline(Update(put={**network(3), **network(2)}, complete=True))
     assert found.draft.release == []
     assert len(found.draft.prepare) == 1

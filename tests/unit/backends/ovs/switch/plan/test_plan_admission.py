@@ -11,7 +11,7 @@ from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.tables import COOKIE, GUARDED_PORT
 from netfw_drivers.ovs.switch.plan.plan import PlanOutline
 from netfw_drivers.ovs.switch.plan.recovery import recover_state
-from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
+from netfw_drivers.ovs.switch.plan.state import DomainMembers, SwitchState
 from tests.unit.backends.ovs.switch.plan_environment import PlanEnvironment
 from tests.unit.backends.ovs.switch.samples import (
     SETTINGS,
@@ -45,7 +45,7 @@ def test_what_lives_is_known_by_its_flows_after_a_restart(populated: PlanEnviron
     populated.database.plug(1, 5)
     populated.database.plug(2, 6)
     populated.do(Update(put={**wiring(1, 1), **wiring(2, 1, Admission.HOLD)}))
-    populated.state, populated.members = SwitchState(), Members()
+    populated.state, populated.members = SwitchState(), DomainMembers()
     held = {**wiring(1, 1, Admission.HOLD), **wiring(2, 1, Admission.HOLD)}
     found = populated.outline(Update(put={**network(1), **held}, complete=True))
     assert found.live.keys() == {port_key(1)}
@@ -71,7 +71,7 @@ def test_a_live_port_on_hold_stays_filtered_or_not(populated: PlanEnvironment, b
     assert is_filtered(populated.do(Update(put=wiring(1, 1, filtered=before)))) == before
     held = wiring(1, 1, Admission.HOLD, filtered=not before)
     assert is_filtered(populated.do(Update(put=held))) == before
-    populated.state, populated.members = SwitchState(), Members()  # a restart
+    populated.state, populated.members = SwitchState(), DomainMembers()  # a restart
     assert is_filtered(populated.do(Update(put={**network(1), **held}, complete=True))) == before
     assert is_filtered(populated.do(Update(put=wiring(1, 1, filtered=not before)))) != before
 
@@ -88,7 +88,7 @@ def test_a_live_port_on_hold_stays_guarded_until_a_firewall_guards_it(populated:
     before = dict(populated.flows["br-int"].observed)
     populated.state, populated.members = (
         SwitchState(),
-        Members(),
+        DomainMembers(),
     )  # an agent that has a firewall now
     held = {**network(1), **wiring(1, 1, Admission.HOLD, guard=guard, filtered=True)}
     populated.do(Update(put=held, complete=True))
@@ -112,7 +112,7 @@ def test_a_live_port_on_hold_keeps_its_mac_shared_or_not(populated: PlanEnvironm
     assert is_shared(populated.do(Update(put=wiring(1, 1, shared_mac=before)))) == before
     held = wiring(1, 1, Admission.HOLD, shared_mac=not before)
     assert is_shared(populated.do(Update(put=held))) == before
-    populated.state, populated.members = SwitchState(), Members()  # a restart
+    populated.state, populated.members = SwitchState(), DomainMembers()  # a restart
     recovered = recover_state((), populated.database.observed(), SETTINGS)
     assert is_shared(populated.do(Update(put=recovered))) == before
     assert is_shared(populated.do(Update(put=wiring(1, 1, shared_mac=not before)))) != before
@@ -128,7 +128,7 @@ def test_a_later_run_knows_which_ports_are_filtered(populated: PlanEnvironment):
     for number, filtered in ((1, True), (2, False)):
         populated.database.plug(number, number)
         populated.do(Update(put=wiring(number, 1, filtered=filtered)))
-    populated.state, populated.members = SwitchState(), Members()
+    populated.state, populated.members = SwitchState(), DomainMembers()
     found = populated.outline(
         Update(put=recover_state((), populated.database.observed(), SETTINGS))
     )

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from netfw.ovs.ovsdb.operations import AddBridge
 from netfw.plan import Update
-from netfw_drivers.ovs.common.local_vlans import Vlans, record_of
+from netfw_drivers.ovs.common.local_vlans import LocalVlans, record_of
 from netfw_drivers.ovs.switch.plan.plan import outline
 from tests.unit.backends.ovs.switch.samples import SETTINGS, Database, network, network_key, rows
 
@@ -31,7 +31,7 @@ def observed(**ids: str):
     ],
 )
 def test_a_text_that_is_no_record_is_removed(name, value):
-    found = Vlans.recorded({name: value, "other": "thing"})
+    found = LocalVlans.recorded({name: value, "other": "thing"})
     assert (found.numbers, found.segments, found.garbage) == ({}, {}, {name: value})
     update = Update(put=network(1, "vxlan", segmentation_id=77), complete=True)
     change = outline(update, observed(**{name: value, "other": "thing"}), SETTINGS)
@@ -44,7 +44,7 @@ def test_a_text_that_is_no_record_is_removed(name, value):
 
 def test_of_two_numbers_of_one_network_the_lower_is_its_own_and_the_other_not_free_yet():
     ids = {f"netfw-vlan-{number}": VALUE for number in (10, 1, 2)}
-    found = Vlans.recorded(ids)
+    found = LocalVlans.recorded(ids)
     assert [*found.numbers.values()] == [1]
     assert found.garbage.keys() == {"netfw-vlan-2", "netfw-vlan-10"}
     change = outline(Update(put=network(2)), observed(**ids), SETTINGS)
