@@ -11,7 +11,7 @@ from netfw.drivers.values.subscription import Service
 from netfw.testing.lab.services.server import PrivateNetfw
 
 _PROGRAM = f"""{IMPORT}
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport

@@ -20,7 +20,7 @@ from benchmarks.l2.rig import run_alone, seconds
 from netfw.agents.l2.desired_firewall import make_filtered_port
 from netfw.drivers.firewall import FirewallDriver, Member, Rules
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.drivers.values.switch_values import SwitchDevice
 from netfw.model.security_group import Direction, SecurityGroupRule

@@ -19,7 +19,7 @@ from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.model.binding import Binding
 from netfw.model.network import Network

@@ -27,7 +27,7 @@ from benchmarks.snapshot import import_and_read_snapshot
 from netfw.drivers.values.subscription import Service
 from netfw.linux import netns
 from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
-from netfw.linux.netlink.nftables import read_generation
+from netfw.linux.netlink.nftables_generation import read_generation
 from netfw.testing.lab.host import Host
 
 ROUTERS = 50

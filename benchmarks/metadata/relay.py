@@ -21,7 +21,7 @@ from benchmarks.load import Client, Load, run
 from benchmarks.process_usage import process_cpu, resident
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey
 from netfw.linux.netns import run_in
 from netfw.model.values.ids import NetworkId

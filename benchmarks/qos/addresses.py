@@ -12,7 +12,7 @@ from uuid import UUID
 from benchmarks.figure import Figure
 from benchmarks.iperf import bandwidth, deviation
 from netfw.drivers.base import HostResources
-from netfw.drivers.values.contribution import AddressQos, RouterContribution
+from netfw.drivers.values.router_contribution import AddressQos, RouterContribution
 from netfw.model.qos import BandwidthLimit
 from netfw.model.security_group import Direction
 from netfw.model.values.ids import QosRuleId

@@ -16,7 +16,7 @@ from benchmarks.figure import Figure
 from benchmarks.load import Client
 from benchmarks.process_usage import process_cpu, resident
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.transport import Transport
 from netfw.drivers.values.reports import Heartbeat

@@ -18,7 +18,7 @@ from benchmarks.load import Client, Load, getter, port_maker, prepare_network, r
 from benchmarks.process_usage import process_cpu, resident
 from benchmarks.server.limits import Raw, overload, statements
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Transport
 from netfw.drivers.values.reports import Heartbeat
 from netfw.model import Agent, AgentId, JsonDocument

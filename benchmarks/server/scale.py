@@ -17,7 +17,7 @@ from benchmarks.figure import Figure, ratio
 from benchmarks.load import Make, getter, run
 from benchmarks.server.api import OPTIONS, Options, Site
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Transport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.server.db import Database, migration

@@ -7,7 +7,7 @@ from typing import ClassVar
 from attrs import frozen
 
 from netfw.drivers.agent_extension import AgentExtension
-from netfw.drivers.values.contribution import RouterContribution
+from netfw.drivers.values.router_contribution import RouterContribution
 from netfw.drivers.values.router_values import RouterState
 from netfw.model.resource import Resource
 from netfw.model.router import Router

@@ -16,7 +16,7 @@ from netfw.flows.match import *
 from netfw.flows.match_builders import *
 from netfw.flows.match_text import *
 from netfw.flows.pipeline import *
-from netfw.flows.port import *
+from netfw.flows.port_number import *
 from netfw.flows.register import *
 from netfw.flows.table import *
 from netfw.flows.text import *

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from netfw.flows.field import FIELD, Bits, MatchField
 from netfw.flows.match_builders import mac_number
-from netfw.flows.port import (
+from netfw.flows.port_number import (
     ALL,
     CONTROLLER,
     FLOOD,

@@ -26,7 +26,7 @@ from netfw.flows.field import (
     MatchField,
 )
 from netfw.flows.match import Match, matching
-from netfw.flows.port import check_in_port, widen_port
+from netfw.flows.port_number import check_in_port, widen_port
 from netfw.model.values.address import IpAddress, IpNetwork, unscoped
 
 __all__ = [

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from netfw.flows.field import FIELD, Form, MatchField
 from netfw.flows.match import Match
 from netfw.flows.match_builders import CT_FLAGS, FRAGMENTS
-from netfw.flows.port import RESERVED, narrow_port
+from netfw.flows.port_number import RESERVED, narrow_port
 
 __all__ = ["render_match"]
 

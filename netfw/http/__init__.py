@@ -9,7 +9,7 @@ requests that never reach it.
     such sockets
 ``connection``, ``request_buffer``
     reading a request within its limits of size and time
-``response_writer``
+``unsent_responses``
     sending responses to clients that are slow to read them, without a thread for each
 ``event_streams``
     server-sent events, by one thread for all streams

@@ -22,7 +22,7 @@ from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.http.http_error import HttpError, malformed, render_response
 from netfw.http.request_buffer import ReadState, RequestBuffer
 from netfw.http.request_parser import Head, parse_head
-from netfw.http.response_writer import ResponseBuffer
+from netfw.http.unsent_responses import ResponseBuffer
 
 if TYPE_CHECKING:
     from netfw.http.server import HttpSettings

@@ -27,7 +27,7 @@ from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendUnavailable, ConfigError
 from netfw.http.connection import BodyMemory, HttpConnection, SlowClientReaper, WsgiGateway
 from netfw.http.http_error import ErrorRenderer, busy, render_response, render_text_error
-from netfw.http.response_writer import UnsentResponseWriter
+from netfw.http.unsent_responses import UnsentResponseWriter
 from netfw.http.worker_pool import WorkerPool
 
 LOG = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from netfw.model.resource import Ref
 from netfw.state.dependencies import AgentRoot
-from netfw.state.reachability import Touched
+from netfw.state.dependency_closure import Touched
 
 Entry = tuple[int, Set[Ref]]
 

@@ -36,13 +36,13 @@ from netfw.state.agent_requests import (
     find_released_dhcp_port,
 )
 from netfw.state.dependencies import AgentRoot, Assignment, Item, ResourceRole, roots
-from netfw.state.prefix_requests import renumbered
-from netfw.state.routing_requests import (
+from netfw.state.distributed_routing import (
     find_gateway_port,
     find_routing_mac,
     gateway_port,
     routing_agent,
 )
+from netfw.state.prefix_requests import renumbered
 from netfw.state.status_cache import StatusCache
 from netfw.state.store import Key, Store
 

@@ -10,7 +10,7 @@ from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Ref, Resource
 from netfw.model.router import HaRole, Router
 from netfw.state.dependencies import AgentRoot
-from netfw.state.reachability import Touched
+from netfw.state.dependency_closure import Touched
 from netfw.state.status_decision import find_deciding_report
 from netfw.state.store import Store
 

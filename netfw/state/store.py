@@ -25,7 +25,7 @@ from netfw.state.dependencies import (
     ResourceRole,
     edges,
 )
-from netfw.state.reachability import ReachabilityIndex, Touched
+from netfw.state.dependency_closure import ReachabilityIndex, Touched
 
 Key = Ref | Assignment
 """The key of an item; an assignment is its own key."""

@@ -31,7 +31,7 @@ from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, NetfwError, OperationRefused
 from netfw.linux.fs.atomic_files import write_problem
 from netfw.linux.fs.directory_lock import DirectoryLock
-from netfw.linux.fs.inotify import instance_limit_problem
+from netfw.linux.fs.inotify_limit import instance_limit_problem
 from netfw.linux.fs.permissions import exposure_problem
 from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor, why_missing
 from netfw.linux.process import ProcessExited as Died

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
 from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import Conflict, InvalidInput, NetfwError, NotFound
-from netfw.linux.process.program import ProcessKey, Program
+from netfw.linux.process.supervised_program import ProcessKey, Program
 from netfw.linux.sockets.values import Listener
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.haproxy.config import ListenAddress, listen_addresses, render_config

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from netfw.conf.metadata_agent import SOCKET
 from netfw.conf.paths import absolute_path, in_state_path
 from netfw.errors import ConfigError
-from netfw.linux.process.program import OnDeath
+from netfw.linux.process.supervised_program import OnDeath
 
 SOCKET_PATH_LENGTH = 107
 """Limit of the kernel for the path of a unix socket."""

@@ -16,8 +16,8 @@ from netfw.linux.bridge_firewall.bridge_driver import (
     BridgeFirewallDriver,
     HybridPlugged,
 )
-from netfw.linux.bridge_firewall.connection_plan import DenialFinder
-from netfw.linux.bridge_firewall.remote_values import EVERYTHING, make_mac_member
+from netfw.linux.bridge_firewall.denied_connections import DenialFinder
+from netfw.linux.bridge_firewall.remote_groups import EVERYTHING, make_mac_member
 from netfw.linux.ebtables import Ebtables
 from netfw.linux.ipset import IpSets
 from netfw.linux.iptables import Backend, Iptables, IptablesBinaries

@@ -7,8 +7,13 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from netfw.drivers.l3_extension import ExtendedRouter
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.model import l3_extensions
 from netfw.model.router import ConntrackHelper, HelperProtocol
 from netfw.model.values.ids import RouterId

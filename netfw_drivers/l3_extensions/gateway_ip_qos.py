@@ -6,12 +6,12 @@ import logging
 from typing import ClassVar
 
 from netfw.drivers.l3_extension import ExtendedRouter
-from netfw.drivers.values.contribution import AddressQos, RouterContribution
 from netfw.drivers.values.pipeline_grant import Grant
+from netfw.drivers.values.router_contribution import AddressQos, RouterContribution
 from netfw.model import l3_extensions
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.values.ids import RouterId
-from netfw_drivers.l3_extensions.address_policies import find_policy, gateway_here, split_rules
+from netfw_drivers.l3_extensions.address_qos import find_policy, gateway_here, split_rules
 from netfw_drivers.l3_extensions.optionless import OptionlessExtension
 
 LOG = logging.getLogger(__name__)

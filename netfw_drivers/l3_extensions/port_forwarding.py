@@ -7,8 +7,13 @@ from ipaddress import ip_interface
 from typing import ClassVar
 
 from netfw.drivers.l3_extension import ExtendedRouter
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.model import l3_extensions
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.resource import Resource

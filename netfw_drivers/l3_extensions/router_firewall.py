@@ -23,8 +23,13 @@ from typing import Any, ClassVar
 from attrs import frozen
 
 from netfw.drivers.l3_extension import ExtendedRouter
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.drivers.values.router_values import RouterPort, RouterState
 from netfw.model import l3_extensions
 from netfw.model.router_firewall import (

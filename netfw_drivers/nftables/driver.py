@@ -16,7 +16,7 @@ from netfw.linux.bridge_firewall.bridge_driver import (
     BridgeFirewallDriver,
     HybridPlugged,
 )
-from netfw.linux.bridge_firewall.connection_plan import DenialFinder
+from netfw.linux.bridge_firewall.denied_connections import DenialFinder
 from netfw.linux.netns import Namespace
 from netfw.linux.nftables.operations import (
     DropTable,
@@ -28,10 +28,10 @@ from netfw.linux.nftables.operations import (
 from netfw.linux.nftables.tables import Nftables
 from netfw.linux.nftables.values import NftTable
 from netfw.plan import Plan, Update
-from netfw_drivers.nftables.plan.connection_rules import RuleInterpreter
 from netfw_drivers.nftables.plan.names import HYBRID_OWNER, OWNER, Tables
 from netfw_drivers.nftables.plan.plan import Observed, plan_firewall
 from netfw_drivers.nftables.plan.port_chains import shared_chains, tracking_chains
+from netfw_drivers.nftables.plan.rule_interpreter import RuleInterpreter
 from netfw_drivers.nftables.plan.ruleset_builder import FILTER_SETS, TRACKING_SETS
 from netfw_drivers.nftables.plan.ruleset_index import NftRulesetIndex
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue, ServerPort
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.switch_values import (

@@ -11,7 +11,7 @@ from uuid import UUID
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.model.values.ids import PortId
 from netfw.plan import Update
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.values.events import Event

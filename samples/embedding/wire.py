@@ -12,7 +12,7 @@ from netfw.agents.common.embed import run_in_thread
 from netfw.agents.common.loop import Loop
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.values.reports import StatusReport
 from netfw.model import Binding, Mac, Network, NetworkId, Port, PortId, Provider

@@ -23,6 +23,7 @@ from attrs import field, frozen
 
 from netfw import tracing
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
+from netfw.agents.common.agent_status_publisher import StatusPublisher
 from netfw.agents.common.clock import Clock, SystemClock
 from netfw.agents.common.heartbeat import with_backlog
 from netfw.agents.common.loop_observer import LoopObserver
@@ -32,7 +33,6 @@ from netfw.agents.common.queues import EventQueue, PendingEvents, ReportQueue, d
 from netfw.agents.common.replica import Replica
 from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
 from netfw.agents.common.status import AgentStatus, Publish
-from netfw.agents.common.status_publisher import StatusPublisher
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.values.events import Event, FeedLost
 from netfw.errors import AgentMustEnd, BackendUnavailable, DriverCrashed, NetfwError

@@ -15,8 +15,8 @@ from netfw.agents.common.jobs.job_executor import SweepResult
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter
 from netfw.agents.dhcp.desired import DesiredDhcp, DhcpHostContext
 from netfw.agents.dhcp.executor import DhcpJobExecutor
-from netfw.agents.dhcp.jobs import NetworkSpec
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
+from netfw.agents.dhcp.network_spec import NetworkSpec
 from netfw.agents.dhcp.resource_index import DhcpResourceIndex
 from netfw.agents.dhcp.state_report import DhcpAgentConfig, make_state_report, validate_config
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpPort

@@ -9,8 +9,8 @@ from attrs import evolve, field, frozen
 
 from netfw.agents.common.grouped_state import GroupedState
 from netfw.agents.common.resource_index import ResourceChange
-from netfw.agents.dhcp.jobs import NetworkSpec, on_subnets
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy, plan_proxy
+from netfw.agents.dhcp.network_spec import NetworkSpec, on_subnets
 from netfw.agents.dhcp.port_names import (
     HostnameKey,
     hostname_keys,

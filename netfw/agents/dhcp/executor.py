@@ -17,8 +17,8 @@ from netfw.agents.common.jobs.job_executor import (
     sweep_driver,
     with_failed,
 )
-from netfw.agents.dhcp.jobs import DhcpJob, NetworkSpec
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
+from netfw.agents.dhcp.network_spec import DhcpJob, NetworkSpec
 from netfw.drivers.dhcp import (
     DhcpDriver,
     DhcpEntry,

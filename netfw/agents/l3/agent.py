@@ -39,10 +39,10 @@ from netfw.drivers.router import RouterCapability, RouterDriver
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.support.router_directory import RouterDirectory
 from netfw.drivers.values.agent_requests import EnabledServices
-from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.events import Event, KeysChanged, Sink
 from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.reports import Heartbeat, Report
+from netfw.drivers.values.router_contribution import RouterContribution
 from netfw.drivers.values.router_values import (
     PrefixDelegated,
     RoleChanged,

@@ -35,8 +35,8 @@ from netfw.agents.l3.router_state import (
     make_full_router,
 )
 from netfw.drivers.l3_extension import ExtendedRouter
-from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
+from netfw.drivers.values.router_contribution import RouterContribution
 from netfw.drivers.values.router_values import (
     FloatingIpNat,
     RouterDriverKey,

@@ -27,7 +27,7 @@ from netfw.agents.l3.desired import L3Group, L3Key, L3Value
 from netfw.agents.l3.floating_ip_rules import ContributedRules
 from netfw.agents.l3.router_parts import NotOnHost
 from netfw.agents.l3.router_state import ContributedFloatingIp, ha_of
-from netfw.agents.l3.unwired_ports import floating_ip_reason, local_interfaces, router_reason
+from netfw.agents.l3.waiting_reasons import floating_ip_reason, local_interfaces, router_reason
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.support.fault_isolation import converge_isolated

@@ -12,7 +12,7 @@ from netfw.agents.common.extension_calls import (
 )
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.support.router_directory import RouterDirectory
-from netfw.drivers.values.contribution import AddressQos, RouterContribution, RouterRule
+from netfw.drivers.values.router_contribution import AddressQos, RouterContribution, RouterRule
 from netfw.model.values.address import IpInterface
 from netfw.model.values.ids import RouterId
 

@@ -10,8 +10,8 @@ from collections.abc import Container
 from attrs import define, field, frozen
 
 from netfw.agents.l3.router_state import gateway_port_of
-from netfw.drivers.values.contribution import RouterRule
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_contribution import RouterRule
 from netfw.drivers.values.router_values import RouterState
 from netfw.model.values.ids import PortId
 

@@ -21,7 +21,7 @@ from netfw.cli.runtime.arguments import add_file_arguments, file_arguments, make
 from netfw.cli.runtime.daemon import DaemonControl, run
 from netfw.cli.runtime.memory import tune_gc
 from netfw.conf.loader import Groups
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.transport import Transport
 from netfw.errors import AgentMustEnd, BackendError, ConfigError

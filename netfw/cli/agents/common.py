@@ -15,7 +15,7 @@ from netfw.agents.common.retry_queue import RetryBackoff
 from netfw.agents.common.status import Publish
 from netfw.cli.runtime.driver_options import Kinds, make
 from netfw.conf.agent import GROUP
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError

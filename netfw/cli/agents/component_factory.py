@@ -77,7 +77,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser, note: str) -> None:
 
 
 def _conf(program: str, files: Sequence[str], groups: Groups) -> ConfigOpts:
-    from netfw.cli.runtime.other_programs import InstalledPrograms
+    from netfw.cli.runtime.installed_options import InstalledPrograms
     from netfw.conf.loader import load_config, refuse_misspelt
 
     conf = load_config(program, files, groups).conf

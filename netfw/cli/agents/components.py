@@ -20,7 +20,7 @@ from netfw.cli.agents.common import (
 from netfw.cli.runtime.driver_options import make, names
 from netfw.conf.agent import GROUP
 from netfw.drivers.base import Contract, Driver
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from netfw.agents.common.agent import ConvergeResult
 from netfw.agents.common.loop_observer import LoopObserver
-from netfw.cli.agents.metrics import LABELS
+from netfw.cli.agents.metrics_file import LABELS
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 

@@ -10,7 +10,7 @@ from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.registry import Collector
 
 from netfw.agents.common.status import AgentStatus
-from netfw.cli.agents.metrics import make_registry
+from netfw.cli.agents.metrics_file import make_registry
 from netfw.cli.runtime.health import HealthEndpoints
 from netfw.http.listen_sockets import listen_tcp, parse_address
 from netfw.http.server import HttpServer, HttpSettings

@@ -77,7 +77,7 @@ def _make_monitors(
     if metrics == MetricsTargets():
         return MetricsExporters()
     try:
-        from netfw.cli.agents.monitors import AgentMetricsExporters
+        from netfw.cli.agents.metrics_exporters import AgentMetricsExporters
     except ModuleNotFoundError as exc:
         option = "metrics_bind" if metrics.bind else "metrics_file"
         raise ConfigError(f"[agent] {option}: pip install 'netfw[metrics]' ({exc})") from exc

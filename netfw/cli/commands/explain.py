@@ -13,7 +13,7 @@ from attrs import asdict
 from netfw.cli.runtime.api_client import add_api_argument, configured_api
 from netfw.cli.runtime.arguments import add_file_arguments, add_json_argument, file_arguments
 from netfw.cli.runtime.output import print_error, print_lines
-from netfw.cli.runtime.protocols import number_up_to, protocol_number
+from netfw.cli.runtime.protocol_arguments import number_up_to, protocol_number
 from netfw.errors import ConfigError, NotFound
 from netfw.model.port import Port
 from netfw.model.security_group import Direction

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from netfw.cli.runtime.api_client import add_api_argument, configured_api
 from netfw.cli.runtime.arguments import add_file_arguments, add_json_argument, file_arguments
 from netfw.cli.runtime.output import print_lines
-from netfw.cli.runtime.protocols import number_up_to, protocol_number
+from netfw.cli.runtime.protocol_arguments import number_up_to, protocol_number
 from netfw.errors import ConfigError, NetfwError, NotFound
 from netfw.model.values.protocol import ICMP, ICMPV6, PORTED
 
 if TYPE_CHECKING:
     from netfw.cli.trace.hosts import TraceHosts
     from netfw.cli.trace.trace_host import TraceHost
-    from netfw.diagnosis.connection_trace import TracedPort
+    from netfw.diagnosis.trace_values import TracedPort
 
 NOT_ARRIVED = 3
 """Exit status when the packet does not arrive, or not as desired."""
@@ -163,7 +163,7 @@ def _find(hosts: TraceHosts, name: str, address: str | None) -> TracedPort:
     :raises NotFound: nobody knows it.
     """
     from netfw.cli.trace.path import find_port
-    from netfw.diagnosis.connection_trace import TracedPort
+    from netfw.diagnosis.trace_values import TracedPort
 
     if (found := find_port(hosts, name)) is not None:
         return found

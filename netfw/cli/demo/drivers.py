@@ -15,7 +15,7 @@ from netfw.cli.runtime.tables import plain_table
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.model.values.address import Mac
 from netfw.model.values.ids import PortId
 from netfw.ovs.openflow import FlowMirror, FlowPlan, OpenFlow, group_of

@@ -12,7 +12,7 @@ from typing import Final
 from netfw.cli.agents.component_factory import AGENTS
 from netfw.cli.diagnosis.host_checks import HostFacts, RequiredProgram
 from netfw.errors import BackendUnavailable, NetfwError
-from netfw.linux import clock
+from netfw.linux import clock_sync
 from netfw.linux.fs.permissions import exposure_problem
 from netfw.linux.ip.ipv6 import why_no_ipv6_here
 from netfw.linux.process.command import run_command, why_missing
@@ -58,7 +58,7 @@ def read_host(switch: Path, state_path: Path, agents: Mapping[str, Sequence[str]
         has_ipv6=why_no_ipv6_here() is None,
         conntrack=_conntrack(),
         files=resource.getrlimit(resource.RLIMIT_NOFILE),
-        is_synchronised=clock.is_synchronised(),
+        is_synchronised=clock_sync.is_synchronised(),
         directories={str(state_path): _directory_problem(state_path)},
         free_bytes=_free_bytes(state_path),
         configurations={agent: _problems(agent, files) for agent, files in agents.items()},

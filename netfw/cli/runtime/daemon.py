@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfw import tracing
+from netfw.cli.runtime.installed_options import InstalledPrograms
 from netfw.cli.runtime.log_format import install_formatter
-from netfw.cli.runtime.other_programs import InstalledPrograms
 from netfw.cli.runtime.service_manager import SdNotifier
 from netfw.cli.runtime.signals import Signals
 from netfw.conf.loader import Groups, LoadedConfig, load_config, refuse_misspelt

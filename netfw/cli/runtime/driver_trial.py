@@ -19,7 +19,7 @@ from netfw.drivers.registry.class_warnings import (
 )
 from netfw.drivers.registry.error_location import location_in, top_package
 from netfw.drivers.registry.loader import all_contracts, create, load
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.registry.process_state import GlobalState, ProcessResources
 from netfw.errors import DriverError, NetfwError
 

@@ -18,7 +18,7 @@ from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, m
 from netfw.conf import api, core, database, identity, outbox, plugin, quota, scheduling, server
 from netfw.conf.loader import Groups
 from netfw.drivers.base import Contract, Driver
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.server.api_extension import ApiExtension
 from netfw.drivers.server.core_plugin import CorePlugin
 from netfw.drivers.server.extension_driver import ExtensionDriver

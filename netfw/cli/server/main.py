@@ -154,7 +154,7 @@ def _supervise(conf: ConfigOpts, control: DaemonControl, files: Sequence[str], c
     """Run *count* worker processes on sockets that this process opens."""
     from netfw.cli.server.listeners import transport_of
     from netfw.cli.server.metrics import SHARED
-    from netfw.drivers.registry.local_host import LocalHostResources
+    from netfw.drivers.registry.local_host_resources import LocalHostResources
 
     with ExitStack() as stack:
         os.environ[SHARED] = stack.enter_context(

@@ -2,9 +2,9 @@
 
 ``packet``, ``values``
     the packet, where it enters a host, and what is found
-``ofproto_trace``, ``datapath_ports``, ``route_reply``
+``ofproto_trace``, ``datapath_ports``, ``router_listings``
     parsing the replies of switch and kernel
-``trace_host``, ``router_netns``
+``trace_host``, ``route_lookup``
     requests to one host, answered on it
 ``hosts``
     this host, or others that a command reaches

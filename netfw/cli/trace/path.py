@@ -9,7 +9,7 @@ from attrs import define, evolve, field, frozen
 from netfw.cli.trace.hosts import TraceHosts
 from netfw.cli.trace.packet import PacketEntry, TracedPacket
 from netfw.cli.trace.values import Hop, HopOutput, PacketTrace
-from netfw.diagnosis.connection_trace import Decision, TracedPort, address_of
+from netfw.diagnosis.trace_values import Decision, TracedPort, address_of
 from netfw.errors import NetfwError, NotFound, NotSupported
 from netfw.model.values.device_owner import is_trusted
 from netfw.model.values.protocol import ICMP, ICMPV6

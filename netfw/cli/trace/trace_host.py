@@ -19,7 +19,7 @@ from netfw.cli.trace.datapath_ports import (
 )
 from netfw.cli.trace.ofproto_trace import FlowTraceStep, OfprotoTrace, PortOutput, parse_trace
 from netfw.cli.trace.packet import PacketEntry, TracedPacket
-from netfw.cli.trace.router_netns import RouteQuestion, read_route
+from netfw.cli.trace.route_lookup import RouteQuestion, read_route
 from netfw.cli.trace.values import Hop, HopOutput, HopStep
 from netfw.drivers.firewall import FirewallCapability
 from netfw.errors import BackendBroken, NotFound

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import asdict, field, frozen
 
-from netfw.diagnosis.connection_trace import Decision, TracedPort, strings
+from netfw.diagnosis.trace_values import Decision, TracedPort, strings
 
 
 @frozen(kw_only=True)

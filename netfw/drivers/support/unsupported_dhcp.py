@@ -14,7 +14,7 @@ from attrs import evolve
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.drivers.support.dhcp_option_text import check_domain
 from netfw.drivers.support.dhcp_options import check_options
-from netfw.drivers.support.host_addresses import gateway_problem, prefix_problem
+from netfw.drivers.support.unusable_addresses import gateway_problem, prefix_problem
 from netfw.errors import InvalidInput, PartlyInvalid
 from netfw.model.subnet import Subnet
 from netfw.model.values.dhcp_option import DhcpOption

@@ -18,9 +18,9 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
-from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.events import Event
 from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
+from netfw.drivers.values.router_contribution import RouterContribution
 from netfw.model.router import HaRole
 from netfw.model.subnet import Subnet
 from netfw.model.values.address import IpAddress, IpInterface, IpNetwork, Mac, no_scope

@@ -17,14 +17,14 @@ from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import BackendBroken, Conflict, NetfwError, NotFound, OperationRefused
-from netfw.linux.bridge_firewall.connection_plan import DenialFinder
-from netfw.linux.bridge_firewall.host import (
+from netfw.linux.bridge_firewall.bridge_netfilter import (
     enable_sysctl,
     flush_connections,
     read_bridges,
     read_disabled_sysctls,
     read_missing_sysctls,
 )
+from netfw.linux.bridge_firewall.denied_connections import DenialFinder
 from netfw.linux.bridge_firewall.hybrid_plug import HybridPlug
 from netfw.linux.bridge_firewall.policy_index import PolicyIndex
 from netfw.linux.bridge_firewall.stages_plan import CONNECTIONS_BACKEND, SYSCTL_BACKEND

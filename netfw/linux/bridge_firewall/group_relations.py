@@ -9,8 +9,8 @@ from typing import Any
 from attrs import define, field
 
 from netfw.linux.bridge_firewall.policy_index import PolicyIndex
-from netfw.linux.bridge_firewall.remote_values import Remote
-from netfw.linux.bridge_firewall.requests_plan import RequestedChanges
+from netfw.linux.bridge_firewall.remote_groups import Remote
+from netfw.linux.bridge_firewall.requested_changes import RequestedChanges
 from netfw.linux.bridge_firewall.values import ZoneChange, plan_zones
 from netfw.model.values.ids import PortId, SecurityGroupId
 

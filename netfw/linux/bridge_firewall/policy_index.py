@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from attrs import define, field
 
-from netfw.linux.bridge_firewall.remote_values import Remote
+from netfw.linux.bridge_firewall.remote_groups import Remote
 from netfw.linux.bridge_firewall.values import IndexedPort, SetIndex, Zone
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import PortId, SecurityGroupId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from netfw.linux.bridge_firewall.connection_plan import FlushConnections
+from netfw.linux.bridge_firewall.denied_connections import FlushConnections
 from netfw.linux.ip.operations import SetSysctl
 from netfw.model.values.ids import PortId
 from netfw.plan import Operation, Stage

@@ -25,7 +25,7 @@ from netfw.linux.netlink.messages import (
     parse_attributes,
     render_attribute,
 )
-from netfw.linux.netlink.nftables import GENERATION_GROUP, NEW_GENERATION
+from netfw.linux.netlink.nftables_generation import GENERATION_GROUP, NEW_GENERATION
 from netfw.linux.netlink.raw_socket import NETLINK_NETFILTER, RawNetlinkSocket
 
 _GROUPS = {

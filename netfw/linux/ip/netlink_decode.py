@@ -19,7 +19,7 @@ from ipaddress import (
 from socket import AF_INET
 from typing import overload
 
-from netfw.linux.ip import rtnetlink as rt
+from netfw.linux.ip import rtnetlink_constants as rt
 from netfw.linux.ip.values import (
     MAIN_TABLE,
     PROTOCOL_KERNEL,

@@ -10,7 +10,7 @@ from socket import AF_INET, AF_INET6, AF_UNSPEC
 
 from attrs import frozen
 
-from netfw.linux.ip import rtnetlink as rt
+from netfw.linux.ip import rtnetlink_constants as rt
 from netfw.linux.ip.netlink_new_link import encode_new_link
 from netfw.linux.ip.netlink_socket import NetlinkError, NetlinkRequest
 from netfw.linux.ip.operations import (

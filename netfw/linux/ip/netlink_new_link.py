@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from netfw.linux.ip import rtnetlink as rt
+from netfw.linux.ip import rtnetlink_constants as rt
 from netfw.linux.ip.operations import AddLink, AddLinuxBridge, AddVeth
 from netfw.linux.netlink.messages import HEADER, render_attribute
 

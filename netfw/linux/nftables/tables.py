@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from netfw.errors import BackendBroken, BackendError, OperationRefused
 from netfw.linux.errno_errors import error_from_errno
-from netfw.linux.netlink.nftables import is_dormant
+from netfw.linux.netlink.nftables_generation import is_dormant
 from netfw.linux.netns import Namespace, run_in
 from netfw.linux.nftables.batch import parse_listing, render_batch, render_check, render_list
 from netfw.linux.nftables.library import Answer, NftContext

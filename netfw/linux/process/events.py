@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from netfw.drivers.values.events import Event
-from netfw.linux.process.program import OnDeath, ProcessKey
+from netfw.linux.process.supervised_program import OnDeath, ProcessKey
 
 
 @frozen

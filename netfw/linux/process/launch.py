@@ -32,7 +32,7 @@ from netfw.linux.process.identity import (
     stat,
 )
 from netfw.linux.process.machine_errors import raise_if_full
-from netfw.linux.process.program import ProcessKey, Program, Timeouts
+from netfw.linux.process.supervised_program import ProcessKey, Program, Timeouts
 
 _TAIL = 2000
 _POLL_INTERVAL = 0.01

@@ -29,7 +29,7 @@ from netfw.linux.process.identity import (
     trusted_mark,
 )
 from netfw.linux.process.launch import by_pid_file, end
-from netfw.linux.process.program import ProcessKey, Program, Timeouts
+from netfw.linux.process.supervised_program import ProcessKey, Program, Timeouts
 
 LOG = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from netfw.linux import netns
 from netfw.linux.fs.permissions import exposure_problem
 from netfw.linux.process.identity import ProcessIdentity
 from netfw.linux.process.machine_errors import raise_if_full
-from netfw.linux.process.program import ProcessKey, check_command
+from netfw.linux.process.supervised_program import ProcessKey, check_command
 
 _PIDS = range(1, (1 << 22) + 1)
 _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from netfw.linux.fs.atomic_files import FileChange, change_files
-from netfw.linux.process.program import ProcessKey
+from netfw.linux.process.supervised_program import ProcessKey
 from netfw.linux.process.supervisor import Supervisor
 
 

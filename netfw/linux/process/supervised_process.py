@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 
 from netfw.linux import netns
 from netfw.linux.process.identity import Handle, ProcessIdentity
-from netfw.linux.process.program import Program
+from netfw.linux.process.supervised_program import Program
 
 
 @frozen

@@ -21,9 +21,9 @@ from netfw.linux.process.launch import Launch, end, tail
 from netfw.linux.process.machine_errors import translated_errors
 from netfw.linux.process.orphans import Orphans
 from netfw.linux.process.pid_files import PidFiles, ProcessRecord
-from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
-from netfw.linux.process.stopped import StopDetector, checked_processes
 from netfw.linux.process.supervised_process import Process, RunningProcess, SupervisedProcess
+from netfw.linux.process.supervised_program import Backoff, OnDeath, ProcessKey, Program, Timeouts
+from netfw.linux.process.suspended_processes import StopDetector, checked_processes
 from netfw.linux.process.watcher import Watcher
 
 LOG = logging.getLogger(__name__)

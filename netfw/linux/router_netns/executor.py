@@ -19,7 +19,7 @@ from netfw.linux.ip.values import PROTOCOL_KERNEL
 from netfw.linux.iptables import Iptables, IptablesBinaries
 from netfw.linux.iptables.mirror import ChainMirror
 from netfw.linux.iptables.spelling import SpellingCache
-from netfw.linux.netlink.nftables import FIRST_GENERATION, read_generation
+from netfw.linux.netlink.nftables_generation import FIRST_GENERATION, read_generation
 from netfw.linux.router_netns.plan import SETTINGS, make_update, plan_router_netns
 from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.netns_executor import NetnsExecutor

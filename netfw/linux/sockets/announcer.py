@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import NetfwError
-from netfw.linux.sockets.arp_nd import announce_addresses
+from netfw.linux.sockets.address_announcement import announce_addresses
 from netfw.model.values.address import IpAddress, Mac
 from netfw.model.values.device_names import check_device_name
 

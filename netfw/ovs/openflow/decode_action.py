@@ -37,7 +37,7 @@ from netfw.flows import (
     Side,
 )
 from netfw.flows.conntrack import Marking
-from netfw.flows.port import CONTROLLER, IN_PORT, narrow_port, widen_port
+from netfw.flows.port_number import CONTROLLER, IN_PORT, narrow_port, widen_port
 from netfw.ovs.openflow.decode_learn import decode_learn
 from netfw.ovs.openflow.nicira import NICIRA, field_of
 

@@ -31,7 +31,7 @@ from netfw.flows import (
     SetQueue,
     Side,
 )
-from netfw.flows.port import CONTROLLER, IN_PORT, widen_port
+from netfw.flows.port_number import CONTROLLER, IN_PORT, widen_port
 from netfw.ovs.openflow.encode_learn import encode_learn
 from netfw.ovs.openflow.nicira import NICIRA, header, ofs_nbits, padded
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from netfw.errors import BackendUnavailable
 from netfw.flows import Output
-from netfw.flows.port import CONTROLLER, widen_port
+from netfw.flows.port_number import CONTROLLER, widen_port
 from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.encode_action import encode_actions
 from netfw.ovs.openflow.messages import OpenFlowMessage, Type

@@ -15,7 +15,7 @@ from netfw.drivers.values.subscription import Service
 from netfw.errors import InvalidInput, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
-from netfw.server.agents.host_resources import release_host_resources
+from netfw.server.agents.agent_gateway_ports import release_host_resources
 from netfw.server.agents.tunnel_claims import release_tunnel_addresses
 from netfw.server.core.resource_handler import (
     Reader,

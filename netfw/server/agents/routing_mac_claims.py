@@ -8,7 +8,7 @@ from netfw.drivers.support.log_limit import SenderLimit
 from netfw.errors import InvalidInput
 from netfw.model.agent import Agent
 from netfw.model.values.address import Mac
-from netfw.server.agents.host_resources import is_mac_of_port
+from netfw.server.agents.agent_gateway_ports import is_mac_of_port
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.allocation_stores import HostMacPool
 

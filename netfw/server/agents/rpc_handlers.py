@@ -30,7 +30,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.model.values.address import Mac, derives, link_local_mac
 from netfw.model.values.device_owner import DeviceOwner, is_router_port
 from netfw.model.values.ids import NetworkId, PortId
-from netfw.server.agents.host_resources import (
+from netfw.server.agents.agent_gateway_ports import (
     gateway_device_id,
     is_mac_of_port,
     release_gateway_ports,

@@ -21,7 +21,7 @@ from netfw.http.http_error import HttpError
 from netfw.model.values.text_validation import quote
 from netfw.server.api import discovery
 from netfw.server.api.access_log import REQUESTER, log_request
-from netfw.server.api.auth_protocols import Authenticator, Authorizer
+from netfw.server.api.auth_interfaces import Authenticator, Authorizer
 from netfw.server.api.controller import Controller
 from netfw.server.api.error_responses import no_such_path, to_response, unexpected
 from netfw.server.api.events import PublishingPlugin

@@ -16,7 +16,7 @@ from netfw.errors.requests import HTTPBadRequest
 from netfw.http.http_error import malformed
 from netfw.model.wire import Json
 from netfw.model.wire.scalars import ID
-from netfw.server.api.auth_protocols import Authorizer
+from netfw.server.api.auth_interfaces import Authorizer
 from netfw.server.api.pagination import find_selected, page_links
 from netfw.server.api.query_params import QueryParser
 from netfw.server.api.request import ApiRequest, ApiResponse

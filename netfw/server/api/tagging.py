@@ -9,7 +9,7 @@ from netfw.drivers.server.query import Body
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import TagNotFound
 from netfw.model.values.text_validation import quote
-from netfw.server.api.auth_protocols import Authorizer
+from netfw.server.api.auth_interfaces import Authorizer
 from netfw.server.api.controller import Controller
 from netfw.server.api.request import ApiRequest, ApiResponse
 from netfw.server.api.resources.common import TAGS

@@ -29,7 +29,6 @@ from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.firewalls.delivery import ROUTERS, store_in_routers
 from netfw.server.firewalls.handler import FirewallDocumentHandler
 from netfw.server.firewalls.references import (
     DIRECTIONS,
@@ -41,6 +40,7 @@ from netfw.server.firewalls.references import (
     rewrite,
     update_users,
 )
+from netfw.server.firewalls.router_groups import ROUTERS, store_in_routers
 from netfw.server.firewalls.rules import FirewallPolicyHandler, FirewallRuleHandler
 from netfw.server.scheduling.missing_l3_extensions import find_without_extension
 

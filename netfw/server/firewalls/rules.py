@@ -18,7 +18,6 @@ from netfw.errors.firewalls import (
 )
 from netfw.model.router_firewall import MAX_FIREWALL_RULES
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.firewalls.delivery import update_stored_groups
 from netfw.server.firewalls.handler import FirewallDocumentHandler
 from netfw.server.firewalls.references import (
     GROUP,
@@ -33,6 +32,7 @@ from netfw.server.firewalls.references import (
     rewrite,
     update_users,
 )
+from netfw.server.firewalls.router_groups import update_stored_groups
 from netfw.server.firewalls.rule_values import validate_rule
 
 

@@ -19,7 +19,7 @@ from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.server.core.context import ServerContext
 from netfw.server.core.service_ports import make_service_port
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.resources.dhcp_ports import (
+from netfw.server.db.resources.distributed_dhcp_ports import (
     networks_with_agents_port,
     networks_without_dhcp_port,
 )

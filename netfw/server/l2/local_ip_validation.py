@@ -20,7 +20,7 @@ from netfw.model.port import Port
 from netfw.model.rbac_policy import RbacAction
 from netfw.model.resource import Kind
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.security_groups.enforcement import live_l2_agents
+from netfw.server.security_groups.unenforceable_rules import live_l2_agents
 
 
 def get_port(unit: UnitOfWork, attribute: str, id: str) -> Port:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from netfw.drivers.server.query import Body
-from netfw.drivers.support.host_addresses import gateway_problem, prefix_problem
+from netfw.drivers.support.unusable_addresses import gateway_problem, prefix_problem
 from netfw.errors import InvalidInput, merge_invalid
 from netfw.errors.networks import (
     DNSNameServersExhausted,

@@ -40,13 +40,8 @@ from netfw.server.l3.ha.split_detection import SplitDetector
 from netfw.server.l3.interface_limit import check_interface_count
 from netfw.server.l3.ndp_proxy_state import ATTRIBUTE as NDP_PROXY
 from netfw.server.l3.ndp_proxy_state import decide_ndp_proxy
-from netfw.server.l3.policy_extensions import check_policies
 from netfw.server.l3.port_hooks import release_or_refuse_port
-from netfw.server.l3.router_binding import (
-    VridAllocator,
-    bind_changed_router_ports,
-    follow_agents,
-)
+from netfw.server.l3.qos_policy_checks import check_policies
 from netfw.server.l3.router_gateway import GATEWAY_INFO, Info, update_gateway
 from netfw.server.l3.router_interfaces import (
     add_interface,
@@ -54,6 +49,11 @@ from netfw.server.l3.router_interfaces import (
     check_routes,
     remove_interface,
     remove_routes,
+)
+from netfw.server.l3.router_port_binding import (
+    VridAllocator,
+    bind_changed_router_ports,
+    follow_agents,
 )
 from netfw.server.l3.router_ports import (
     change_port,

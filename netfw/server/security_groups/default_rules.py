@@ -22,7 +22,6 @@ from netfw.model.security_group import (
 from netfw.model.values.ids import SecurityGroupId, SecurityGroupRuleId
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.security_groups.enforcement import check_rules
 from netfw.server.security_groups.rules import (
     TrafficIdentity,
     describe_rule,
@@ -31,6 +30,7 @@ from netfw.server.security_groups.rules import (
     traffic_identity,
     with_stored_spelling,
 )
+from netfw.server.security_groups.unenforceable_rules import check_rules
 
 MAX_DEFAULT_RULES = 200
 """Default rules in all: each new group gets copies of them."""

@@ -33,13 +33,13 @@ from netfw.server.security_groups.default_rules import (
     copy_default_rules,
     default_rules_naming,
 )
-from netfw.server.security_groups.enforcement import check_groups
 from netfw.server.security_groups.rules import (
     SecurityGroupRuleHandler,
     add_nulls,
     group_ids,
     rules_of,
 )
+from netfw.server.security_groups.unenforceable_rules import check_groups
 
 DEFAULT = "default"
 """Name that only a project's default group has."""

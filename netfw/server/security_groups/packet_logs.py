@@ -30,7 +30,7 @@ from netfw.server.core.resource_handler import (
     apply_query,
 )
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.security_groups.enforcement import live_l2_agents
+from netfw.server.security_groups.unenforceable_rules import live_l2_agents
 
 REMEDY = (
     f"load the L2 extension {EXTENSION!r} in L2 agents whose firewall filters inside the switch"

@@ -47,7 +47,7 @@ from netfw.model.wire import parse, render
 from netfw.model.wire.scalars import CIDR, PROTOCOL
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.security_groups.enforcement import check_rules
+from netfw.server.security_groups.unenforceable_rules import check_rules
 
 CHANGEABLE = frozenset({"description"})
 RELATED = ("protocol", "port_range_min", "port_range_max", "remote_ip_prefix")

@@ -22,7 +22,7 @@ from netfw.server.db.resources.row import value
 from netfw.server.state_source import deltas
 from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.state.dependencies import AgentRoot, ResourceRole
-from netfw.state.rpc.protocols import EncodedDelta, Tell, position
+from netfw.state.rpc.source_interfaces import EncodedDelta, Tell, position
 
 LOG = logging.getLogger(__name__)
 R = TypeVar("R")

@@ -13,7 +13,7 @@ from netfw.server.db import ReadSnapshot
 from netfw.server.db.journal.topics import topics
 from netfw.server.db.resources.row import value
 from netfw.server.db.subscriptions.topic_contents import TopicSubscription
-from netfw.state.rpc.protocols import EncodedDelta, position
+from netfw.state.rpc.source_interfaces import EncodedDelta, position
 from netfw.tracing import RecentTraces
 
 

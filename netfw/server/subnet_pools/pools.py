@@ -29,7 +29,7 @@ from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandler
 from netfw.server.core.sharing import check_scope_access, policies_of
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.prefix_blocks import subtract
+from netfw.server.db.allocation.prefix_arithmetic import subtract
 from netfw.server.subnet_pools.address_scopes import (
     AddressScopeHandler,
     ScopeMembers,

@@ -14,6 +14,7 @@ from netfw.model.values.device_owner import DeviceOwner
 from netfw.model.values.text_validation import quote
 from netfw.model.wire.codec import describe, join
 from netfw.model.wire.resource_codecs import CODECS
+from netfw.state.distributed_routing import agent_gateway_device_id
 from netfw.state.file.diagnostics import Diagnostic, with_advice
 from netfw.state.file.name_resolution import (
     Body,
@@ -37,7 +38,6 @@ from netfw.state.file.schema import (
     SHORT,
     Reference,
 )
-from netfw.state.routing_requests import agent_gateway_device_id
 
 NAMELESS: Final = frozenset({Kind.SEGMENT, Kind.NDP_PROXY})
 """Kinds whose entries may leave out the name that they can have."""

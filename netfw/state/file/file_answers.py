@@ -11,7 +11,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.values.address import Mac
 from netfw.model.values.device_owner import DeviceOwner, is_dhcp
-from netfw.state.routing_requests import derive_routing_mac, find_gateway_port, find_routing_mac
+from netfw.state.distributed_routing import derive_routing_mac, find_gateway_port, find_routing_mac
 
 Resources = Mapping[Ref, Resource]
 

@@ -29,6 +29,7 @@ from netfw.model.wire import parse
 from netfw.model.wire.codec import CodecError
 from netfw.model.wire.object_codec import ObjectCodec
 from netfw.state.dependencies import Assignment, Item
+from netfw.state.distributed_routing import AGENT_BINARY, AGENT_TYPE, derive_routing_mac
 from netfw.state.file.defaults import (
     complete_network,
     complete_policy,
@@ -48,7 +49,6 @@ from netfw.state.file.router_validation import router_errors
 from netfw.state.file.schema import STATED_ASSIGNMENT, STATED_HOST, StatedHost
 from netfw.state.file.segment_types import segment_type_errors
 from netfw.state.file.trunk_membership import join_trunk
-from netfw.state.routing_requests import AGENT_BINARY, AGENT_TYPE, derive_routing_mac
 
 T = TypeVar("T")
 R = TypeVar("R")

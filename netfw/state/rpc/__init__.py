@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from netfw.state.rpc.client import RemoteSource
-from netfw.state.rpc.protocols import (
+from netfw.state.rpc.server import StateRpcServer
+from netfw.state.rpc.source_interfaces import (
     CommitFeed,
     EncodedDelta,
     EncodedSource,
     ReachabilitySource,
 )
-from netfw.state.rpc.server import StateRpcServer
 
 __all__ = [
     "CommitFeed",

@@ -27,7 +27,7 @@ from netfw.errors import NotFound, RequestError
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.state.dependencies import AgentRoot, ResourceRole, Role
-from netfw.state.rpc.protocols import ReachabilitySource
+from netfw.state.rpc.source_interfaces import ReachabilitySource
 
 LOG = logging.getLogger(__name__)
 LOG.addFilter(SenderLimit())

@@ -18,7 +18,7 @@ from netfw.model.wire import render
 from netfw.state.rpc.codecs import CURSOR, REF, read
 from netfw.state.rpc.compat import PeerCompatibility
 from netfw.state.rpc.envelope import TRACES, Content, text
-from netfw.state.rpc.protocols import EncodedDelta, position
+from netfw.state.rpc.source_interfaces import EncodedDelta, position
 
 BUDGET = 256 * 1024
 """Bytes after which a page ends.  A larger resource is sent alone."""

@@ -39,7 +39,7 @@ from netfw.state.rpc.envelope import (
 )
 from netfw.state.rpc.notifications import make_notification
 from netfw.state.rpc.paging import BUDGET, encode_delta, encode_page
-from netfw.state.rpc.protocols import CommitFeed, EncodedSource
+from netfw.state.rpc.source_interfaces import CommitFeed, EncodedSource
 
 LOG = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ from netfw.model.values.address import Mac
 from netfw.model.values.device_names import check_device_name, device_name
 from netfw.model.values.ids import PortId
 from netfw.plan import Update
-from netfw.testing.conformance.common.machine_rules import tells
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.reconciler import ReconcilerConformance
+from netfw.testing.conformance.common.side_effects import tells
 from netfw.testing.lab.wait import wait_until
 
 OTHER_MTU = 1400

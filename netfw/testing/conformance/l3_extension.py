@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 
 from netfw.drivers.agent_extension import AgentExtension
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
-from netfw.drivers.values.contribution import AddressQos, RouterContribution, RouterRule
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterGrant
+from netfw.drivers.values.router_contribution import AddressQos, RouterContribution, RouterRule
 from netfw.model.values.address import IpInterface
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.common.required_hooks import RequiresHooks

@@ -8,7 +8,7 @@ From the outside in:
     the contents: ``Lab(hosts=2)`` and everything that can be reached from it
 ``namespaces``, ``openvswitch``, ``ping``
     their parts: commands and functions in namespaces, a private switch, pings
-``agent``, ``server``, ``databases``, ``rabbitmq``, ``metadata_service``
+``agent``, ``services``
     private processes for tests: agents, servers, databases, a broker
 ``persistent``, ``supervisor``, ``registry``, ``topology``
     labs that stay up between commands, for ``netfw lab``

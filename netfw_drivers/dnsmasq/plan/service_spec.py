@@ -8,7 +8,7 @@ from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork, ServerPort
 from netfw.errors import InvalidInput
-from netfw.linux.process.program import OnDeath, Program
+from netfw.linux.process.supervised_program import OnDeath, Program
 from netfw.linux.service_netns.values import ServiceNetns
 from netfw.model.values.device_names import dhcp_namespace
 from netfw.model.values.ids import NetworkId, PortId

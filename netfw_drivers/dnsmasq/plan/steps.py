@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.linux.fs.atomic_files import FileChange, RemoveFile, WriteFile
-from netfw.linux.process.program import ProcessKey, Program
+from netfw.linux.process.supervised_program import ProcessKey, Program
 from netfw.model.values.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.config.file_parsers import HostEntry, Lease
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths

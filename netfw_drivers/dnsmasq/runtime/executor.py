@@ -20,7 +20,7 @@ from netfw.linux.fs.atomic_files import (
     read_file,
     remove_directory,
 )
-from netfw.linux.fs.inotify import ADVICE, allow_more_instances
+from netfw.linux.fs.inotify_limit import ADVICE, allow_more_instances
 from netfw.linux.process import Program, Supervisor, run_command, why_missing
 from netfw.model.values.ids import NetworkId
 from netfw.plan import Operation, Plan, Stage

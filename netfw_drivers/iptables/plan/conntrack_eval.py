@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from attrs import frozen
 
-from netfw.linux.bridge_firewall.connection_plan import DenialFinder
+from netfw.linux.bridge_firewall.denied_connections import DenialFinder
 from netfw.linux.conntrack.entry import ConntrackTuple
 from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.iptables.chain import ChainKey

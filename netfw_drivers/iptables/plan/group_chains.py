@@ -19,7 +19,7 @@ from attrs import frozen
 
 from netfw.drivers.firewall import Rules
 from netfw.drivers.values.keys import GroupKey
-from netfw.linux.bridge_firewall.remote_values import remotes_of
+from netfw.linux.bridge_firewall.remote_groups import remotes_of
 from netfw.linux.ipset.values import full_name
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import (

@@ -21,7 +21,7 @@ from attrs import evolve, frozen
 from netfw.drivers.firewall import FirewallKey, FirewallValue
 from netfw.drivers.values.keys import GroupKey
 from netfw.linux.bridge_firewall.group_relations import Losses
-from netfw.linux.bridge_firewall.remote_values import Remote
+from netfw.linux.bridge_firewall.remote_groups import Remote
 from netfw.linux.bridge_firewall.stages_plan import flush_stages, sysctl_stages
 from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.ebtables.chains import FoundChain, plan_frames

@@ -8,9 +8,9 @@ from functools import partial
 from attrs import frozen
 
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member
-from netfw.linux.bridge_firewall import requests_plan
-from netfw.linux.bridge_firewall.remote_values import Remote, remote_of
-from netfw.linux.bridge_firewall.requests_plan import Rendering
+from netfw.linux.bridge_firewall import requested_changes
+from netfw.linux.bridge_firewall.remote_groups import Remote, remote_of
+from netfw.linux.bridge_firewall.requested_changes import Rendering
 from netfw.linux.bridge_firewall.values import BridgePorts, PortLocation
 from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.plan import KernelSet
@@ -32,7 +32,7 @@ class PortRules:
     frames: FrameChain
 
 
-RequestedChanges = requests_plan.RequestedChanges[PortRules, Chains, str]
+RequestedChanges = requested_changes.RequestedChanges[PortRules, Chains, str]
 
 
 def classify_update(
@@ -46,7 +46,7 @@ def classify_update(
         port=_port_rules, group=partial(group_chains, owner=bridge_ports.owner), elements=_words
     )
     present = partial(_present_members, index, sets)
-    return requests_plan.sort_update(update, index, bridge_ports, rendering, present)
+    return requested_changes.classify_update(update, index, bridge_ports, rendering, present)
 
 
 def _port_rules(id: PortId, port: FilteredPort, location: PortLocation) -> PortRules:

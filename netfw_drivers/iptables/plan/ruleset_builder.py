@@ -9,7 +9,7 @@ from attrs import define, field
 from netfw.drivers.firewall import FirewallKey
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.linux.bridge_firewall.group_relations import UpdatedRelations
-from netfw.linux.bridge_firewall.remote_values import Remote
+from netfw.linux.bridge_firewall.remote_groups import Remote
 from netfw.linux.bridge_firewall.values import PortLocation, Zone, ZoneChange
 from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.operations import DropSet, MakeSet

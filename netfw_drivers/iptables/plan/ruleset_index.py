@@ -13,7 +13,7 @@ from attrs import define, field
 
 from netfw.drivers.values.keys import GroupKey
 from netfw.linux.bridge_firewall.policy_index import PolicyIndex
-from netfw.linux.bridge_firewall.remote_values import Remote
+from netfw.linux.bridge_firewall.remote_groups import Remote
 from netfw.linux.bridge_firewall.values import IndexedPort, Zone
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family

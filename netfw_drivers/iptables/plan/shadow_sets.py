@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
-from netfw.linux.bridge_firewall.remote_values import Remote
+from netfw.linux.bridge_firewall.remote_groups import Remote
 from netfw.linux.ipset.operations import ChangeMembers, DropSet, MakeSet, ReplaceSet
 from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.ipset.values import choose_max_elements, full_name

@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from netfw.conf.paths import STATE_PATH, absolute_path
 from netfw.errors import ConfigError, InvalidInput
-from netfw.linux.process.program import OnDeath
+from netfw.linux.process.supervised_program import OnDeath
 from netfw.model.values.address import Mac
 from netfw.model.values.ids import RouterId
 from netfw_drivers.linux_router.config.conntrackd import ConntrackdSettings, path_problem

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from attrs import evolve
 
-from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.keys import RouterKey
+from netfw.drivers.values.router_contribution import RouterContribution
 from netfw.drivers.values.router_values import (
     CentralRouter,
     FloatingIpNat,

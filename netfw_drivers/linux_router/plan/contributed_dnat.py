@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from attrs import frozen
 
-from netfw.drivers.values.contribution import RouterContribution, RuleChain, RuleTable
+from netfw.drivers.values.router_contribution import RouterContribution, RuleChain, RuleTable
 from netfw.errors import InvalidInput
 from netfw.linux.conntrack.entry import PROTOCOLS
 from netfw.linux.iptables.mirror import ChainMirror

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from netfw.drivers.values.contribution import RouterRule
+from netfw.drivers.values.router_contribution import RouterRule
 from netfw.model.values.ids import PortId
 from netfw_drivers.linux_router.plan.names import extension_chain, extension_subchain
 

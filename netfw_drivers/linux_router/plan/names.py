@@ -10,8 +10,8 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.values.contribution import RuleChain
 from netfw.drivers.values.keys import AgentGatewayKey, RouterKey
+from netfw.drivers.values.router_contribution import RuleChain
 from netfw.model.values.device_names import device_name
 from netfw.model.values.ids import NetworkId, RouterId
 

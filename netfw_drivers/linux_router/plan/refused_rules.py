@@ -6,8 +6,8 @@ from collections.abc import Container, Hashable, Mapping
 
 from attrs import evolve
 
-from netfw.drivers.values.contribution import RouterRule
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_contribution import RouterRule
 from netfw.drivers.values.router_values import RouterDriverKey, RouterState
 from netfw.errors import NetfwError, PartlyInvalid
 from netfw.linux.iptables.chain import ChainKey

@@ -32,8 +32,13 @@ from ipaddress import ip_address
 
 from attrs import field, frozen
 
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.quoting import Not
 from netfw.linux.iptables.rule import (
@@ -49,7 +54,7 @@ from netfw.linux.iptables.rule import (
 )
 from netfw.model.values.address import IpAddress, as_network, parse_ip
 from netfw_drivers.linux_router.plan import floating_ip_rules as floating
-from netfw_drivers.linux_router.plan.address_limits import (
+from netfw_drivers.linux_router.plan.bandwidth_limits import (
     LIMIT_IN,
     LIMIT_OUT,
     AddressLimits,

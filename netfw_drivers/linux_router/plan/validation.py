@@ -12,7 +12,7 @@ from netfw.drivers.values.router_values import (
     RouterState,
 )
 from netfw.errors import NetfwError, NotSupported
-from netfw_drivers.linux_router.plan.address_limits import unsupported_rules
+from netfw_drivers.linux_router.plan.bandwidth_limits import unsupported_rules
 
 
 def value_error(key: RouterDriverKey, value: RouterDriverValue) -> NetfwError | None:

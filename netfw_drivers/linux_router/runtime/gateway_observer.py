@@ -37,7 +37,7 @@ from netfw_drivers.linux_router.plan.names import (
 )
 from netfw_drivers.linux_router.plan.observed import FoundGateway
 from netfw_drivers.linux_router.plan.validation import value_error
-from netfw_drivers.linux_router.runtime.converged import ConvergedRouter
+from netfw_drivers.linux_router.runtime.converged_routers import ConvergedRouter
 
 
 class GatewayObserver:

@@ -43,7 +43,7 @@ from netfw_drivers.linux_router.plan.plan import RouterContext
 from netfw_drivers.linux_router.plan.refused_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.validation import value_error
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
-from netfw_drivers.linux_router.runtime.converged import ConvergedRouter
+from netfw_drivers.linux_router.runtime.converged_routers import ConvergedRouter
 from netfw_drivers.linux_router.runtime.dhclient_runner import DhclientRunner
 from netfw_drivers.linux_router.runtime.floating_ip_index import FloatingIpIndex
 from netfw_drivers.linux_router.runtime.gateway_observer import GatewayObserver, desired_gateways

@@ -21,7 +21,7 @@ from netfw.plan import Stage
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation, Translations
 from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
-from netfw_drivers.linux_router.runtime.converged import ConvergedRouter
+from netfw_drivers.linux_router.runtime.converged_routers import ConvergedRouter
 from netfw_drivers.linux_router.runtime.router_monitor import RouterMonitor
 
 LOG = logging.getLogger(__name__)

@@ -41,7 +41,7 @@ from netfw_drivers.linux_router.runtime.announcements import (
     AnnouncedFloatingIps,
     Announcements,
 )
-from netfw_drivers.linux_router.runtime.converged import (
+from netfw_drivers.linux_router.runtime.converged_routers import (
     ConvergedPlanner,
     ConvergedRouter,
     ReadGateway,
@@ -50,7 +50,7 @@ from netfw_drivers.linux_router.runtime.converged import (
 )
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
-from netfw_drivers.linux_router.runtime.wiring import WiringCache
+from netfw_drivers.linux_router.runtime.wiring_cache import WiringCache
 
 LOG = logging.getLogger(__name__)
 

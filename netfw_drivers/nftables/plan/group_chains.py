@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address
 
 from netfw.drivers.firewall import Rules
-from netfw.linux.bridge_firewall.remote_values import Remote, remotes_of
+from netfw.linux.bridge_firewall.remote_groups import Remote, remotes_of
 from netfw.linux.nftables.values import NftChain, NftRule, NftSetKind, make_rule
 from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.model.values.ids import SecurityGroupId

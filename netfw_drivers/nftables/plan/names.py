@@ -24,7 +24,7 @@ from uuid import UUID
 from attrs import frozen
 
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey
-from netfw.linux.bridge_firewall.remote_values import Remote
+from netfw.linux.bridge_firewall.remote_groups import Remote
 from netfw.linux.nftables.values import NftTable, ObjectKey
 from netfw.model.values.ids import NetworkId
 

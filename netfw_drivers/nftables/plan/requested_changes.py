@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from netfw.drivers.firewall import FirewallKey, FirewallValue, Member
-from netfw.linux.bridge_firewall import requests_plan
-from netfw.linux.bridge_firewall.requests_plan import Rendering
+from netfw.linux.bridge_firewall import requested_changes
+from netfw.linux.bridge_firewall.requested_changes import Rendering
 from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.nftables.values import NftChain
 from netfw.model.values.address import IpNetwork
@@ -13,10 +13,10 @@ from netfw_drivers.nftables.plan.group_chains import group_chains
 from netfw_drivers.nftables.plan.port_chains import port_chains
 from netfw_drivers.nftables.plan.ruleset_index import NftRulesetIndex
 
-RequestedChanges = requests_plan.RequestedChanges[
+RequestedChanges = requested_changes.RequestedChanges[
     dict[str, NftChain], dict[str, NftChain], IpNetwork
 ]
-MemberChange = requests_plan.MemberChange[IpNetwork]
+MemberChange = requested_changes.MemberChange[IpNetwork]
 
 
 def classify_update(
@@ -24,7 +24,7 @@ def classify_update(
 ) -> RequestedChanges:
     """Sort and validate *update*."""
     rendering = Rendering(port=port_chains, group=group_chains, elements=_prefixes)
-    return requests_plan.sort_update(
+    return requested_changes.classify_update(
         update, index, bridge_ports, rendering, index.elements_by_remote
     )
 

@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 from netfw.drivers.firewall import FirewallKey
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.linux.bridge_firewall.group_relations import UpdatedRelations
-from netfw.linux.bridge_firewall.remote_values import Remote
+from netfw.linux.bridge_firewall.remote_groups import Remote
 from netfw.linux.nftables.values import Key, NftChain, NftSetKind, ObjectKey, make_elements
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import PortId

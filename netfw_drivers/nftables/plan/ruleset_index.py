@@ -13,7 +13,7 @@ from attrs import define, field
 
 from netfw.drivers.firewall import Member
 from netfw.linux.bridge_firewall.policy_index import PolicyIndex
-from netfw.linux.bridge_firewall.remote_values import Remote, make_mac_member
+from netfw.linux.bridge_firewall.remote_groups import Remote, make_mac_member
 from netfw.linux.bridge_firewall.values import IndexedPort, SetIndex, Zone
 from netfw.linux.nftables.operations import (
     ChangeElements,

@@ -26,7 +26,6 @@ from netfw.plan import Plan
 from netfw_drivers.ovs.common.bridge_flows import BridgeFlows, shared_flows
 from netfw_drivers.ovs.common.flow_operations import refused_operations
 from netfw_drivers.ovs.common.options import SHARED_OPTIONS, openflow_directory
-from netfw_drivers.ovs.firewall.monitor import DriftedOwners, OfportTracker
 from netfw_drivers.ovs.firewall.plan.changes import parts_of
 from netfw_drivers.ovs.firewall.plan.ct_zones import CtZonePorts
 from netfw_drivers.ovs.firewall.plan.plan import (
@@ -39,6 +38,7 @@ from netfw_drivers.ovs.firewall.plan.plan import (
 )
 from netfw_drivers.ovs.firewall.plan.recovery import RecoveredState
 from netfw_drivers.ovs.firewall.plan.state import FirewallState
+from netfw_drivers.ovs.firewall.switch_drift import DriftedOwners, OfportTracker
 
 _OVERTAKEN = "planned before another plan was executed; plan again"
 

@@ -21,7 +21,7 @@ from netfw.model.qos import AnyDirection, QosRuleType
 from netfw.model.segment import WELL_KNOWN_TYPES, NetworkType, Provider
 from netfw.model.values.ids import PortId, SegmentId
 from netfw_drivers.ovs.mechanism.agent_config import AgentReport, parse_report
-from netfw_drivers.ovs.mechanism.guarantees import guarantee_obstacle
+from netfw_drivers.ovs.mechanism.qos_guarantees import guarantee_obstacle
 
 AGENT_TYPE = "Open vSwitch agent"
 SOCKET_PREFIX = "vhu"

@@ -26,7 +26,7 @@ from netfw.errors import ConfigError, InvalidInput, NetfwError, NotSupported
 from netfw.flows.action import NO_TABLE
 from netfw.flows.field import FIELD, IN_PORT_WIDE
 from netfw.flows.learn import LearnSpec
-from netfw.flows.port import ALL, FLOOD, NORMAL, RESERVED
+from netfw.flows.port_number import ALL, FLOOD, NORMAL, RESERVED
 from netfw.ovs.openflow.messages import encoding_problem
 from netfw_drivers.ovs.pipeline.tables import (
     ACCEPTED,

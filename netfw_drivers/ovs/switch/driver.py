@@ -42,18 +42,18 @@ from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import INTEGRATION, PHYSICAL
 from netfw_drivers.ovs.pipeline.tunnel_tables import FLOOD, RESPONDER, TUNNELS, UNICAST
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
-from netfw_drivers.ovs.switch.bridge_mirrors import BridgeFlowMirrors, Connect
-from netfw_drivers.ovs.switch.device_traffic import HtbMirror
 from netfw_drivers.ovs.switch.executor import SwitchExecutor
+from netfw_drivers.ovs.switch.flow_mirrors import BridgeFlowMirrors, Connect
+from netfw_drivers.ovs.switch.htb_mirror import HtbMirror
 from netfw_drivers.ovs.switch.options import OPTIONS, settings_from
+from netfw_drivers.ovs.switch.plan.bandwidth_guarantees import Guarantee, physical_devices
 from netfw_drivers.ovs.switch.plan.bridges import speaks_openflow14
 from netfw_drivers.ovs.switch.plan.flow_groups import BASE, SWITCH
-from netfw_drivers.ovs.switch.plan.guarantees import Guarantee, physical_devices
 from netfw_drivers.ovs.switch.plan.observed import Observed
-from netfw_drivers.ovs.switch.plan.plan import OURS, SwitchUpdate, outline
+from netfw_drivers.ovs.switch.plan.outline import OURS, SwitchUpdate, outline
+from netfw_drivers.ovs.switch.plan.plan import SwitchPlan, plan_switch
 from netfw_drivers.ovs.switch.plan.recovery import recorded_keys, recover_entries, recover_state
 from netfw_drivers.ovs.switch.plan.settings import Settings
-from netfw_drivers.ovs.switch.plan.stages import SwitchPlan, plan_switch
 from netfw_drivers.ovs.switch.plan.state import DomainMembers, SwitchState
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from netfw_drivers.ovs.switch.veth_links import VethLinks, shared_links

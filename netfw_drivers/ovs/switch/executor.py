@@ -13,11 +13,11 @@ from netfw.ovs.ovsdb.values import OvsdbPort
 from netfw.plan import Operation, Stage
 from netfw_drivers.ovs.common.flow_operations import bridge_of, refused_operations
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
-from netfw_drivers.ovs.switch.bridge_mirrors import BridgeFlowMirrors
-from netfw_drivers.ovs.switch.device_traffic import HtbMirror
-from netfw_drivers.ovs.switch.plan.guarantees import TRAFFIC
+from netfw_drivers.ovs.switch.flow_mirrors import BridgeFlowMirrors
+from netfw_drivers.ovs.switch.htb_mirror import HtbMirror
+from netfw_drivers.ovs.switch.plan.bandwidth_guarantees import TRAFFIC
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import LINKS, OVSDB
-from netfw_drivers.ovs.switch.plan.stages import SwitchPlan
+from netfw_drivers.ovs.switch.plan.plan import SwitchPlan
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from netfw_drivers.ovs.switch.veth_links import VethLinks
 

@@ -10,7 +10,7 @@ import pytest
 from acme_netfw.interface import AcmeInterfaceDriver
 
 from netfw.drivers.interface import Attachment
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.errors import BackendBroken, NotSupported
 from netfw.model import PortId
 from netfw.plan import Update

@@ -11,7 +11,7 @@ from acme_netfw.interface import AcmeInterfaceDriver
 from acme_netfw.planned import PlannedAcmeInterfaceDriver
 
 from netfw.drivers.interface import Attachment
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.model import PortId
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 

@@ -14,7 +14,7 @@ import pytest
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, Driver, DriverInfo, HostResources
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.errors import BackendUnavailable, Conflict
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.watch.call_rules import WAIT_LIMIT
@@ -28,7 +28,7 @@ from netfw.testing.conformance.watch.machine_state import (
     effects,
     machine_changes,
 )
-from netfw.testing.conformance.watch.results import result_errors
+from netfw.testing.conformance.watch.result_checks import result_errors
 
 pytestmark = pytest.mark.fakes
 

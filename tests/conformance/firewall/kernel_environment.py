@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.firewall import FirewallDriver
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.model.values.ids import NetworkId
 from netfw.testing.conformance.firewall.environment import PlugPoint
 from netfw.testing.conformance.firewall.lab_environment import (

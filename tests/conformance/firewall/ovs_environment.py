@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from netfw.drivers.base import Driver
 from netfw.drivers.firewall import FilteredPort, FirewallDriver
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey
 from netfw.drivers.values.switch_values import (
     Admission,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.testing.conformance.firewall.lab_environment import BridgeEnvironment
 from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
 from netfw.testing.lab.host import Host

@@ -6,7 +6,7 @@ from typing import TypeVar
 import pytest
 
 from netfw.drivers.interface import Attachment
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.subscription import Service
 from netfw.model.values.ids import PortId
 from netfw.testing.conformance.interface import InterfaceDriverConformance

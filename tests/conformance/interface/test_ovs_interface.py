@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.interface import Attachment
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.subscription import Service
 from netfw.model.values.device_names import device_name
 from netfw.model.values.ids import PortId

@@ -18,7 +18,7 @@ from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.model.values.ids import PortId
 from netfw.testing.conformance.common.promises import proofs_in
 from netfw.testing.conformance.l2_extension import L2ExtensionConformance
-from netfw_drivers.ovs.qos.driver import QosExtension
+from netfw_drivers.ovs.qos.extension import QosExtension
 from tests.conformance.common.suite_runner import run_tests
 from tests.conformance.l2_extension.test_qos import RULES, view
 

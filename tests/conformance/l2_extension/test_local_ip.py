@@ -15,7 +15,7 @@ from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.values.ids import LocalIpId, NetworkId, PortId
 from netfw.testing.conformance import L2ExtensionConformance
-from netfw_drivers.ovs.local_ip.driver import LocalIpExtension
+from netfw_drivers.ovs.local_ip.extension import LocalIpExtension
 from netfw_drivers.ovs.local_ip.plan.flows import ZONES, zone
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
 

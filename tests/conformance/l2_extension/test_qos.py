@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.switch_values import SwitchDevice
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -17,9 +17,9 @@ from netfw.model.qos import BandwidthLimit, DscpMarking, PacketRateLimit, QosPol
 from netfw.model.security_group import Direction
 from netfw.model.values.ids import NetworkId, PortId, QosPolicyId, QosRuleId
 from netfw.testing.conformance import L2ExtensionConformance
-from netfw_drivers.ovs.dhcp.driver import DhcpExtension
+from netfw_drivers.ovs.dhcp.extension import DhcpExtension
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
-from netfw_drivers.ovs.qos.driver import QosExtension
+from netfw_drivers.ovs.qos.extension import QosExtension
 from tests.unit.backends.ovs.dhcp.test_extension import VIEW
 
 pytestmark = pytest.mark.fakes

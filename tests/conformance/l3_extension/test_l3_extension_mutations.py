@@ -10,8 +10,13 @@ import pytest
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterRequest
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.model.router import Router
 from netfw.model.values.ids import RouterId
 from netfw.testing.conformance.common.promises import proofs_in

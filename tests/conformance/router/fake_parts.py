@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.keys import RouterKey
+from netfw.drivers.values.router_contribution import RouterContribution
 from netfw.drivers.values.router_values import (
     FloatingIpNat,
     FullRouter,

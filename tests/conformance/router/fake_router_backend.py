@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
-from netfw.drivers.values.contribution import RouterRule
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_contribution import RouterRule
 from netfw.drivers.values.router_values import (
     FloatingIpNat,
     HighAvailability,

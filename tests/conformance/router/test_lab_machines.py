@@ -9,7 +9,7 @@ import pytest
 
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.registry import loader
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.model.values.address import Mac
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.lab_host import BRIDGE

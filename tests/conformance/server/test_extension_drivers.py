@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.server.extension_driver import ExtensionDriver
 from netfw.errors import ConfigError
 from netfw.model.port import DnsAssignment

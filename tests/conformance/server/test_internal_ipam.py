@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.server.ipam import IpamDriver
 from netfw.testing.conformance.server.ipam import IpamDriverConformance
 

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.server.mechanism import BindingRequest, MechanismDriver
 from netfw.model.binding import VnicType
 from netfw.model.values.json_document import JsonDocument

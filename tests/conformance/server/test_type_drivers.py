@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from netfw.drivers.registry.loader import create, installed
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.server.type_driver import TypeDriver
 from netfw.model.segment import WELL_KNOWN_TYPES, NetworkType, Provider
 from netfw.testing.conformance.server.type_driver import TypeDriverConformance

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from netfw.drivers.registry.loader import check_options, load
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.state_source import StateSource
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer

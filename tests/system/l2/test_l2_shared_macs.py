@@ -17,7 +17,7 @@ import pytest
 from attrs import frozen
 
 from netfw.drivers.values.router_values import HA_PRIORITY
-from netfw.linux.sockets.arp_nd import announce_addresses
+from netfw.linux.sockets.address_announcement import announce_addresses
 from netfw.testing.lab.host import NIC
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.namespaces import NamespaceOwner

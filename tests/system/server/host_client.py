@@ -9,7 +9,7 @@ from typing import Any
 from uuid import NAMESPACE_DNS, UUID, uuid5
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Transport
 from netfw.drivers.values.reports import Heartbeat
 from netfw.model.agent import Agent

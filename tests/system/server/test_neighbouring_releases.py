@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import NotSupported
 from netfw.testing.lab import sandbox

@@ -12,9 +12,9 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.server.mechanism import Refused
 from netfw.drivers.server.type_driver import Pool, Range
 from netfw.drivers.values.agent_requests import FindPorts
-from netfw.drivers.values.contribution import RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest, TableRequest
+from netfw.drivers.values.router_contribution import RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.switch_values import MAX_ENDPOINTS, Endpoint, Forwarding
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref

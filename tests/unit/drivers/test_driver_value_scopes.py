@@ -15,8 +15,8 @@ from netfw.drivers.metadata import MetadataProxy
 from netfw.drivers.server.ipam import ThisAddress
 from netfw.drivers.values.agent_requests import FindPorts, SetPrefix
 from netfw.drivers.values.allowed_source import AllowedSource
-from netfw.drivers.values.contribution import AddressQos, RouterContribution
 from netfw.drivers.values.keys import GroupKey
+from netfw.drivers.values.router_contribution import AddressQos, RouterContribution
 from netfw.drivers.values.router_values import (
     AgentGateway,
     FloatingIpNat,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from netfw.linux.bridge_firewall.connection_plan import DenialFinder
+from netfw.linux.bridge_firewall.denied_connections import DenialFinder
 from netfw.linux.bridge_firewall.policy_index import PolicyIndex
 from netfw.linux.bridge_firewall.values import IndexedPort, PortLocation, Zone
 from netfw.linux.conntrack.entry import ConntrackTuple, TrackedConnection

@@ -23,7 +23,7 @@ from netfw.state.dependencies import (
     reachable,
     roots,
 )
-from netfw.state.reachability import ReachabilityIndex
+from netfw.state.dependency_closure import ReachabilityIndex
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.histories import key, universe
 

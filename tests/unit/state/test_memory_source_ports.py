@@ -23,8 +23,8 @@ from netfw.model.resource import ref
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.address import eui64
 from netfw.model.values.json_document import JsonDocument
+from netfw.state.distributed_routing import derive_routing_mac
 from netfw.state.memory_source import MemorySource
-from netfw.state.routing_requests import derive_routing_mac
 from netfw.testing.conformance.state_source import samples
 from tests.unit.state.cursors import cursor
 

@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Methods:
-    """The :class:`~netfw.server.api.auth_protocols.Authenticator` that tries methods in order."""
+    """The :class:`~netfw.server.api.auth_interfaces.Authenticator` that tries methods in order."""
 
     def __init__(
         self, methods: Sequence[Method], is_admin: Callable[[RequestContext], bool]

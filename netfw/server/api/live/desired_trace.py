@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from attrs import asdict, field, frozen
 
-from netfw.diagnosis.connection_trace import TracedPort, address_of
 from netfw.diagnosis.resource_reader import ResourceReader
 from netfw.diagnosis.rule_explanation import NewConnection, explain_connection, with_group_names
+from netfw.diagnosis.trace_values import TracedPort, address_of
 from netfw.errors import InvalidInput
 from netfw.model.security_group import Direction
 from netfw.model.values.address import as_address, as_network

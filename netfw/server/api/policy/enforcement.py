@@ -18,7 +18,7 @@ from netfw.drivers.server.query import Body, RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
 from netfw.errors.registry import not_found
 from netfw.model.wire import Json
-from netfw.server.api.auth_protocols import PolicyOperation
+from netfw.server.api.auth_interfaces import PolicyOperation
 from netfw.server.api.policy.evaluation import Decision, Decisions
 from netfw.server.api.policy.predicates import Predicate
 from netfw.server.api.policy.rules import (
@@ -50,7 +50,7 @@ class _View:
 
 
 class RulesPolicy:
-    """The :class:`~netfw.server.api.auth_protocols.Authorizer` of oslo.policy rules."""
+    """The :class:`~netfw.server.api.auth_interfaces.Authorizer` of oslo.policy rules."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from netfw.model.subnet_pool import SubnetPool
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import SubnetPoolId
 from netfw.server.db.allocation.free_ranges import key
-from netfw.server.db.allocation.prefix_blocks import buddy, first_part, remove_part
+from netfw.server.db.allocation.prefix_arithmetic import buddy, first_part, remove_part
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.schema.subnet_pool_tables import FREE_PREFIXES

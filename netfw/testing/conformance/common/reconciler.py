@@ -12,8 +12,8 @@ from netfw.drivers.reconciler import Reconciler, no_checkpoint
 from netfw.errors import BackendUnavailable, Conflict, OperationRefused
 from netfw.plan import Plan, Stage, Update
 from netfw.testing.conformance.common.call_counter import count_calls
-from netfw.testing.conformance.common.machine_rules import HostMachineConformance
 from netfw.testing.conformance.common.promises import proves, proves_raise
+from netfw.testing.conformance.common.side_effects import HostMachineConformance
 from netfw.testing.conformance.watch.calls import unwatched
 from netfw.testing.conformance.watch.fingerprint import fingerprint
 from netfw.testing.conformance.watch.machine_state import effects, machine_changes

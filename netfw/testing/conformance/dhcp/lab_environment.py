@@ -28,7 +28,7 @@ from netfw.drivers.dhcp import (
 )
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.events import Sink
 from netfw.model.values.address import Mac
 from netfw.model.values.device_names import device_name

@@ -22,7 +22,7 @@ from netfw.drivers.base import HostResources
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.registry import loader
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.errors import BackendError
 from netfw.model.values.address import IpAddress, IpInterface, Mac
 from netfw.model.values.ids import PortId

@@ -28,7 +28,7 @@ from netfw.testing.conformance.firewall.packets import (
     Sent,
     multicast_mac,
 )
-from netfw.testing.conformance.watch.refusing_kernel import without_network_privileges
+from netfw.testing.conformance.watch.dropped_privileges import without_network_privileges
 from netfw.testing.lab.wait import TIMEOUT
 
 T = TypeVar("T")

@@ -30,15 +30,15 @@ from netfw.model.values.protocol import TCP
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.firewall.atomic_updates import LONG
 from netfw.testing.conformance.firewall.case import FirewallCase
-from netfw.testing.conformance.firewall.environment import Delivery, FirewallTestPort, answer
-from netfw.testing.conformance.firewall.factories import State
-from netfw.testing.conformance.firewall.injection import (
+from netfw.testing.conformance.firewall.command_injection import (
     SENTINEL,
     InjectionSuite,
     invalid_groups,
     invalid_members,
     invalid_ports,
 )
+from netfw.testing.conformance.firewall.environment import Delivery, FirewallTestPort, answer
+from netfw.testing.conformance.firewall.factories import State
 from netfw.testing.conformance.firewall.packets import Flags, Packet
 from netfw.testing.conformance.firewall.reference_model import passes
 from netfw.testing.conformance.firewall.strategies import Trip, invalid_texts, policies, trips

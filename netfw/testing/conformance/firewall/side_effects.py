@@ -11,12 +11,12 @@ from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler, no_checkpoint
 from netfw.drivers.values.events import Event
 from netfw.plan import Update
-from netfw.testing.conformance.common.machine_rules import tells
 from netfw.testing.conformance.common.promises import proves
+from netfw.testing.conformance.common.side_effects import tells
 from netfw.testing.conformance.firewall.case import FirewallCase, MakeDriver
 from netfw.testing.conformance.firewall.factories import State, a_group, everything, port
 from netfw.testing.conformance.watch.held_resources import ROUNDS, growth, read_held_resources
-from netfw.testing.conformance.watch.hosts import closed_hosts
+from netfw.testing.conformance.watch.host_cleanup import closed_hosts
 from netfw.testing.conformance.watch.secret_options import assert_secrets_are_declared
 from netfw.testing.lab.wait import wait_until
 

@@ -11,8 +11,8 @@ from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host_driver import HostDriver
 from netfw.testing.conformance.firewall.anti_spoofing import FirewallAntiSpoofingConformance
 from netfw.testing.conformance.firewall.atomic_updates import FirewallUpdatesConformance
+from netfw.testing.conformance.firewall.command_injection import FirewallInjectionConformance
 from netfw.testing.conformance.firewall.connections import FirewallConnectionsConformance
-from netfw.testing.conformance.firewall.injection import FirewallInjectionConformance
 from netfw.testing.conformance.firewall.rules import FirewallRulesConformance
 from netfw.testing.conformance.firewall.side_effects import FirewallSideEffectsConformance
 from netfw.testing.conformance.firewall.stateless import FirewallStatelessConformance

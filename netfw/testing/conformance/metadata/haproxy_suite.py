@@ -20,7 +20,7 @@ from attrs import evolve
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey
 from netfw.model.values.address import IpAddress
 from netfw.testing.conformance.metadata import lab_environment as lab

@@ -9,8 +9,13 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import GrantRequest
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.errors import PartlyInvalid
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import FloatingIpId, PortId

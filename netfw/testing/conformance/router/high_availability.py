@@ -12,9 +12,9 @@ from attrs import define, field
 
 from netfw.drivers.dhcp import METADATA_ADDRESSES
 from netfw.drivers.router import RouterCapability, RouterDriver
-from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.events import Event
 from netfw.drivers.values.pipeline_grant import GrantRequest
+from netfw.drivers.values.router_contribution import RouterContribution
 from netfw.drivers.values.router_values import HA_PRIORITY, RoleChanged
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode

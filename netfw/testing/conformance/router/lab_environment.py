@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from netfw.drivers.base import HostResources
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import RouterPort, RouterState

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.server.attribute import Attribute, AttributeType
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.extension_driver import ExtensionDriver

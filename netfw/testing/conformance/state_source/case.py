@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.testing.conformance.state_source.environment import SourceEnvironment
-from netfw.testing.conformance.state_source.recording import refs
+from netfw.testing.conformance.state_source.reader_steps import refs
 
 WIDE = 1000
 """A page that holds everything."""

@@ -28,7 +28,7 @@ from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.case import WIDE, StateSourceCase
 from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
-from netfw.testing.conformance.state_source.recording import (
+from netfw.testing.conformance.state_source.reader_steps import (
     HintedReader,
     cursor_of,
     refs,

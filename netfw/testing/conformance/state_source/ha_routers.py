@@ -15,7 +15,7 @@ from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.case import WIDE, StateSourceCase
 from netfw.testing.conformance.state_source.environment import Follower
-from netfw.testing.conformance.state_source.recording import cursor_of, refs, stored, up
+from netfw.testing.conformance.state_source.reader_steps import cursor_of, refs, stored, up
 
 HA_PORTS = {samples.HERE: samples.HA_PORT_HERE, samples.THERE: samples.HA_PORT_THERE}
 EVERYTHING = (*samples.BACKGROUND, *samples.HA_RESOURCES, *samples.HA_ASSIGNMENTS)

@@ -34,7 +34,7 @@ from netfw.testing.conformance.state_source.distributed_routers import Distribut
 from netfw.testing.conformance.state_source.environment import Follower
 from netfw.testing.conformance.state_source.ha_routers import HaRouterTests
 from netfw.testing.conformance.state_source.histories import Step, histories, subscriptions
-from netfw.testing.conformance.state_source.recording import (
+from netfw.testing.conformance.state_source.reader_steps import (
     HintedReader,
     cursor_of,
     ports,

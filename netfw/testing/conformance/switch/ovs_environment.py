@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest
 from netfw.drivers.values.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel

@@ -36,7 +36,7 @@ from netfw.testing.conformance.watch.process_state import (
     process_changes,
     read_process_state,
 )
-from netfw.testing.conformance.watch.results import error_texts, result_errors
+from netfw.testing.conformance.watch.result_checks import error_texts, result_errors
 from netfw.testing.conformance.watch.shared_state import (
     SharedState,
     read_shared_state,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from netfw.linux.process.program import Program
+from netfw.linux.process.supervised_program import Program
 from netfw_drivers.linux_router.config.conntrackd import ConntrackdInstance, render_conntrackd
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.daemons.daemon_steps import DaemonStep, RunDaemon, StopDaemon

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from netfw.linux.process.program import Program
+from netfw.linux.process.supervised_program import Program
 from netfw_drivers.linux_router.plan.names import PartId, router_namespace
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from netfw.linux.process.program import Program
+from netfw.linux.process.supervised_program import Program
 from netfw.model.router import HaRole
 from netfw.model.values.ids import SubnetId
 from netfw_drivers.linux_router.config.dhclient import (

@@ -19,7 +19,7 @@ from attrs import evolve, frozen
 from netfw.drivers.values.router_values import HighAvailability
 from netfw.errors import InvalidInput
 from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, IpRoute
-from netfw.linux.process.program import Program
+from netfw.linux.process.supervised_program import Program
 from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.device_plan import is_to_be_plugged
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6

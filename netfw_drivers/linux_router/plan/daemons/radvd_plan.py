@@ -13,7 +13,7 @@ from typing import ClassVar
 from attrs import field, frozen
 
 from netfw.drivers.values.router_values import RouterPort
-from netfw.linux.process.program import Program
+from netfw.linux.process.supervised_program import Program
 from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw.model.values.address import link_local
 from netfw_drivers.linux_router.config.radvd import (

@@ -13,7 +13,6 @@ from attrs import frozen
 
 from netfw import flows as of
 from netfw.flows.field import FIELD
-from netfw.ovs.openflow.decode import conjunctions, note_of
 from netfw.ovs.openflow.encode import (
     Key,
     canonical,
@@ -23,6 +22,7 @@ from netfw.ovs.openflow.encode import (
     encode_flows,
 )
 from netfw.ovs.openflow.encode import State as Bytes
+from netfw.ovs.openflow.flow_inspection import conjunctions, note_of
 from netfw_drivers.ovs.firewall.plan.changes import MAX_POLICIES, STATIC, FlowOwner, Owner
 from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
     GroupPresent,

@@ -12,7 +12,7 @@ from netfw.errors import NetfwError
 from netfw.model.segment import Provider
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
-from netfw_drivers.ovs.switch.plan.guarantees import (
+from netfw_drivers.ovs.switch.plan.bandwidth_guarantees import (
     Guarantee,
     GuaranteePlan,
     make_guarantee,

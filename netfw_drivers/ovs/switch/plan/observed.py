@@ -21,7 +21,7 @@ from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, NET_UUID, LocalVlans
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import FILTERED_PORT, GUARDED_PORT, SHARED_MAC
-from netfw_drivers.ovs.switch.plan.guarantees import Guarantee
+from netfw_drivers.ovs.switch.plan.bandwidth_guarantees import Guarantee
 from netfw_drivers.ovs.switch.plan.state import DomainMembers, SwitchState
 
 TUNNEL_MARK = "netfw-tunnel"

@@ -26,8 +26,8 @@ from netfw.drivers.values.switch_values import (
 )
 from netfw.model.values.address import IpAddress, Mac
 from netfw.model.values.ids import NetworkId
-from netfw.ovs.openflow.decode import output_ports, written_eth_src
 from netfw.ovs.openflow.encode import Key, State, cookie_of, decode_match
+from netfw.ovs.openflow.flow_inspection import output_ports, written_eth_src
 from netfw.ovs.ovsdb.values import OvsdbPort
 from netfw_drivers.ovs.common.local_vlans import (
     NET_UUID,

@@ -10,8 +10,13 @@ from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.errors import ConfigError
 from netfw.model.values.ids import RouterId
 

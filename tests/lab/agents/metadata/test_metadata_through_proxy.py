@@ -13,7 +13,7 @@ import pytest
 from netfw.agents.metadata.headers import signature
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey
 from netfw.model.values.ids import NetworkId
 from netfw.plan import Update

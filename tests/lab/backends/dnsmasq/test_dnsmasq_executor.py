@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from netfw.errors import OperationRefused
-from netfw.linux.fs.inotify import allow_more_instances
+from netfw.linux.fs.inotify_limit import allow_more_instances
 from netfw.linux.process import Program, Supervisor
 from netfw.model.values.device_names import device_name
 from netfw.model.values.ids import NetworkId

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey
 from netfw.model.values.ids import NetworkId
 from netfw.testing.conformance.metadata.lab_environment import ClientNetns, processes

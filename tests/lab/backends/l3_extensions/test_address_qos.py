@@ -11,7 +11,7 @@ from attrs import evolve
 
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.values.contribution import RouterContribution
+from netfw.drivers.values.router_contribution import RouterContribution
 from netfw.drivers.values.router_values import RouterPart
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.qos import BandwidthLimit, QosPolicy

@@ -9,7 +9,7 @@ import pytest
 
 from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.values.contribution import RouterContribution
+from netfw.drivers.values.router_contribution import RouterContribution
 from netfw.errors import PartlyInvalid
 from netfw.model.router import ConntrackHelper, HelperProtocol, Router
 from netfw.model.values.ids import ConntrackHelperId

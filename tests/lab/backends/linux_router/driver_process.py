@@ -8,7 +8,7 @@ from pathlib import Path
 
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.registry import loader
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw_drivers.linux_router.driver import LinuxRouterDriver
 
 READY = "ready"

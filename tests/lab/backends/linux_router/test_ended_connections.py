@@ -10,7 +10,12 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.linux.conntrack import codec
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import PortId

@@ -14,9 +14,14 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.events import Event, KeysChanged
 from netfw.drivers.values.keys import RouterKey
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.errors import BackendUnavailable
 from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.address import as_address

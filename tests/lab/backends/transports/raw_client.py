@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Caller, Message, Transport
 from netfw.errors import BackendUnavailable
 from netfw_drivers.transports.sockets.framing import Frame, FrameReader, encode

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Transport
 from netfw.errors import BackendUnavailable
 from netfw.testing.lab.services.rabbitmq import PrivateRabbitmq
@@ -31,7 +31,7 @@ SERVER = """
 import sys
 import threading
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Transport
 
 def handle(message, caller):

@@ -17,7 +17,7 @@ import amqp
 import pytest
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendBroken, BackendUnavailable
 from netfw.testing.lab.services.certificates import PrivateAuthority

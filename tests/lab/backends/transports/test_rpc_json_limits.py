@@ -30,7 +30,7 @@ LARGE = {
 SERVE = """
 import sys
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Transport
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import StateRpcServer

@@ -28,7 +28,7 @@ IDLE = 2.0
 SERVE = """
 import sys
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Message, Transport
 options = {"listen": f"unix:{sys.argv[1]}", "connect": ""}
 transport = create(Transport, "socket", options, LocalHostResources())

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from netfw.linux.process import ProcessExited, ProcessKey, ProcessRespawned, Program, Timeouts
-from netfw.linux.process.stopped import CheckedProcess, StopDetector
+from netfw.linux.process.suspended_processes import CheckedProcess, StopDetector
 from netfw.testing.lab.wait import wait_until
 from tests.lab.linux.process.process_observer import state
 

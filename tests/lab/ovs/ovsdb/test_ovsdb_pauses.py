@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 
 ATTEMPTS = 9

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.server.ipam import IpamDriver
 from netfw.drivers.server.type_driver import Pool, TypeDriver
 from netfw.errors import Conflict

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import (
     ConfigError,

@@ -19,7 +19,7 @@ from netfw.state.dependencies import reachable
 from netfw.state.rpc import CommitFeed, EncodedSource, RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
-from netfw.testing.conformance.state_source.recording import write
+from netfw.testing.conformance.state_source.reader_steps import write
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from netfw.testing.fakes.transport import FakeMessageBus
 from tests.lab.databases import DatabaseServers

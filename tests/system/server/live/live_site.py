@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.transport import Transport
 from netfw.drivers.values.reports import StatusReport

@@ -11,8 +11,13 @@ from netfw.agents.common.jobs.jobs import Job
 from netfw.agents.l3.agent_gateway_executor import AgentGatewayExecutor
 from netfw.agents.l3.executor import L3JobExecutor
 from netfw.agents.l3.router_state import ContributedFloatingIp
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.errors import NetfwError, OperationRefused, PartlyInvalid
 from netfw.plan import Outcome
 from netfw.state.memory_source import MemorySource

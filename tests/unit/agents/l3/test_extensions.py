@@ -7,10 +7,15 @@ from netfw.agents.common.replica import Replica
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.l3_extension import L3Extension
 from netfw.drivers.support.router_directory import RouterDirectory
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.pipeline_grant import GrantRequest
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.errors import ConfigError, Conflict, NotFound
 from netfw.model.resource import ref
 from tests.unit.agents.l3.environment import EDGE, INNER, environments, floating_ip

@@ -4,9 +4,9 @@ from ipaddress import ip_interface
 
 import pytest
 
-from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_contribution import RouterContribution
 from tests.unit.agents.l3.distributed import (
     DVR,
     DVR_BLUE,

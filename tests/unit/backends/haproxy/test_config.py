@@ -12,7 +12,7 @@ from attrs import evolve
 
 from netfw.drivers.metadata import IDENTIFYING, MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey, RouterKey
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.values.ids import NetworkId, RouterId

@@ -10,7 +10,7 @@ from attrs import define, field
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey, PortKey
-from netfw.linux.bridge_firewall.connection_plan import FlushConnections
+from netfw.linux.bridge_firewall.denied_connections import FlushConnections
 from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.ebtables.chains import FoundChain, PutFrameChain
 from netfw.linux.ipset.plan import KernelSet, record

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.values.contribution import RuleChain, RuleTable
+from netfw.drivers.values.router_contribution import RuleChain, RuleTable
 from netfw.model.router import ConntrackHelper, HelperProtocol
 from netfw.model.values.ids import ConntrackHelperId
 from netfw_drivers.l3_extensions.conntrack_helper import make_rules

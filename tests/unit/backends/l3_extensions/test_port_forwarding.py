@@ -7,8 +7,8 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.l3_extension import ExtendedRouter
-from netfw.drivers.values.contribution import RuleChain, RuleTable
 from netfw.drivers.values.pipeline_grant import Grant
+from netfw.drivers.values.router_contribution import RuleChain, RuleTable
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
 from netfw.model.router import Router
 from netfw.model.values.ids import FloatingIpId, PortForwardingId, PortId

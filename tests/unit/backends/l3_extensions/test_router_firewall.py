@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from netfw.drivers.l3_extension import ExtendedRouter
-from netfw.drivers.values.contribution import RouterRule
+from netfw.drivers.values.router_contribution import RouterRule
 from netfw.model.router import Router
 from netfw.model.router_firewall import FirewallAction, FirewallGroup, FirewallRule
 from netfw.model.values.address import as_network

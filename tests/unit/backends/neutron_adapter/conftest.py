@@ -12,7 +12,7 @@ from neutron_lib.callbacks import registry
 from oslo_config import cfg
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.server.mechanism import MechanismDriver
 from netfw_drivers.neutron_adapter import loading
 from netfw_drivers.neutron_adapter.driver import NeutronMechanismDriver

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.registry.loader import catalogue, create, registrations
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.server.mechanism import MechanismDriver
 from netfw.errors import ConfigError, DriverInvalid
 from netfw_drivers.neutron_adapter.driver import adapt

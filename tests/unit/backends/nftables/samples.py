@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import define, field
 
 from netfw.drivers.firewall import FirewallKey, FirewallValue
-from netfw.linux.bridge_firewall.connection_plan import FlushConnections
+from netfw.linux.bridge_firewall.denied_connections import FlushConnections
 from netfw.linux.bridge_firewall.values import BridgePorts
 from netfw.linux.nftables.operations import record_operations
 from netfw.linux.nftables.values import NftRuleset

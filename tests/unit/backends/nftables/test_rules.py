@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.linux.conntrack.entry import ConntrackTuple
 from netfw.linux.nftables.values import NftChain, NftRule
-from netfw_drivers.nftables.plan.connection_rules import RuleInterpreter
 from netfw_drivers.nftables.plan.expressions import RETURN, address_text, match, payload
 from netfw_drivers.nftables.plan.names import read_macs, read_remote, read_set, set_name
 from netfw_drivers.nftables.plan.port_chains import read_source
+from netfw_drivers.nftables.plan.rule_interpreter import RuleInterpreter
 from tests.unit.backends.iptables.samples import (
     FRIENDS,
     GROUP,

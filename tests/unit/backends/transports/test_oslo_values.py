@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendBroken, ConfigError, NotFound
 from netfw_drivers.transports.oslo.message_codec import (

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netfw.drivers.registry.loader import check_options, create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.transport import Message, Transport
 from netfw.drivers.values.subscription import Service
 from netfw.errors import ConfigError

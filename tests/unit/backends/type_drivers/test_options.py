@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.server.type_driver import Pool, Range, TypeDriver
 from netfw.errors import ConfigError, Conflict, InvalidInput
 from netfw.model.segment import NetworkType, Provider

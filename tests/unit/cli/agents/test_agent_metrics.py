@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from netfw.agents.common.agent import Counts
 from netfw.agents.common.loop_tasks import LoopTask
 from netfw.agents.common.status import AgentStatus
-from netfw.cli.agents.metrics import MetricsFile
+from netfw.cli.agents.metrics_file import MetricsFile
 
 STATUS = AgentStatus(
     binary="netfw-ovs-agent",

@@ -16,8 +16,8 @@ from netfw.agents.common.agent import ConvergeResult
 from netfw.agents.common.loop_tasks import LoopTask
 from netfw.agents.common.status import AgentStatus
 from netfw.cli.agents.common import MetricsTargets
+from netfw.cli.agents.metrics_exporters import AgentMetricsExporters
 from netfw.cli.agents.metrics_port import LIMITS
-from netfw.cli.agents.monitors import AgentMetricsExporters
 from netfw.cli.agents.runner import unready_reasons
 from netfw.errors import BackendUnavailable, ConfigError, Conflict, NetfwError
 from netfw.plan import Outcome

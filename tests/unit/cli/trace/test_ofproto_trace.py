@@ -12,7 +12,7 @@ from netfw.cli.trace.ofproto_trace import (
     parse_trace,
     split_actions,
 )
-from netfw.cli.trace.route_reply import parse_route, parse_translations
+from netfw.cli.trace.router_listings import parse_route, parse_translations
 
 pytestmark = pytest.mark.spec("DRV-41")
 

@@ -6,7 +6,7 @@ import pytest
 
 from netfw.cli.trace.sentences import trace_lines
 from netfw.cli.trace.values import Hop, HopOutput, HopStep, PacketTrace
-from netfw.diagnosis.connection_trace import Decision, TracedPort
+from netfw.diagnosis.trace_values import Decision, TracedPort
 
 pytestmark = pytest.mark.spec("DRV-41")
 WEB = TracedPort(id="p1", name="web", network="n1", network_name="blue", mac="m1", host="h1")

@@ -9,7 +9,7 @@ from netfw.drivers.base import DriverInfo
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.registry.loader import catalogue, check, create, installed, load
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.errors import ConfigError, DriverInvalid, DriverNotFound
 from netfw.plan import Outcome
 from tests.unit.drivers.registry.vendor_site import GOOD, Site

@@ -13,7 +13,7 @@ from netfw.drivers.registry.class_warnings import (
 from netfw.drivers.registry.declarations import convert
 from netfw.drivers.registry.entry_point_index import misplaced_points
 from netfw.drivers.registry.loader import all_contracts, create, load
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.errors import DriverInvalid
 from tests.unit.drivers.registry.vendor_site import GOOD, Site
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 def test_a_driver_can_be_made_without_loading_the_library_of_the_switch():
     program = """
 import sys
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 options = {option.dest: option.default for option in OvsInterfaceDriver.OPTIONS}
 OvsInterfaceDriver.from_conf(options, LocalHostResources()).describe()

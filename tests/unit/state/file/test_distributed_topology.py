@@ -20,9 +20,9 @@ from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.values.ids import NetworkId
 from netfw.state.dependencies import reachable
+from netfw.state.distributed_routing import derive_routing_mac
 from netfw.state.file import FileSource
 from netfw.state.file.topology import Topology
-from netfw.state.routing_requests import derive_routing_mac
 from tests import ROOT
 from tests.unit.state.file.topology_samples import all_of, errors_of, good, the
 

@@ -38,7 +38,7 @@ from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource
 from netfw.state.rpc.codecs import REQUEST_CODECS
 from netfw.testing.conformance.state_source import samples
-from netfw.testing.conformance.state_source.recording import up
+from netfw.testing.conformance.state_source.reader_steps import up
 from netfw.testing.fakes.transport import FakeMessageBus
 from tests.unit.state.rpc.environment import offered
 

@@ -20,7 +20,7 @@ from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.environment import Follower
-from netfw.testing.conformance.state_source.recording import up
+from netfw.testing.conformance.state_source.reader_steps import up
 from netfw.testing.fakes.transport import FakeMessageBus
 from tests.unit.state.rpc.environment import offered
 

@@ -7,7 +7,7 @@ from ipaddress import ip_interface
 import pytest
 from attrs import evolve
 
-from netfw.drivers.values.contribution import (
+from netfw.drivers.values.router_contribution import (
     RouterContribution,
     RouterRule,
     RuleChain,

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from netfw.drivers.firewall import FilteredPort, Member, Rules
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import GroupKey, NetworkKey, PortKey
 from netfw.drivers.values.switch_values import Admission, LocalNetwork, Wiring

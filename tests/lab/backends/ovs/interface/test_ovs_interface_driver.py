@@ -14,7 +14,7 @@ import pytest
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.reconciler import no_checkpoint
 from netfw.drivers.registry.loader import load
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged
 from netfw.errors import BackendBroken, BackendUnavailable, Conflict, OperationRefused
 from netfw.linux import netns

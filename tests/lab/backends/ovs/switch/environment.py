@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.switch_values import Admission, LocalNetwork, Wiring
 from netfw.model.segment import NetworkType, Provider, Segment

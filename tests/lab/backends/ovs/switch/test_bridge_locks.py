@@ -5,7 +5,7 @@ import queue
 import pytest
 
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.events import FeedLost
 from netfw.errors import BackendLocked
 from netfw.plan import Update

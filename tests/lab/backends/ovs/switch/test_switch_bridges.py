@@ -6,7 +6,7 @@ import pytest
 
 from netfw.drivers.reconciler import no_checkpoint
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.errors import BackendUnavailable
 from netfw.plan import Update
 from netfw.testing.lab.wait import wait_until

@@ -6,7 +6,7 @@ import pytest
 
 from netfw.drivers.firewall import FilteredPort
 from netfw.drivers.registry.loader import check_options
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import PortKey
 from netfw.model.values.address import Mac, link_local

@@ -8,8 +8,13 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.keys import AgentGatewayKey, RouterKey
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.drivers.values.router_values import (
     AgentGateway,
     CentralRouter,

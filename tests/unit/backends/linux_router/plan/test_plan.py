@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.values.contribution import (
+from netfw.drivers.values.router_contribution import (
     AddressQos,
     RouterContribution,
     RouterRule,

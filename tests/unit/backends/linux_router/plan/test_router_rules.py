@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.drivers.values.router_contribution import (
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.drivers.values.router_values import RouterState
 from netfw.linux.iptables.chain import ChainKey, full_name
 from netfw.linux.iptables.rule import Family

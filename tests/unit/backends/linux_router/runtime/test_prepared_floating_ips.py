@@ -11,7 +11,7 @@ from netfw.linux.iptables.rule import Family
 from netfw.plan import Update
 from netfw_drivers.linux_router.plan.floating_ip_rules import DNAT, float_chain
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
-from netfw_drivers.linux_router.runtime.converged import ConvergedRouter
+from netfw_drivers.linux_router.runtime.converged_routers import ConvergedRouter
 from netfw_drivers.linux_router.runtime.prepared_floating_ips import (
     PreparedFloatingIps,
     plan_route_move,

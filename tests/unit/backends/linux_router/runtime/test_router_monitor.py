@@ -23,7 +23,7 @@ from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.distributed.gateway_link import GatewayLink, LinkPair
 from netfw_drivers.linux_router.plan.names import router_namespace
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
-from netfw_drivers.linux_router.runtime.converged import ConvergedRouter
+from netfw_drivers.linux_router.runtime.converged_routers import ConvergedRouter
 from netfw_drivers.linux_router.runtime.router_monitor import RouterMonitor
 
 ROUTER, GATEWAY = RouterId(UUID(int=1)), PortId(UUID(int=2))

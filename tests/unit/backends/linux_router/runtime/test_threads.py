@@ -16,7 +16,7 @@ from netfw.model.values.ids import PortId
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.runtime.announcements import AnnouncedAddress, Announcements
-from netfw_drivers.linux_router.runtime.wiring import WiringCache
+from netfw_drivers.linux_router.runtime.wiring_cache import WiringCache
 from tests.unit.backends.linux_router.samples import PORTS
 
 NAMES = {"netfw-announcer", "netfw-router-announcements"}

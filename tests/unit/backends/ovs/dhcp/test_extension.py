@@ -9,7 +9,7 @@ from attrs import evolve
 
 from netfw import flows as of
 from netfw.drivers.l2_extension import ExtendedPort
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.values.pipeline_grant import Grant, TableGrant
 from netfw.drivers.values.switch_values import SwitchDevice
 from netfw.errors import ConfigError, InvalidInput
@@ -19,7 +19,7 @@ from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
 from netfw.model.values.dhcp_option import DhcpOption
 from netfw.model.values.ids import PortId
-from netfw_drivers.ovs.dhcp.driver import DhcpExtension
+from netfw_drivers.ovs.dhcp.extension import DhcpExtension
 from netfw_drivers.ovs.dhcp.plan.options6 import option6_problem, options6_for
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
 from tests.unit.backends.ovs.dhcp.samples import CLIENT, NETWORK, PORT, SERVER, SUBNET, SUBNET6

@@ -10,7 +10,7 @@ from netfw import flows as of
 from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.model.values.ids import AddressGroupId, PortId
 from netfw.ovs.openflow import Encoded
-from netfw.ovs.openflow.decode import conjunctions, note_of
+from netfw.ovs.openflow.flow_inspection import conjunctions, note_of
 from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
     GroupPresent,
     MemberSet,

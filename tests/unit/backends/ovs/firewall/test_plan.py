@@ -12,8 +12,8 @@ from netfw import flows as of
 from netfw.drivers.values.keys import AddressGroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, PartlyInvalid
 from netfw.model.values.ids import AddressGroupId, PortId
-from netfw.ovs.openflow.decode import conjunctions, note_of
 from netfw.ovs.openflow.encode import Encoded, decode_match
+from netfw.ovs.openflow.flow_inspection import conjunctions, note_of
 from netfw_drivers.ovs.firewall.plan.changes import Owner
 from netfw_drivers.ovs.firewall.plan.flows import PortFlows, port_flows, static_flows
 from netfw_drivers.ovs.firewall.plan.state import PolicyOwner

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from netfw import flows as of
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.errors import ConfigError
 from netfw.model.packet_log import LogEvent
 from netfw_drivers.iptables.driver import IptablesFirewallDriver
-from netfw_drivers.ovs.packet_log.driver import PacketLogExtension
+from netfw_drivers.ovs.packet_log.extension import PacketLogExtension
 from netfw_drivers.ovs.packet_log.plan.log_subject import decode_subject
 from netfw_drivers.ovs.pipeline.extension_grants import grant_violation
 from tests.unit.backends.ovs.packet_log.samples import (

@@ -26,7 +26,7 @@ from netfw.model.security_group import Direction
 from netfw.model.values.ids import NetworkId, PortId, QosPolicyId, QosRuleId
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import TARGET
-from netfw_drivers.ovs.qos.driver import QosExtension
+from netfw_drivers.ovs.qos.extension import QosExtension
 from netfw_drivers.ovs.qos.plan.limits import Rate, make_limits, policy_of
 
 pytestmark = pytest.mark.spec("L2-80")

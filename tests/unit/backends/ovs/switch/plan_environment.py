@@ -7,7 +7,7 @@ from netfw.ovs.openflow.encode import canonical, cookie_of
 from netfw.ovs.openflow.flow_cache import FlowCache
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.br_int import admission_key
-from netfw_drivers.ovs.switch.plan.plan import PlanOutline, outline
+from netfw_drivers.ovs.switch.plan.outline import PlanOutline, outline
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.state import DomainMembers, SwitchState
 from tests.unit.backends.ovs.switch.samples import (

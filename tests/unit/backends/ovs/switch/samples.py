@@ -25,7 +25,7 @@ from netfw.plan import Operation
 from netfw_drivers.ovs.common.local_vlans import LocalVlans
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.switch.plan.observed import Observed, port_id_of
-from netfw_drivers.ovs.switch.plan.plan import PlanOutline
+from netfw_drivers.ovs.switch.plan.outline import PlanOutline
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.state import DomainMembers, SwitchState
 

@@ -17,7 +17,7 @@ from netfw_drivers.ovs.pipeline.tables import (
     PHYSICAL,
 )
 from netfw_drivers.ovs.pipeline.tunnel_tables import TUNNELS
-from netfw_drivers.ovs.switch.plan.plan import OURS
+from netfw_drivers.ovs.switch.plan.outline import OURS
 from tests.unit.backends.ovs.switch.flow_samples import (
     FILTERED,
     FLAT,

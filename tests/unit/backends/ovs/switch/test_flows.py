@@ -8,7 +8,7 @@ from attrs import evolve
 from netfw.drivers.values.pipeline_grant import PipelineHook
 from netfw.model.segment import NetworkType
 from netfw.ovs.openflow import encode_flows
-from netfw.ovs.openflow.decode import output_ports, written_eth_src
+from netfw.ovs.openflow.flow_inspection import output_ports, written_eth_src
 from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun
 from netfw_drivers.ovs.pipeline.br_int import Receiver, port_flows
 from netfw_drivers.ovs.pipeline.tables import (

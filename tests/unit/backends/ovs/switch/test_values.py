@@ -6,7 +6,7 @@ import pytest
 
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.registry.loader import create
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.values.switch_values import Endpoint
 from netfw.errors import ConfigError

@@ -12,7 +12,7 @@ from netfw.errors import Conflict, InvalidInput
 from netfw.model.router import MAX_ROUTER_INTERFACES
 from netfw.model.values.address import Mac
 from netfw.plan import Update
-from netfw_drivers.ovs.switch.plan.plan import outline
+from netfw_drivers.ovs.switch.plan.outline import outline
 from netfw_drivers.ovs.switch.plan.recovery import recover_state
 from tests.unit.backends.ovs.switch.distributed.samples import (
     OTHER,

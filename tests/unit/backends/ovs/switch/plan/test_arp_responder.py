@@ -8,12 +8,12 @@ from attrs import evolve
 
 from netfw.drivers.values.switch_values import Forwarding, ForwardingKey, SwitchKey, SwitchValue
 from netfw.model.values.address import Mac
-from netfw.ovs.openflow.decode import written_eth_src
 from netfw.ovs.openflow.encode import State, encode_flows
 from netfw.ovs.openflow.flow_cache import FlowCache
+from netfw.ovs.openflow.flow_inspection import written_eth_src
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.tunnel_tables import RESPONDER, UNICAST
-from netfw_drivers.ovs.switch.plan.plan import outline
+from netfw_drivers.ovs.switch.plan.outline import outline
 from netfw_drivers.ovs.switch.plan.state import SwitchState
 from tests.unit.backends.ovs.switch.samples import (
     SETTINGS,

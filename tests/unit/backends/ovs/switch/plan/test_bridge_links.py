@@ -12,7 +12,7 @@ from netfw.linux.ip.values import Link
 from netfw.ovs.ovsdb.operations import AddPort
 from netfw.plan import Operation, Update
 from netfw_drivers.ovs.switch.options import OPTIONS, settings_from
-from netfw_drivers.ovs.switch.plan.plan import PlanOutline, outline
+from netfw_drivers.ovs.switch.plan.outline import PlanOutline, outline
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from tests.unit.backends.ovs.switch.samples import SETTINGS, Database, network, network_key, rows
 

@@ -4,7 +4,7 @@ from netfw.drivers.values.keys import NetworkKey
 from netfw.ovs.ovsdb.operations import AddBridge
 from netfw.plan import Update
 from netfw_drivers.ovs.common.local_vlans import no_record, record_of
-from netfw_drivers.ovs.switch.plan.plan import outline
+from netfw_drivers.ovs.switch.plan.outline import outline
 from netfw_drivers.ovs.switch.plan.state import SwitchState
 from tests.unit.backends.ovs.switch.samples import (
     SETTINGS,

@@ -9,7 +9,7 @@ from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.switch_values import Admission, SwitchKey, SwitchValue
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.tables import COOKIE, GUARDED_PORT
-from netfw_drivers.ovs.switch.plan.plan import PlanOutline
+from netfw_drivers.ovs.switch.plan.outline import PlanOutline
 from netfw_drivers.ovs.switch.plan.recovery import recover_state
 from netfw_drivers.ovs.switch.plan.state import DomainMembers, SwitchState
 from tests.unit.backends.ovs.switch.plan_environment import PlanEnvironment

@@ -16,12 +16,12 @@ from netfw.drivers.values.switch_values import (
 )
 from netfw.errors import Conflict
 from netfw.model.values.address import Mac
-from netfw.ovs.openflow.decode import output_ports
 from netfw.ovs.openflow.encode import Key, State, encode_flows
+from netfw.ovs.openflow.flow_inspection import output_ports
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.tunnel_tables import UNICAST
 from netfw_drivers.ovs.switch.plan.flow_groups import owner_of
-from netfw_drivers.ovs.switch.plan.plan import PlanOutline
+from netfw_drivers.ovs.switch.plan.outline import PlanOutline
 from netfw_drivers.ovs.switch.plan.recovery import recover_entries
 from tests.unit.backends.ovs.switch.plan_environment import PlanEnvironment
 from tests.unit.backends.ovs.switch.samples import (

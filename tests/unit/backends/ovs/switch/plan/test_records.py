@@ -8,7 +8,7 @@ from attrs import evolve
 from netfw.ovs.ovsdb.operations import AddBridge
 from netfw.plan import Update
 from netfw_drivers.ovs.common.local_vlans import LocalVlans, record_of
-from netfw_drivers.ovs.switch.plan.plan import outline
+from netfw_drivers.ovs.switch.plan.outline import outline
 from tests.unit.backends.ovs.switch.samples import SETTINGS, Database, network, network_key, rows
 
 (SEGMENT,) = network(1, "vxlan", segmentation_id=77)[network_key(1)].segments

@@ -9,8 +9,8 @@ from netfw.ovs.openflow.flow_diff import CookieSpace
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
-from netfw_drivers.ovs.switch.plan.plan import outline
-from netfw_drivers.ovs.switch.plan.stages import plan_switch
+from netfw_drivers.ovs.switch.plan.outline import outline
+from netfw_drivers.ovs.switch.plan.plan import plan_switch
 from netfw_drivers.ovs.switch.plan.state import SwitchState
 from tests.unit.backends.ovs.switch.samples import (
     SETTINGS,

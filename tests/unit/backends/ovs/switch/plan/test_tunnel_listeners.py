@@ -7,7 +7,7 @@ from attrs import evolve
 
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
-from netfw_drivers.ovs.switch.plan.plan import outline
+from netfw_drivers.ovs.switch.plan.outline import outline
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from tests.unit.backends.ovs.switch.samples import SETTINGS, Database, network, rows
 

@@ -15,11 +15,11 @@ from netfw.plan import Outcome, Update
 from netfw.testing.conformance.common.host_driver import HostDriverConformance
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.watch.bystanders import made_bystanders
+from netfw.testing.conformance.watch.dropped_privileges import without_network_privileges
 from netfw.testing.conformance.watch.held_resources import ROUNDS, growth, read_held_resources
-from netfw.testing.conformance.watch.hosts import closed_hosts
+from netfw.testing.conformance.watch.host_cleanup import closed_hosts
 from netfw.testing.conformance.watch.machine_probe import bounced_devices, read_machine
 from netfw.testing.conformance.watch.machine_state import MachineState, machine_changes
-from netfw.testing.conformance.watch.refusing_kernel import without_network_privileges
 from netfw.testing.conformance.watch.secret_options import assert_secrets_are_declared
 from netfw.testing.lab.wait import TIMEOUT, wait_until
 

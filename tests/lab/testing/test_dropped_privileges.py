@@ -10,7 +10,7 @@ import pytest
 from netfw.errors import NetfwError
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import AddLinuxBridge, DelLink
-from netfw.testing.conformance.watch.refusing_kernel import without_network_privileges
+from netfw.testing.conformance.watch.dropped_privileges import without_network_privileges
 from netfw.testing.lab import sandbox
 
 DEVICE = "refused0"

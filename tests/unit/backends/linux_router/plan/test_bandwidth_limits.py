@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.values.contribution import AddressQos, RouterContribution
+from netfw.drivers.values.router_contribution import AddressQos, RouterContribution
 from netfw.linux.iptables.rule import Family, render_rule
 from netfw.model.qos import BandwidthLimit
 from netfw.model.security_group import Direction
 from netfw.model.values.ids import QosRuleId
-from netfw_drivers.linux_router.plan.address_limits import AddressLimits, limited_addresses
+from netfw_drivers.linux_router.plan.bandwidth_limits import AddressLimits, limited_addresses
 
 pytestmark = pytest.mark.spec("L3-80")
 

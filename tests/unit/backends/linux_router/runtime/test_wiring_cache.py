@@ -11,7 +11,7 @@ from netfw.drivers.values.events import FeedLost, KeysChanged
 from netfw.model.values.address import Mac
 from netfw.model.values.ids import PortId
 from netfw.testing.lab.wait import wait_until
-from netfw_drivers.linux_router.runtime.wiring import WiringCache
+from netfw_drivers.linux_router.runtime.wiring_cache import WiringCache
 from tests.unit.backends.linux_router.samples import PORTS
 
 ONE, OTHER = PORTS[:2]

@@ -9,8 +9,8 @@ from signal import Signals
 from attrs import frozen
 
 from netfw.linux.process.identity import Handle, hold_marked, read_marked, stat
-from netfw.linux.process.program import ProcessKey
 from netfw.linux.process.supervised_process import SupervisedProcess
+from netfw.linux.process.supervised_program import ProcessKey
 
 _STOPPED = "T"
 """State of a stopped process; one that a debugger holds is in another state."""

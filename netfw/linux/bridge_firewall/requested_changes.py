@@ -16,7 +16,7 @@ from netfw.drivers.support.firewall_validation import key_validation_error, vali
 from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError, NotSupported
 from netfw.linux.bridge_firewall.policy_index import PolicyIndex
-from netfw.linux.bridge_firewall.remote_values import Remote, remote_of, remotes
+from netfw.linux.bridge_firewall.remote_groups import Remote, remote_of, remotes
 from netfw.linux.bridge_firewall.values import BridgePorts, PortLocation, find_conflicts
 from netfw.model.values.address import Mac
 from netfw.model.values.ids import PortId, SecurityGroupId
@@ -81,7 +81,7 @@ PresentMembers = Iterable[tuple[Remote, Set[E], Set[Mac]]]
 """Elements and MAC addresses of groups on the host; a group may come more than once."""
 
 
-def sort_update(
+def classify_update(
     update: Update[FirewallKey, FirewallValue],
     index: PolicyIndex[Any],
     bridge_ports: BridgePorts,

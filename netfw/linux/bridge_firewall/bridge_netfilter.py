@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue
 from netfw.errors import InvalidInput
-from netfw.linux.bridge_firewall.connection_plan import (
+from netfw.linux.bridge_firewall.denied_connections import (
     DenialFinder,
     DeniedConnections,
     FlushConnections,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from netfw.flows import Conjunction
-from netfw.flows.port import narrow_port
+from netfw.flows.port_number import narrow_port
 from netfw.ovs.openflow.encode import State
 from netfw.ovs.openflow.nicira import NICIRA
 

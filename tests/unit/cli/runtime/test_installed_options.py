@@ -15,7 +15,7 @@ from netfw.cli.agents.dhcp import dhcp_groups
 from netfw.cli.agents.l2 import l2_groups
 from netfw.cli.agents.l3 import l3_groups
 from netfw.cli.agents.metadata_components import metadata_groups
-from netfw.cli.runtime.other_programs import InstalledPrograms
+from netfw.cli.runtime.installed_options import InstalledPrograms
 from netfw.cli.server.components import server_groups
 from netfw.conf.loader import Groups, load_config, refuse_misspelt
 from netfw.errors import ConfigError

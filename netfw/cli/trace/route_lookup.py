@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from netfw.cli.trace.route_reply import RouteReply, parse_route, parse_translations
+from netfw.cli.trace.router_listings import RouteReply, parse_route, parse_translations
 from netfw.errors import NetfwError, NotFound
 from netfw.linux import netns
 from netfw.linux.process.command import run_command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from netfw.linux.fs.inotify import allow_more_instances, instance_limit_problem
+from netfw.linux.fs.inotify_limit import allow_more_instances, instance_limit_problem
 
 
 def test_it_is_raised_where_it_is_too_low_and_never_lowered(tmp_path: Path) -> None:

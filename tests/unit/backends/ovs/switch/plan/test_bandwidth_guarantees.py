@@ -16,7 +16,7 @@ from netfw.model.values.address import Mac
 from netfw.ovs.ovsdb.values import Interface, OvsdbPort, Snapshot, Switch
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 from netfw_drivers.ovs.switch.options import settings_from
-from netfw_drivers.ovs.switch.plan.guarantees import (
+from netfw_drivers.ovs.switch.plan.bandwidth_guarantees import (
     HANDLE,
     OTHERS,
     WHOLE,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.server.db.allocation.prefix_blocks import (
+from netfw.server.db.allocation.prefix_arithmetic import (
     buddy,
     first_part,
     remove_part,

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from attrs import field, frozen
 
-from netfw.drivers.values.contribution import AddressQos, RouterContribution
+from netfw.drivers.values.router_contribution import AddressQos, RouterContribution
 from netfw.linux.iptables.rule import DROP, RETURN, Family, IptablesMatch, IptablesRule, match
 from netfw.model.qos import BandwidthLimit, QosRule
 from netfw.model.security_group import Direction

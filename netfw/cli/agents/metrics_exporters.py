@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from netfw.agents.common.status import AgentStatus, Publish
 from netfw.cli.agents.common import MetricsExporters, MetricsTargets
 from netfw.cli.agents.loop_metrics import LoopMetrics
-from netfw.cli.agents.metrics import MetricsFile
+from netfw.cli.agents.metrics_file import MetricsFile
 from netfw.cli.agents.metrics_port import MetricsPort
 
 

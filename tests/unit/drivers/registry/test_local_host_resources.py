@@ -1,7 +1,7 @@
 import pytest
 
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.registry.local_host_resources import LocalHostResources
 from netfw.errors import ConfigError
 
 

@@ -23,7 +23,7 @@ from netfw.linux.ip.operations import (
     SetUp,
 )
 from netfw.linux.ip.values import Address, Neighbour, addresses
-from netfw.linux.sockets.arp_nd import announce_addresses
+from netfw.linux.sockets.address_announcement import announce_addresses
 from netfw.linux.sockets.arp_nd_frames import announcement
 from netfw.model.values.address import Mac
 
@@ -116,7 +116,7 @@ def test_device_that_goes_while_an_announcement_is_prepared_is_not_found(pair, m
             super().bind(address)
             blue.apply([DelLink("e0")])
 
-    monkeypatch.setattr("netfw.linux.sockets.arp_nd.socket.socket", LateSocket)
+    monkeypatch.setattr("netfw.linux.sockets.address_announcement.socket.socket", LateSocket)
     with pytest.raises(NotFound, match=r"announcing 10\.0\.0\.2 on e0: it is gone, or has no MAC"):
         announce_addresses("e0", [ip_address("10.0.0.2")], "blue")
 
