@@ -30,6 +30,20 @@ _ECHO = {ICMP: "8", ICMPV6: "128"}
 """ICMP type that a tracked connection almost always begins with; the entry lacks it."""
 
 _WORD = re.compile(r'"[^"]*"|\S+')
+_OPTIONS = frozenset((
+    "-s", "-d", "-p", "-m", "-j", "--dport", "--dports", "--icmp-type", "--icmpv6-type",
+    "--match-set", "--comment",
+))  # fmt: skip
+"""Options of the rules that netfw makes of security group rules; those on state have others."""
+_SIDES = {"src": "source", "dst": "destination"}
+
+
+@frozen
+class SetMembers:
+    """The match of an end of a connection with the members of a set."""
+
+    name: str
+    end: str
 
 
 @frozen(kw_only=True)
@@ -42,7 +56,7 @@ class ParsedRule:
     first_port: int = 0
     last_port: int = 65535
     icmp: str | None = None
-    members: str | None = None
+    members: SetMembers | None = None
     macs: str | None = None
     never: bool = False
 
@@ -68,9 +82,8 @@ class ParsedRule:
 
     def _is_member(self, flow: ConntrackTuple, sets: Mapping[str, KernelSet]) -> bool:
         assert self.members is not None
-        name, side = self.members.split()
-        present = sets.get(name)
-        address = flow.source if side == "src" else flow.destination
+        present = sets.get(self.members.name)
+        address = getattr(flow, self.members.end)
         return present is not None and any(word in present.elements for word in _words(address))
 
 
@@ -86,29 +99,28 @@ def parse_rule(line: str) -> ParsedRule:
 
     A foreign rule that netfw cannot interpret allows no connection.
     """
-    words = [word.strip('"') for word in _WORD.findall(line)]
-    options = dict(pairwise(words))
-    if "!" in words or "--ctstate" in options or "--u32" in options or "-j" not in options:
+    words = _WORD.findall(line)
+    if any(word == "!" or (word[0] == "-" and word not in _OPTIONS) for word in words):
         return ParsedRule(never=True)
     try:
-        return _parse(words, options)
-    except (ValueError, IndexError):
+        return _parse([word.strip('"') for word in words])
+    except (KeyError, ValueError):
         return ParsedRule(never=True)
 
 
-def _parse(words: Sequence[str], options: Mapping[str, str]) -> ParsedRule:
-    """Parse a rule by its words.
+def _parse(words: Sequence[str]) -> ParsedRule:
+    """Parse a rule that has only known options.
 
-    :raises ValueError, IndexError: netfw does not make such rules.
+    :raises KeyError, ValueError: netfw does not make such rules.
     """
-    _, _, name = options["-j"].partition("-")
-    macs = name if name[:1] in (SENDING_MACS, TAKING_MACS) else None
+    options = dict(pairwise(words))
+    target, members = options["-j"], None
+    if "--match-set" in options:
+        at = words.index("--match-set") + 1
+        name, side = words[at : at + 2]
+        members = SetMembers(name.partition("-")[2], _SIDES[side])
     ports = options.get("--dport") or options.get("--dports") or "0:65535"
     first, _, last = ports.partition(":")
-    members = None
-    if "--match-set" in options:
-        at = words.index("--match-set")
-        members = f"{words[at + 1].partition('-')[2]} {words[at + 2]}"
     return ParsedRule(
         source=ip_network(options["-s"]) if "-s" in options else None,
         destination=ip_network(options["-d"]) if "-d" in options else None,
@@ -117,8 +129,19 @@ def _parse(words: Sequence[str], options: Mapping[str, str]) -> ParsedRule:
         last_port=int(last or first),
         icmp=options.get("--icmp-type") or options.get("--icmpv6-type"),
         members=members,
-        macs=macs,
+        macs=None if target == "ACCEPT" else _macs_chain(target),
     )
+
+
+def _macs_chain(target: str) -> str:
+    """Return the name of the chain of MAC addresses that a rule jumps to.
+
+    :raises ValueError: it is another target.
+    """
+    name = target.partition("-")[2]
+    if name[:1] not in (SENDING_MACS, TAKING_MACS):
+        raise ValueError(target)
+    return name
 
 
 def _protocol(word: str | None) -> int | None:

@@ -52,7 +52,7 @@ class RuleInterpreter:
         """Return whether *rule* accepts; a foreign one that cannot be interpreted does not."""
         try:
             return self._takes(_parse(rule.text), flow)
-        except (KeyError, TypeError, ValueError, RecursionError):
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             return False
 
     def _takes(self, statements: list[dict[str, Any]], flow: ConntrackTuple) -> bool:

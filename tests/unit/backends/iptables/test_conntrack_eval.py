@@ -144,10 +144,26 @@ def test_a_line_is_read_as_ours_or_as_iptables_prints_it() -> None:
         "! -s 192.0.2.0/24 -j ACCEPT",
         "-m set --match-set lonely",
         "-m set -j ACCEPT --match-set lonely",
+        "-m set --match-set lonely src,dst -j ACCEPT",
+        "-s 10.0.0.0/8 -j DROP",
+        "-s 10.0.0.0/8 -j nfw-e1",
+        "-p tcp -j LOG",
+        "-p tcp -m tcp --sport 22 -j ACCEPT",
+        "-p tcp -m tcp --tcp-flags SYN,ACK SYN -j RETURN",
+        "-m mark --mark 0x1 -j ACCEPT",
+        "-i eth0 -j ACCEPT",
     ],
 )
 def test_a_foreign_rule_that_cannot_be_interpreted_allows_nothing(line: str) -> None:
     assert parse_rule(line).never
+
+
+def test_a_foreign_set_that_netfw_does_not_know_has_no_member() -> None:
+    flow = a_connection("192.0.2.1", "10.0.0.1").original
+    for name in ("lonely", "a-lonely"):
+        rule = parse_rule(f"-m set --match-set {name} src -j ACCEPT")
+        assert not rule.never
+        assert not rule.matches(flow, {}, ())
 
 
 @pytest.mark.parametrize("allowed", [1, 2])

@@ -79,6 +79,10 @@ FOREIGN = {
     "negated": [match(payload("ip", "saddr"), "192.0.2.1", op="!="), {"accept": None}],
     "anonymous set": [match(payload("tcp", "dport"), {"set": [80, 443]}), {"accept": None}],
     "address set": [match(payload("ip", "saddr"), {"set": ["192.0.2.1"]}), {"accept": None}],
+    "ether set": [
+        match(payload("ether", "saddr"), {"set": ["fa:16:3e:00:00:01"]}),
+        {"accept": None},
+    ],
     "missing set": [match(payload("ip", "saddr"), "@missing"), {"accept": None}],
     "raw payload": [match({"payload": {"base": "nh", "offset": 0, "len": 8}}, 1), {"accept": None}],
     "name": [match(payload("tcp", "dport"), "http"), {"accept": None}],
