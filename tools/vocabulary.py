@@ -6,7 +6,8 @@
 3. A function docstring does not begin with a noun clause, except in the files listed with a count
    in tools/vocabulary_allowed.txt.
 4. A commit subject has at most 72 characters.
-5. No two public classes share a name, but for those that each driver has, and an error of the API.
+5. No two modules of netfw and netfw_drivers define a public class of the same name, but for those
+   that each driver has, and an error of the API.
 """
 
 from __future__ import annotations

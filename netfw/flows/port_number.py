@@ -25,7 +25,7 @@ def widen_port(number: int) -> int:
 
 
 def narrow_port(number: int) -> int:
-    """Convert a port to 16 bits: the reverse of :func:`wide`."""
+    """Convert a port to 16 bits: the reverse of :func:`widen_port`."""
     return number & 0xFFFF
 
 

@@ -33,8 +33,14 @@ from netfw.linux.fs.atomic_files import write_problem
 from netfw.linux.fs.directory_lock import DirectoryLock
 from netfw.linux.fs.inotify_limit import instance_limit_problem
 from netfw.linux.fs.permissions import exposure_problem
-from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor, why_missing
-from netfw.linux.process import ProcessExited as Died
+from netfw.linux.process import (
+    Backoff,
+    OnDeath,
+    ProcessExited,
+    RespawnFailed,
+    Supervisor,
+    why_missing,
+)
 from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.model.values.ids import NetworkId
 from netfw.plan import Outcome, Plan, Stage, Update
@@ -353,7 +359,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     def _handle_process_event(self, event: Event) -> None:
         """Translate an event of the supervisor, and publish it."""
         match event:
-            case Died(reason=reason, key=key, on_death=on_death, tail=tail):
+            case ProcessExited(reason=reason, key=key, on_death=on_death, tail=tail):
                 text = f"{reason}: {tail}" if tail else reason
                 network = NetworkKey(NetworkId(UUID(key.id)))
                 self._notify(ProcessDied(text, [network], on_death is OnDeath.TELL))

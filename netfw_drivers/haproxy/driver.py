@@ -23,8 +23,7 @@ from netfw.errors import NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.fs.directory_lock import DirectoryLock
-from netfw.linux.process import OnDeath, ProcessKey, RespawnFailed, Supervisor
-from netfw.linux.process import ProcessExited as SupervisedDied
+from netfw.linux.process import OnDeath, ProcessExited, ProcessKey, RespawnFailed, Supervisor
 from netfw.linux.sockets.tcp_listeners import listeners, listeners_of, sockets_of
 from netfw.model.values.ids import NetworkId, RouterId
 from netfw.plan import Operation, Outcome, Plan, Update
@@ -238,7 +237,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
 
     def _handle_process_event(self, event: Event) -> None:
         """Translate an event of the supervisor to keys, and publish it."""
-        if isinstance(event, SupervisedDied):
+        if isinstance(event, ProcessExited):
             keys = frozenset(_keys([_named(event.key)]))
             fatal = event.on_death is OnDeath.TELL
             self._notify(ProcessDied(f"metadata proxy: {event.reason}", keys, fatal))

@@ -76,7 +76,7 @@ from netfw_drivers.linux_router.runtime.prepared_floating_ips import RouteMover
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user, withdraw
 from netfw_drivers.linux_router.runtime.router_monitor import RouterMonitor
 from netfw_drivers.linux_router.runtime.status import read_status
-from netfw_drivers.linux_router.runtime.waiting_floating_ips import AwaitedGateways
+from netfw_drivers.linux_router.runtime.waiting_floating_ips import WaitingFloatingIps
 
 PREFIXES = (INTERFACE, GATEWAY, HA, CENTRAL_INTERFACE, AGENT_GATEWAY)
 """Prefixes of the names of devices."""
@@ -132,7 +132,7 @@ class LinuxRouterDriver(
         self._grants = GrantAllocator()
         self._sinks: tuple[Sink, ...] = ()
         self._conflicts: dict[object, NetfwError] = {}
-        self._awaited = AwaitedGateways()
+        self._awaited = WaitingFloatingIps()
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

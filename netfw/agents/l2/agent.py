@@ -21,7 +21,6 @@ from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.l2.convergence import ConvergencePass, merge_outcomes
 from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.extensions import PortExtensions
-from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
 from netfw.agents.l2.firewall_migration import RetiredFirewalls
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.host_mac_request import HostMacRequest
@@ -45,6 +44,7 @@ from netfw.agents.l2.state_report import (
     validate_tunnels,
 )
 from netfw.agents.l2.status_reports import L2StatusReporter
+from netfw.agents.l2.supported_policy import restrict_to_capabilities
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver
 from netfw.drivers.host_driver import HostCapability

@@ -22,12 +22,12 @@ from netfw.agents.common.extension_calls import ExtensionCallKey
 from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
-from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
 from netfw.agents.l2.hybrid_ports import (
     FirewallUpdate,
     select_for_bridges,
     select_for_switch,
 )
+from netfw.agents.l2.supported_policy import restrict_to_capabilities
 from netfw.drivers.firewall import (
     FilteredPort,
     FirewallCapability,

@@ -50,15 +50,15 @@ def run_loop(
         return _become_ready(loop, within, unblock)
     file = StatusFile(status)
     with ExitStack() as stack:
-        monitors = stack.enter_context(_make_monitors(metrics, work, lambda: stuck_reason(loop)))
-        targets: list[Publish] = [file, *monitors.targets]
+        exporters = stack.enter_context(_make_exporters(metrics, work, lambda: stuck_reason(loop)))
+        targets: list[Publish] = [file, *exporters.targets]
 
         def publish(published: AgentStatus) -> None:
             for target in targets:
                 target(published)
             control.manager.set_status(summary(published))
 
-        loop = Loop(source, work, timing, publish=publish, observer=monitors.observer)
+        loop = Loop(source, work, timing, publish=publish, observer=exporters.observer)
         _follow(control, loop, unblock)
         stack.callback(file.remove)
         control.manager.set_ready()
@@ -67,7 +67,7 @@ def run_loop(
     return 0
 
 
-def _make_monitors(
+def _make_exporters(
     metrics: MetricsTargets, work: HostAgent[Any], stuck: Callable[[], str]
 ) -> MetricsExporters:
     """Make what publishes metrics, if anything does.

@@ -42,7 +42,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def examine_host(arguments: argparse.Namespace) -> int:
     """Print all checks; see ``netfw doctor --help`` for the status."""
-    from netfw.cli.diagnosis.host_checks import CheckResult, check_host
+    from netfw.cli.diagnosis.host_checks import CheckLevel, check_host
     from netfw.cli.diagnosis.host_facts import found_configurations, read_host
     from netfw.conf.loader import load_config
 
@@ -55,7 +55,7 @@ def examine_host(arguments: argparse.Namespace) -> int:
         print(json.dumps([check.to_dict() for check in checks], indent=2))
     else:
         _print_checks(checks)
-    return FAILED if any(check.level is CheckResult.FAIL for check in checks) else 0
+    return FAILED if any(check.level is CheckLevel.FAIL for check in checks) else 0
 
 
 def _print_checks(checks: Sequence[Check]) -> None:

@@ -18,7 +18,7 @@ _FEW_BYTES = 256 << 20
 _CONNTRACK_WARNING = 0.8
 
 
-class CheckResult(enum.StrEnum):
+class CheckLevel(enum.StrEnum):
     """The result of a check."""
 
     OK = "ok"
@@ -31,7 +31,7 @@ class Check:
     """One check of a host."""
 
     name: str
-    level: CheckResult = CheckResult.OK
+    level: CheckLevel = CheckLevel.OK
     text: str
     todo: str = ""
     """What to do, unless it is ok."""
@@ -106,15 +106,15 @@ def release_of(text: str) -> tuple[int, ...]:
     return (int(found[1]), int(found[2])) if found else ()
 
 
-def _check(name: str, level: CheckResult, text: str, todo: str = "") -> Check:
+def _check(name: str, level: CheckLevel, text: str, todo: str = "") -> Check:
     return Check(name=name, level=level, text=text, todo=todo)
 
 
 def _expect(
-    holds: bool, name: str, text: str, *, otherwise: CheckResult, why: str, todo: str
+    holds: bool, name: str, text: str, *, otherwise: CheckLevel, why: str, todo: str
 ) -> Check:
     """Return a check that is ok with *text* if it *holds*, and *otherwise* says *why*."""
-    return _check(name, CheckResult.OK, text) if holds else _check(name, otherwise, why, todo)
+    return _check(name, CheckLevel.OK, text) if holds else _check(name, otherwise, why, todo)
 
 
 def _kernel(facts: HostFacts) -> Check:
@@ -122,7 +122,7 @@ def _kernel(facts: HostFacts) -> Check:
         release_of(facts.kernel) >= _OLDEST_KERNEL,
         "kernel",
         f"Linux {facts.kernel}",
-        otherwise=CheckResult.WARN,
+        otherwise=CheckLevel.WARN,
         why=f"Linux {facts.kernel} is older than 4.18",
         todo="packet limits by meters do not work on the kernel datapath; use a newer kernel",
     )
@@ -134,7 +134,7 @@ def _privileges(facts: HostFacts) -> Check:
         not missing,
         "privileges",
         "this process may change networks",
-        otherwise=CheckResult.FAIL,
+        otherwise=CheckLevel.FAIL,
         why=f"this process lacks {', '.join(missing)}",
         todo="run this command, and the agents, as root; what follows may be wrong otherwise",
     )
@@ -145,7 +145,7 @@ def _namespaces(facts: HostFacts) -> Check:
         facts.has_netns,
         "network namespaces",
         "the kernel has network namespaces",
-        otherwise=CheckResult.FAIL,
+        otherwise=CheckLevel.FAIL,
         why="the kernel has no network namespaces",
         todo="use a kernel with CONFIG_NET_NS: DHCP and routers run in namespaces",
     )
@@ -156,7 +156,7 @@ def _ipv6(facts: HostFacts) -> Check:
         facts.has_ipv6,
         "IPv6",
         "the kernel has IPv6",
-        otherwise=CheckResult.WARN,
+        otherwise=CheckLevel.WARN,
         why="the kernel has no IPv6: networks of this host are IPv4 only",
         todo="start the kernel without ipv6.disable=1 if networks use IPv6",
     )
@@ -167,13 +167,13 @@ def _switch(facts: HostFacts) -> Check:
     if facts.switch_problem:
         return _check(
             name,
-            CheckResult.FAIL,
+            CheckLevel.FAIL,
             facts.switch_problem,
             "start openvswitch-switch, or name the directory of its sockets (--ovs-directory)",
         )
     if release_of(facts.switch) < _OLDEST_OVS:
-        return _check(name, CheckResult.WARN, facts.switch, "use 2.10 or later: meters need it")
-    return _check(name, CheckResult.OK, facts.switch)
+        return _check(name, CheckLevel.WARN, facts.switch, "use 2.10 or later: meters need it")
+    return _check(name, CheckLevel.OK, facts.switch)
 
 
 def _datapaths(facts: HostFacts) -> Iterator[Check]:
@@ -183,28 +183,28 @@ def _datapaths(facts: HostFacts) -> Iterator[Check]:
     if not kinds:
         yield _check(
             "datapath",
-            CheckResult.WARN,
+            CheckLevel.WARN,
             "the switch has no datapath",
             "it gets one with the first agent",
         )
     elif facts.megaflows_outlive:
         yield _check(
             "datapath",
-            CheckResult.WARN,
+            CheckLevel.WARN,
             f"{', '.join(kinds)}: megaflows of this release can outlive their flows, so that "
             "agents delete them after each change",
             "use Open vSwitch 3.3 or later where many connections pass (decision 66)",
         )
     else:
-        yield _check("datapath", CheckResult.OK, ", ".join(kinds))
+        yield _check("datapath", CheckLevel.OK, ", ".join(kinds))
 
 
 def _program(name: str, program: RequiredProgram) -> Check:
     if program.problem:
         return _check(
-            name, CheckResult.WARN, f"it is needed for {program.needed_for}", program.problem
+            name, CheckLevel.WARN, f"it is needed for {program.needed_for}", program.problem
         )
-    return _check(name, CheckResult.OK, program.version)
+    return _check(name, CheckLevel.OK, program.version)
 
 
 def _iptables_variant(facts: HostFacts) -> Iterator[Check]:
@@ -217,7 +217,7 @@ def _iptables_variant(facts: HostFacts) -> Iterator[Check]:
         shown = ", ".join(f"{name}: {variant}" for name, variant in sorted(variants.items()))
         yield _check(
             "iptables variant",
-            CheckResult.WARN,
+            CheckLevel.WARN,
             f"the two families use different variants ({shown})",
             "choose one with update-alternatives: rules of the other one stay in force unseen",
         )
@@ -228,7 +228,7 @@ def _conntrack(facts: HostFacts) -> Check:
     if facts.conntrack is None:
         return _check(
             name,
-            CheckResult.WARN,
+            CheckLevel.WARN,
             "the kernel has no connection tracking loaded",
             "modprobe nf_conntrack; security groups and NAT in the kernel need it (a switch with "
             "datapath_type = netdev has its own)",
@@ -236,8 +236,8 @@ def _conntrack(facts: HostFacts) -> Check:
     entries, limit = facts.conntrack
     text = f"{entries} of {limit} entries"
     if limit and entries >= limit * _CONNTRACK_WARNING:
-        return _check(name, CheckResult.WARN, text, "raise net.netfilter.nf_conntrack_max")
-    return _check(name, CheckResult.OK, text)
+        return _check(name, CheckLevel.WARN, text, "raise net.netfilter.nf_conntrack_max")
+    return _check(name, CheckLevel.OK, text)
 
 
 def _files(facts: HostFacts) -> Check:
@@ -245,7 +245,7 @@ def _files(facts: HostFacts) -> Check:
     text = f"{soft} open files for this process, {hard} at most"
     todo = "raise LimitNOFILE of the agents to 65536 or more"
     return _expect(
-        hard >= _FEW_FILES, "open files", text, otherwise=CheckResult.WARN, why=text, todo=todo
+        hard >= _FEW_FILES, "open files", text, otherwise=CheckLevel.WARN, why=text, todo=todo
     )
 
 
@@ -254,7 +254,7 @@ def _clock(facts: HostFacts) -> Check:
         facts.is_synchronised is not False,
         "clock",
         "synchronised" if facts.is_synchronised else "the kernel does not say",
-        otherwise=CheckResult.WARN,
+        otherwise=CheckLevel.WARN,
         why="no time service keeps the clock right",
         todo="run chrony or another one: tokens, certificates and logs of hosts need equal clocks",
     )
@@ -264,26 +264,26 @@ def _directories(facts: HostFacts) -> Iterator[Check]:
     for path, problem in facts.directories.items():
         if problem:
             yield _check(
-                f"directory {path}", CheckResult.FAIL, problem, "correct it as the text says"
+                f"directory {path}", CheckLevel.FAIL, problem, "correct it as the text says"
             )
         else:
-            yield _check(f"directory {path}", CheckResult.OK, "agents can use it")
+            yield _check(f"directory {path}", CheckLevel.OK, "agents can use it")
     if facts.free_bytes is not None and facts.free_bytes < _FEW_BYTES:
         text = f"{facts.free_bytes >> 20} MiB are free below state_path"
-        yield _check("disk", CheckResult.WARN, text, "free some: leases and status files are there")
+        yield _check("disk", CheckLevel.WARN, text, "free some: leases and status files are there")
 
 
 def _configurations(facts: HostFacts) -> Iterator[Check]:
     if not facts.configurations:
         yield _check(
             "configuration",
-            CheckResult.WARN,
+            CheckLevel.WARN,
             "no configuration of an agent was given or found in /etc/netfw",
             "repeat with --config-file and --agent, so that drivers can check this host",
         )
     for agent, problems in facts.configurations.items():
         for problem in problems:
             todo = "the text says what to do; the agent may start and be degraded until then"
-            yield _check(f"drivers of {agent}", CheckResult.FAIL, problem, todo)
+            yield _check(f"drivers of {agent}", CheckLevel.FAIL, problem, todo)
         if not problems:
-            yield _check(f"drivers of {agent}", CheckResult.OK, "they have what they need")
+            yield _check(f"drivers of {agent}", CheckLevel.OK, "they have what they need")

@@ -16,7 +16,7 @@ _LONGEST_STATUS = 200
 
 
 class SdNotifier:
-    """The service manager that has started this process; without one nothing is sent.
+    """Notifies the service manager that has started this process; without one nothing is sent.
 
     A manager that does not answer never stops a daemon: a message that cannot be sent is dropped.
     """
@@ -32,7 +32,7 @@ class SdNotifier:
 
     @classmethod
     def from_environment(cls, environ: MutableMapping[str, str] = os.environ) -> SdNotifier:
-        """Return the manager that *environ* names, and remove it there: children have none."""
+        """Return the notifier of the manager that *environ* names, and remove it there."""
         micros, pid = environ.pop(WATCHDOG, ""), environ.pop(WATCHDOG_PROCESS, "")
         watches = micros.isdecimal() and int(micros) and pid in ("", str(os.getpid()))
         return cls(environ.pop(SOCKET, None), int(micros) / 1e6 if watches else None)

@@ -12,8 +12,8 @@ from netfw.linux.process.supervised_program import Program
 
 
 @frozen
-class Process:
-    """A running process."""
+class StartedProcess:
+    """A process that was started or adopted."""
 
     pid: int
     adopted: bool

@@ -21,7 +21,7 @@ from netfw.linux.process.launch import Launch, end, tail
 from netfw.linux.process.machine_errors import translated_errors
 from netfw.linux.process.orphans import Orphans
 from netfw.linux.process.pid_files import PidFiles, ProcessRecord
-from netfw.linux.process.supervised_process import Process, RunningProcess, SupervisedProcess
+from netfw.linux.process.supervised_process import RunningProcess, StartedProcess, SupervisedProcess
 from netfw.linux.process.supervised_program import Backoff, OnDeath, ProcessKey, Program, Timeouts
 from netfw.linux.process.suspended_processes import StopDetector, checked_processes
 from netfw.linux.process.watcher import Watcher
@@ -75,7 +75,7 @@ class Supervisor:
         """Return the path of the pid file of *key*, which a daemon may write by itself."""
         return self._records.pid_path(key)
 
-    def start(self, key: ProcessKey, program: Program) -> Process:
+    def start(self, key: ProcessKey, program: Program) -> StartedProcess:
         """Make *program* run as *key*, and keep it running.
 
         :raises BackendBroken: there is no such command, or the directory cannot be written to.
@@ -231,7 +231,7 @@ class Supervisor:
         handle: Handle,
         *,
         adopted: bool,
-    ) -> Process:
+    ) -> StartedProcess:
         if state.handle is not handle:
             try:
                 self._watch(key, handle)
@@ -240,7 +240,7 @@ class Supervisor:
                 raise
             state.handle, state.since = handle, time.monotonic()
         state.program = program
-        return Process(handle.pid, adopted)
+        return StartedProcess(handle.pid, adopted)
 
     def _watch(self, key: ProcessKey, handle: Handle) -> None:
         self._watcher.watch(handle.descriptor, lambda: self._submit(self._died, key, handle))
@@ -365,7 +365,9 @@ class Supervisor:
             return self._records.is_withdrawn(key)
         return record.identity not in state.former
 
-    def _start_again(self, key: ProcessKey, state: SupervisedProcess, program: Program) -> Process:
+    def _start_again(
+        self, key: ProcessKey, state: SupervisedProcess, program: Program
+    ) -> StartedProcess:
         """Start *program*, unless the last attempt did so and failed only to watch it."""
         handle = self._running(self._records.read(key), state)
         if handle is None:

@@ -42,7 +42,7 @@ class Interface:
 
 @frozen(kw_only=True)
 class OvsdbPort:
-    """A row of ``OvsdbPort``, the bridge it is on and its interfaces (more than one: a bond)."""
+    """A row of ``Port``, the bridge it is on and its interfaces (more than one: a bond)."""
 
     uuid: UUID
     name: str

@@ -44,8 +44,11 @@ from netfw.server.l3.router_ports import RouterPorts, quote_ids, read_router_por
 QUOTA: Final = "port_forwarding"
 
 
-def release_or_refuse_port(unit: UnitOfWork, change: Change) -> None:
-    """Check a change of a port; a :data:`~netfw.server.core.context.PrecommitHook`."""
+def release_floating_ips_or_refuse(unit: UnitOfWork, change: Change) -> None:
+    """Release floating IPs from addresses that a port lost, or refuse the change of the port.
+
+    It is a :data:`~netfw.server.core.context.PrecommitHook`.
+    """
     before, after = change.before, change.after
     if not isinstance(before, Port):
         return

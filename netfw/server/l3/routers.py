@@ -40,7 +40,7 @@ from netfw.server.l3.ha.split_detection import SplitDetector
 from netfw.server.l3.interface_limit import check_interface_count
 from netfw.server.l3.ndp_proxy_state import ATTRIBUTE as NDP_PROXY
 from netfw.server.l3.ndp_proxy_state import decide_ndp_proxy
-from netfw.server.l3.port_hooks import release_or_refuse_port
+from netfw.server.l3.port_hooks import release_floating_ips_or_refuse
 from netfw.server.l3.qos_policy_checks import check_policies
 from netfw.server.l3.router_gateway import GATEWAY_INFO, Info, update_gateway
 from netfw.server.l3.router_interfaces import (
@@ -180,7 +180,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
         super().__init__(context, (RouterHandler(), FloatingIpHandler(), FloatingIpPoolHandler()))
         statuses, splits = L3Statuses(context), SplitDetector(context)
         context.precommit_hooks += [
-            release_or_refuse_port,
+            release_floating_ips_or_refuse,
             check_interface_count,
             prefix_delegation.withdraw_delegated_prefixes,
             central_ports.update_central_ports,

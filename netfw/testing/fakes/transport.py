@@ -23,8 +23,8 @@ def _arrives(message: Message) -> Iterator[Message]:
     yield message
 
 
-class FakeMessageBus:
-    """The network that connects the transports of one test.
+class FakeBroker:
+    """The broker that connects the transports of one test.
 
     Requests are answered by other threads and hints arrive in another one, as between processes.
     """
@@ -104,11 +104,11 @@ class FakeMessageBus:
 
 
 class FakeTransport(Transport):
-    """One end of a :class:`FakeMessageBus`."""
+    """One end of a :class:`FakeBroker`."""
 
     VERSION: ClassVar[int] = 2
 
-    def __init__(self, wire: FakeMessageBus, caller: Caller) -> None:
+    def __init__(self, wire: FakeBroker, caller: Caller) -> None:
         self._wire, self._caller = wire, caller
 
     @classmethod

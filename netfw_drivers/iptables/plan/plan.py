@@ -45,7 +45,10 @@ from netfw_drivers.iptables.plan.names import (
     read_set_name,
 )
 from netfw_drivers.iptables.plan.requested_changes import RequestedChanges, classify_update
-from netfw_drivers.iptables.plan.ruleset_builder import IptablesRulesetBuilder, Ruleset
+from netfw_drivers.iptables.plan.ruleset_builder import (
+    DesiredIptablesRuleset,
+    IptablesRulesetBuilder,
+)
 from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 from netfw_drivers.iptables.plan.shadow_sets import ShadowSets, plan_shadow_sets
 
@@ -122,7 +125,7 @@ def _shrinking(operations: Iterable[SetOperation], shadow: ShadowSets) -> Iterat
             yield evolve(operation, add=())
 
 
-def _leave_shadow_sets(shadow: ShadowSets, ruleset: Ruleset) -> Iterator[Stage]:
+def _leave_shadow_sets(shadow: ShadowSets, ruleset: DesiredIptablesRuleset) -> Iterator[Stage]:
     """Have rules refer to the final sets again, and drop the shadow sets."""
     for family in Family:
         puts = tuple(put for put in shadow.back if put.key.family is family)
@@ -131,7 +134,7 @@ def _leave_shadow_sets(shadow: ShadowSets, ruleset: Ruleset) -> Iterator[Stage]:
     yield from _sets(shadow.drop, ruleset)
 
 
-def _losing(ruleset: Ruleset, observed: Observed) -> Iterator[ChainKey]:
+def _losing(ruleset: DesiredIptablesRuleset, observed: Observed) -> Iterator[ChainKey]:
     """Yield the chains that lose lines."""
     for key, chain in ruleset.chains.items():
         have = observed.chains.get(key)
@@ -165,7 +168,7 @@ def _tables(
     yield from _stages(sorted(observed.tables(last), key=lambda c: c.family), ruleset)
 
 
-def _stages(changes: Iterable[TableChange], ruleset: Ruleset) -> Iterator[Stage]:
+def _stages(changes: Iterable[TableChange], ruleset: DesiredIptablesRuleset) -> Iterator[Stage]:
     for change in changes:
         backend = f"iptables/{change.family}/{change.table}"
         yield Stage(
@@ -174,13 +177,13 @@ def _stages(changes: Iterable[TableChange], ruleset: Ruleset) -> Iterator[Stage]
         )
 
 
-def _owners(operation: object, ruleset: Ruleset) -> frozenset[FirewallKey]:
+def _owners(operation: object, ruleset: DesiredIptablesRuleset) -> frozenset[FirewallKey]:
     if isinstance(operation, AddHook | DropHook):
         return frozenset()
     return ruleset.owners.get(getattr(operation, "key", None), frozenset())
 
 
-def _sets(operations: Iterable[SetOperation], ruleset: Ruleset) -> Iterator[Stage]:
+def _sets(operations: Iterable[SetOperation], ruleset: DesiredIptablesRuleset) -> Iterator[Stage]:
     rendered = [
         Operation(
             SETS_BACKEND,

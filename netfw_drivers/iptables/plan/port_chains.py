@@ -49,7 +49,7 @@ _SOURCE = re.compile(r"(?:-s (?P<prefix>\S+) )?-m mac --mac-source (?P<mac>\S+) 
 
 
 @frozen(kw_only=True)
-class ChainComment:
+class IptablesChainComment:
     """Comment at the end of a port's chains, for operators and for the next start."""
 
     port: PortId
@@ -67,7 +67,7 @@ class ChainComment:
         return IptablesRule(target=ACCEPT if self.trusted else DROP, comment=text)
 
 
-def read_note(line: str) -> ChainComment | None:
+def read_note(line: str) -> IptablesChainComment | None:
     """Parse a note from a rule; ``None``: the rule has none."""
     found = _NOTE.search(line)
     if found is None:
@@ -78,7 +78,7 @@ def read_note(line: str) -> ChainComment | None:
         return None
     location = PortLocation(found["device"], found["bridge"])
     trusted = found["target"] == "ACCEPT"
-    return ChainComment(
+    return IptablesChainComment(
         port=PortId(port), location=location, network=NetworkId(network), trusted=trusted
     )
 
@@ -104,7 +104,9 @@ def port_chains(id: PortId, port: FilteredPort, location: PortLocation) -> Chain
     """
     check_device(location.device)
     check_device(location.bridge)
-    note = ChainComment(port=id, location=location, network=port.network, trusted=port.trusted).rule
+    note = IptablesChainComment(
+        port=id, location=location, network=port.network, trusted=port.trusted
+    ).rule
     chains: Chains = {}
     for key in port_keys(id):
         kind, family = key.name[0], key.family

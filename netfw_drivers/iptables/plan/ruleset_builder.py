@@ -45,7 +45,7 @@ Owners = frozenset[FirewallKey]
 
 
 @define
-class Ruleset:
+class DesiredIptablesRuleset:
     """Desired chains, frame rules and sets of all that an update touches."""
 
     chains: Chains = field(factory=dict)
@@ -64,7 +64,7 @@ class Ruleset:
 
 
 class IptablesRulesetBuilder:
-    """Builds a :class:`Ruleset`, once."""
+    """Builds a :class:`DesiredIptablesRuleset`, once."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class IptablesRulesetBuilder:
         self._thorough, self._private = thorough, private
         self.relations = UpdatedRelations(requested, index, thorough=thorough)
         self._moved = self.relations.moved
-        self.ruleset = Ruleset()
+        self.ruleset = DesiredIptablesRuleset()
 
-    def run(self) -> Ruleset:
+    def run(self) -> DesiredIptablesRuleset:
         """Build the ruleset; a *thorough* one has all shared chains, touched or not."""
         self._ports()
         self._groups()

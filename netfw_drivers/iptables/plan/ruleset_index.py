@@ -33,7 +33,7 @@ from netfw_drivers.iptables.plan.names import (
     id_in,
     read_set_name,
 )
-from netfw_drivers.iptables.plan.port_chains import ChainComment, read_note, read_source
+from netfw_drivers.iptables.plan.port_chains import IptablesChainComment, read_note, read_source
 
 _SET = re.compile(r"--match-set [a-z]+-(\S+) ")
 _JUMP = re.compile(r"-j [a-z]+-(\S+)$")
@@ -138,7 +138,7 @@ class IptablesRulesetIndex(PolicyIndex[ChainKey]):
         self.zones |= found
 
 
-def _make_indexed_port(note: ChainComment, lines: tuple[str, ...]) -> IndexedPort:
+def _make_indexed_port(note: IptablesChainComment, lines: tuple[str, ...]) -> IndexedPort:
     jumps = (found[1] for line in lines if (found := _JUMP.search(line)))
     ids = (id_in(INGRESS, name) for name in jumps)
     groups = frozenset(SecurityGroupId(id) for id in ids if id is not None)

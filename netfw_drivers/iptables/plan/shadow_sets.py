@@ -20,7 +20,10 @@ from netfw.linux.iptables.operations import PutChain
 from netfw.linux.iptables.rule import IptablesRule, Target, render_rule
 from netfw_drivers.iptables.plan.group_chains import Chains
 from netfw_drivers.iptables.plan.names import SENDING_MACS, id_in, read_set_name
-from netfw_drivers.iptables.plan.ruleset_builder import IptablesRulesetBuilder, Ruleset
+from netfw_drivers.iptables.plan.ruleset_builder import (
+    DesiredIptablesRuleset,
+    IptablesRulesetBuilder,
+)
 from netfw_drivers.iptables.plan.ruleset_index import IptablesRulesetIndex
 
 Lines = Mapping[ChainKey, tuple[str, ...]]
@@ -116,7 +119,9 @@ def _conflicts(
             yield remote
 
 
-def _temporary(remote: Remote, ruleset: Ruleset, sets: Mapping[str, KernelSet]) -> MakeSet | None:
+def _temporary(
+    remote: Remote, ruleset: DesiredIptablesRuleset, sets: Mapping[str, KernelSet]
+) -> MakeSet | None:
     """Build a set with the final members of *remote*."""
     for operation in ruleset.sets:
         if read_set_name(operation.name) != remote:

@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from netfw.linux.ip.values import IpRoute, NextHop
 from netfw.model.values.address import IpAddress, IpInterface, IpNetwork, as_network
-from netfw.model.values.route import Route as UserRoute
+from netfw.model.values.route import Route
 
 _LINK_LOCAL = as_network("fe80::/64")
 
@@ -79,7 +79,7 @@ class HopTable:
         return [IpRoute(destination=to, hops=tuple(several)) for to, several in hops.items()]
 
 
-def user_hop(route: UserRoute, network: IpNetwork, device: str) -> PlannedHop:
+def user_hop(route: Route, network: IpNetwork, device: str) -> PlannedHop:
     """Return the next hop of a user's route, which is on *network*."""
     return PlannedHop(
         destination=route.destination, via=route.nexthop, device=device, network=network

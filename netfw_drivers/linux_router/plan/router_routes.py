@@ -14,7 +14,7 @@ from attrs import field, frozen
 from netfw.drivers.values.router_values import Gateway
 from netfw.linux.ip.values import IpRoute, NextHop, RouteKey
 from netfw.model.values.address import IpAddress, IpInterface, IpNetwork
-from netfw.model.values.route import Route as UserRoute
+from netfw.model.values.route import Route
 from netfw_drivers.linux_router.plan.next_hops import HopTable, PlannedHop, default_hop, user_hop
 
 CONNECTED = "the router is connected to that network itself"
@@ -69,7 +69,7 @@ class ConnectedNetworks:
 
 
 def make_routes(
-    user_routes: Iterable[UserRoute],
+    user_routes: Iterable[Route],
     gateway: Gateway | None,
     gateway_device: str | None,
     addresses: Sequence[tuple[IpInterface, str]],
@@ -99,7 +99,7 @@ def make_routes(
 
 
 def _user_hops(
-    user_routes: Iterable[UserRoute], connected: ConnectedNetworks, left_out: dict[str, str]
+    user_routes: Iterable[Route], connected: ConnectedNetworks, left_out: dict[str, str]
 ) -> list[PlannedHop]:
     """Return the next hops of users; add those that cannot be to *left_out*."""
     possible: list[PlannedHop] = []

@@ -10,7 +10,7 @@ from typing import ClassVar
 from attrs import evolve
 
 from netfw.errors import NetfwError
-from netfw.linux.process import Process, Program, run_command
+from netfw.linux.process import Program, StartedProcess, run_command
 from netfw.model.router import HaRole
 from netfw_drivers.linux_router.config.conntrackd import (
     LOCK,
@@ -59,7 +59,7 @@ class ConntrackdRunner(DaemonRunner):
         if step.program is not None:
             self.start(step.router)
 
-    def start(self, router: PartId) -> Process:
+    def start(self, router: PartId) -> StartedProcess:
         """Start as every daemon; one that was killed before it was ready left its lock."""
         if not self.is_running(router):
             self._beside(self._path(router), LOCK).unlink(missing_ok=True)

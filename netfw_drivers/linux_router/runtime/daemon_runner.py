@@ -26,13 +26,13 @@ from netfw.linux.fs.atomic_files import (
 from netfw.linux.process import (
     Backoff,
     OnDeath,
-    Process,
+    ProcessExited,
     ProcessKey,
     Program,
     RespawnFailed,
+    StartedProcess,
     Supervisor,
 )
-from netfw.linux.process import ProcessExited as SupervisedDied
 from netfw.linux.process.reload import change_and_reload
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.daemons.daemon_steps import DaemonStep, RunDaemon, StopDaemon
@@ -81,7 +81,7 @@ class RouterProcesses:
     def _handle_event(self, event: Event) -> None:
         """Translate an event of the supervisor, and publish it."""
         match event:
-            case SupervisedDied(reason=reason, key=key, on_death=on_death, tail=tail):
+            case ProcessExited(reason=reason, key=key, on_death=on_death, tail=tail):
                 text = f"{reason}: {tail}" if tail else reason
                 self._notify(ProcessDied(text, _keys(key.id), on_death is OnDeath.TELL))
             case RespawnFailed(reason=reason, key=key):
@@ -185,7 +185,7 @@ class DaemonRunner(ABC):
         written = WriteFile(str(self._path(router)), text, self.MODE)
         return change_and_reload(self._supervisor, self._key(router), [written], self._scratch)
 
-    def start(self, router: PartId) -> Process:
+    def start(self, router: PartId) -> StartedProcess:
         """Start the process, unless it runs, and supervise it.
 
         :raises OperationRefused: it ended at once.

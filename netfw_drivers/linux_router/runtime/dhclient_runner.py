@@ -9,7 +9,7 @@ from typing import ClassVar
 from netfw.drivers.values.events import Event
 from netfw.errors import BackendBroken
 from netfw.linux.fs.atomic_files import WriteFile, change_files, read_file
-from netfw.linux.process import Process, Program
+from netfw.linux.process import Program, StartedProcess
 from netfw.model.router import HaRole
 from netfw_drivers.linux_router.config.dhclient import (
     PrefixClient,
@@ -59,7 +59,7 @@ class DhclientRunner(DaemonRunner):
         if step.program is not None:
             self.start(step.router)
 
-    def start(self, router: PartId) -> Process:
+    def start(self, router: PartId) -> StartedProcess:
         """Start as every daemon, with the identifier of the router, and report its leases."""
         leases = self._lease_path(router)
         if not leases.exists():

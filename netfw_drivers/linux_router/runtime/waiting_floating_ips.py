@@ -12,7 +12,7 @@ from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
 from netfw_drivers.linux_router.plan.plan import NO_AGENT_GATEWAY
 
 
-class AwaitedGateways:
+class WaitingFloatingIps:
     """The floating IPs that wait for the agent gateway of a network.  Thread-safe."""
 
     def __init__(self) -> None:

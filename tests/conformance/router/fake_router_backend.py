@@ -22,7 +22,7 @@ from netfw.model.router import HaRole
 from netfw.model.subnet import Subnet
 from netfw.model.values.address import IpAddress
 from netfw.model.values.ids import FloatingIpId, NetworkId, PortId, RouterId
-from netfw.testing.conformance.router.environment import EchoRequest, ReceivedAdvertisement
+from netfw.testing.conformance.router.environment import ReceivedAdvertisement, ReceivedEcho
 from tests.conformance.router.fake_fabric import FakeFabric
 
 if TYPE_CHECKING:
@@ -159,16 +159,16 @@ class FakeRouterBackend:
 
     # Packets
 
-    def send(self, machine: FakeMachine, packet: Packet) -> EchoRequest | None:
+    def send(self, machine: FakeMachine, packet: Packet) -> ReceivedEcho | None:
         """Deliver *packet* of *machine*; return how it arrived if an answer finds its way back."""
         return next(self.arrivals(machine, packet), None)
 
-    def arrivals(self, machine: FakeMachine, packet: Packet) -> Iterator[EchoRequest]:
+    def arrivals(self, machine: FakeMachine, packet: Packet) -> Iterator[ReceivedEcho]:
         """Yield how each copy of *packet* arrived of which an answer finds its way back."""
         for receiver, seen, _, _ in self.deliveries(machine, packet):
             if receiver is None or receiver.knows_way(seen.source):
                 name = "router" if receiver is None else receiver.name
-                yield EchoRequest(
+                yield ReceivedEcho(
                     at=name, source=seen.source, source_port=seen.source_port, hops=seen.hops
                 )
 

@@ -19,7 +19,7 @@ from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source.environment import SourceEnvironment
 from netfw.testing.conformance.state_source.memory_backend import MemorySourceBackend
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
-from netfw.testing.fakes.transport import FakeMessageBus
+from netfw.testing.fakes.transport import FakeBroker
 from netfw_drivers.transports.sockets.transport import SocketTransport
 from tests.conformance.state_source.memory_environment import RESOURCE_BYTES, remote_memory
 from tests.conformance.transport.hint_for_all import hints_for_all
@@ -35,7 +35,7 @@ class TestOverAWire(StateSourceConformance):
 
     @contextmanager
     def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
-        memory, wire = MemorySource(page=page), FakeMessageBus()
+        memory, wire = MemorySource(page=page), FakeBroker()
         rpc_server = StateRpcServer(memory, wire.transport(), budget=page * RESOURCE_BYTES)
         rpc_server.open()
         source = RemoteSource(wire.transport(), timeout=10)

@@ -152,7 +152,7 @@ class Sender:
     state: State
 
 
-class InjectionSuite(FirewallCase):
+class InjectionCase(FirewallCase):
     """How hostile values are offered to a driver."""
 
     def may_speak(
@@ -186,7 +186,7 @@ class InjectionSuite(FirewallCase):
             assert picture == former
 
 
-class FirewallInjectionConformance(InjectionSuite):
+class FirewallInjectionConformance(InjectionCase):
     """Refused by name, and nowhere else to be seen."""
 
     @proves(FirewallDriver, 9)

@@ -32,7 +32,7 @@ from netfw.testing.conformance.firewall.atomic_updates import LONG
 from netfw.testing.conformance.firewall.case import FirewallCase
 from netfw.testing.conformance.firewall.command_injection import (
     SENTINEL,
-    InjectionSuite,
+    InjectionCase,
     invalid_groups,
     invalid_members,
     invalid_ports,
@@ -56,7 +56,7 @@ class Opened:
     state: State
 
 
-class FirewallPropertyConformance(InjectionSuite):
+class FirewallPropertyConformance(InjectionCase):
     """Each example follows the one before it: connections of one meet the policy of the next.
 
     Targeted examples come first, one for each known kind of mistake, so that each run finds these.

@@ -15,8 +15,8 @@ from netfw.drivers.values.router_values import RouterDriverKey
 from netfw.model.values.address import IpAddress
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.router.environment import (
-    EchoRequest,
     Machine,
+    ReceivedEcho,
     RouterEnvironment,
     Stream,
 )
@@ -31,7 +31,7 @@ class RouterCase:
     """Fixtures and assertions of the tests.
 
     The hook is `shared_environment`: all tests of the class use what it yields, and each of them
-    has to leave it as it was.
+    has to leave it was.
     """
 
     HOOKS: ClassVar[tuple[str, ...]] = ("shared_environment",)
@@ -150,9 +150,9 @@ class RouterCase:
             site.external.id, site.external.interfaces(number), inside_v6, **options
         )
 
-    def arrives(self, source: Machine, to: IpAddress, *request: Any) -> EchoRequest:
+    def arrives(self, source: Machine, to: IpAddress, *request: Any) -> ReceivedEcho:
         """Return how a request of *source* arrived; it may take a moment after a change."""
-        found: list[EchoRequest] = []
+        found: list[ReceivedEcho] = []
 
         def attempt() -> bool:
             arrival = source.reach(to, *request)

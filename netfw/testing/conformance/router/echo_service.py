@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from netfw.testing.conformance.router.environment import EchoRequest
+from netfw.testing.conformance.router.environment import ReceivedEcho
 
 Handler = Callable[[socket.socket], None]
 
@@ -19,7 +19,7 @@ class EchoService:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._lock = threading.Lock()
-        self._seen: dict[bytes, EchoRequest] = {}
+        self._seen: dict[bytes, ReceivedEcho] = {}
         self._round = 0
         self._rounds = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="netfw-echo", daemon=True)
@@ -40,12 +40,12 @@ class EchoService:
             self._selector.unregister(opened)
         opened.close()
 
-    def record(self, token: bytes, arrival: EchoRequest) -> None:
+    def record(self, token: bytes, arrival: ReceivedEcho) -> None:
         """Record that the request with *token* arrived."""
         with self._lock:
             self._seen[token] = arrival
 
-    def recorded(self, token: bytes) -> EchoRequest | None:
+    def recorded(self, token: bytes) -> ReceivedEcho | None:
         """Return how the request with *token*, which was answered, arrived at a machine.
 
         The kernel queues a request before it answers it, so that the second of two more rounds of

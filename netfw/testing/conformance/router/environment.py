@@ -25,7 +25,7 @@ TCP, UDP = "tcp", "udp"
 
 
 @frozen(kw_only=True)
-class EchoRequest:
+class ReceivedEcho:
     """A request as the machine that answered it received it."""
 
     at: str
@@ -100,7 +100,7 @@ class Machine(ABC):
     @abstractmethod
     def reach(
         self, address: IpAddress, protocol: str = "icmp", port: int = 0, source_port: int = 0
-    ) -> EchoRequest | None:
+    ) -> ReceivedEcho | None:
         """Send one request and return how it arrived; ``None``: no answer came."""
 
     @abstractmethod
@@ -123,7 +123,7 @@ class Machine(ABC):
     @abstractmethod
     def announced(
         self, address: IpAddress, stale: Mac, action: Callable[[], None]
-    ) -> tuple[Mac | None, EchoRequest | None]:
+    ) -> tuple[Mac | None, ReceivedEcho | None]:
         """Have the machine believe that *address* is at *stale*, and run *action*.
 
         Return the MAC address that an announcement then told it, and how a request arrived that it

@@ -19,9 +19,9 @@ from netfw.model.values.address import IpAddress, Mac
 from netfw.testing.conformance.router.echo_service import EchoService, Handler
 from netfw.testing.conformance.router.environment import (
     TCP,
-    EchoRequest,
     Machine,
     ReceivedAdvertisement,
+    ReceivedEcho,
     Stream,
     Traffic,
 )
@@ -95,7 +95,7 @@ class LabMachine(Machine):
 
     def reach(
         self, address: IpAddress, protocol: str = "icmp", port: int = 0, source_port: int = 0
-    ) -> EchoRequest | None:
+    ) -> ReceivedEcho | None:
         ask = self._ping if protocol == "icmp" else self._request
         try:
             return self.instance.call(ask, address, protocol, port, source_port)
@@ -122,11 +122,11 @@ class LabMachine(Machine):
 
     def announced(
         self, address: IpAddress, stale: Mac, action: Callable[[], None]
-    ) -> tuple[Mac | None, EchoRequest | None]:
+    ) -> tuple[Mac | None, ReceivedEcho | None]:
         self._forget_lock_time(address.version)
         self.instance.namespaces.ip(f"neigh replace {address} lladdr {stale} nud stale dev eth0")
         ended = threading.Event()
-        found: list[tuple[Mac, EchoRequest | None]] = []
+        found: list[tuple[Mac, ReceivedEcho | None]] = []
 
         def watch() -> None:
             until = time.monotonic() + 10 * ANSWER
@@ -232,7 +232,7 @@ class LabMachine(Machine):
             limit = struct.unpack("i", extra[0][2])[0]
         if data[0] == _ECHO[version][0]:
             source = ip_address(peer[0].partition("%")[0])
-            arrival = EchoRequest(at=self.name, source=source, hops=HOP_LIMIT - limit)
+            arrival = ReceivedEcho(at=self.name, source=source, hops=HOP_LIMIT - limit)
             self._service.record(data[8:24], arrival)
 
     def _take_datagram(self, version: int, datagrams: socket.socket) -> None:
@@ -257,21 +257,21 @@ class LabMachine(Machine):
         source = peer[0].partition("%")[0]
         return json.dumps({"at": self.name, "source": source, "port": peer[1]}).encode() + b"\n"
 
-    def _reach_late(self, address: IpAddress) -> EchoRequest | None:
+    def _reach_late(self, address: IpAddress) -> ReceivedEcho | None:
         """Return how one echo request, which may be answered late, arrives."""
         try:
             return self.instance.call(self._ping_once, address, BUSY_ANSWER)
         except (OSError, ValueError):
             return None
 
-    def _ping(self, address: IpAddress, *_: object) -> EchoRequest | None:
+    def _ping(self, address: IpAddress, *_: object) -> ReceivedEcho | None:
         return self._ping_once(address, ANSWER)
 
-    def _ping_once(self, address: IpAddress, seconds: float) -> EchoRequest | None:
+    def _ping_once(self, address: IpAddress, seconds: float) -> ReceivedEcho | None:
         token = os.urandom(16)
         if next(self._echo_replies(address, token, seconds), None) is None:
             return None
-        return self._service.recorded(token) or EchoRequest(
+        return self._service.recorded(token) or ReceivedEcho(
             at="router", source=ip_address(self._own(address))
         )
 
@@ -300,11 +300,11 @@ class LabMachine(Machine):
 
     def _request(
         self, address: IpAddress, protocol: str, port: int, source_port: int
-    ) -> EchoRequest | None:
+    ) -> ReceivedEcho | None:
         with self._connected(address, protocol, port, source_port) as connected:
             connected.sendall(b"?\n")
             answer = json.loads(connected.recv(4096))
-        return EchoRequest(
+        return ReceivedEcho(
             at=answer["at"], source=ip_address(answer["source"]), source_port=answer["port"]
         )
 

@@ -14,7 +14,7 @@ from netfw.model.values.address import IpAddress, IpInterface, Mac
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.router.case import RouterCase
-from netfw.testing.conformance.router.environment import TCP, UDP, EchoRequest
+from netfw.testing.conformance.router.environment import TCP, UDP, ReceivedEcho
 from netfw.testing.conformance.router.factories import Floating, RoutedNetwork, Site, make_site
 from netfw.testing.lab.wait import wait_until
 
@@ -218,7 +218,7 @@ class RouterTranslationConformance(RouterCase):
         self.arrives(one, site.external.address(1, 6))
         self.assert_unreachable(one, far)
 
-        def attempt() -> EchoRequest | None:
+        def attempt() -> ReceivedEcho | None:
             outside.advertise_router()
             return one.reach(far)
 

@@ -129,7 +129,7 @@ class FirewallChanges:
         number, _ = self.state.meanings.take(MemberSet(remote))
         self._touch(ConjunctionOwner(number), member)
         self.state.members.add(remote, address)
-        self._touch_address(address, self.state.planes(remote), member)
+        self._touch_address(address, self.state.rule_stages(remote), member)
 
     def drop_member(self, member: Member) -> None:
         remote, address = member.group, MemberAddresses(member.prefix, member.mac)
@@ -157,7 +157,7 @@ class FirewallChanges:
             self.touch(clause_match)
         for remote, address in state.members:
             if Member(remote, address.prefix, address.mac) not in self._members:
-                self._touch_address(address, state.planes(remote))
+                self._touch_address(address, state.rule_stages(remote))
 
     # Flows
 
@@ -314,10 +314,13 @@ class FirewallChanges:
             self._touch_address(address, {rule_stage_of(permit), ALONE}, key)
 
     def _touch_address(
-        self, address: MemberAddresses, planes: Iterable[RuleStage], key: FirewallKey | None = None
+        self,
+        address: MemberAddresses,
+        rule_stages: Iterable[RuleStage],
+        key: FirewallKey | None = None,
     ) -> None:
-        for plane in planes:
-            for clause_match in member_matches(plane, address):
+        for stage in rule_stages:
+            for clause_match in member_matches(stage, address):
                 self._addresses[clause_match] = address
                 self._touched[clause_match].update(() if key is None else (key,))
 

@@ -247,10 +247,10 @@ def policy_flows(
     here = POLICY.is_(number)
     record = of.Note(write(groups)), of.goto(DROPPED)
     yield _flow(RULES_INGRESS, here, *record, priority=RECORD)
-    for plane, found in permits:
-        match = here if plane.stateful else here & DIRECTION.is_(plane.way)
+    for stage, found in permits:
+        match = here if stage.stateful else here & DIRECTION.is_(stage.way)
         clauses = (of.Conjunction(id, 1, count) for id, count in found)
-        yield _flow(plane.table, match, *clauses, priority=plane.priority)
+        yield _flow(stage.table, match, *clauses, priority=stage.priority)
 
 
 def conjunction_flows(number: int, meaning: ConjunctionUse) -> Iterator[of.Flow]:
@@ -259,6 +259,6 @@ def conjunction_flows(number: int, meaning: ConjunctionUse) -> Iterator[of.Flow]
     if not isinstance(meaning, Permit):
         yield _flow(RULES_INGRESS, here, note, of.goto(DROPPED), priority=RECORD)
         return
-    plane = rule_stage_for(meaning.direction, stateful=meaning.stateful)
-    onward = ACCEPTED_EGRESS if plane is RuleStage.EGRESS_PLAIN else ACCEPT_OR_INGRESS
-    yield _flow(plane.table, here, note, of.goto(onward), priority=plane.priority)
+    stage = rule_stage_for(meaning.direction, stateful=meaning.stateful)
+    onward = ACCEPTED_EGRESS if stage is RuleStage.EGRESS_PLAIN else ACCEPT_OR_INGRESS
+    yield _flow(stage.table, here, note, of.goto(onward), priority=stage.priority)

@@ -56,22 +56,22 @@ class RuleStage(enum.Enum):
 
 def rule_stage_for(direction: Direction, *, stateful: bool) -> RuleStage:
     """Return where rules of this direction, in groups of this kind, are matched."""
-    return _PLANES[direction, stateful]
+    return _RULE_STAGES[direction, stateful]
 
 
-_PLANES = {plane.value: plane for plane in RuleStage}
+_RULE_STAGES = {stage.value: stage for stage in RuleStage}
 
 
 @frozen(cache_hash=True)
 class ClauseMatch:
     """A match with clauses: the switch has one flow of each, for all conjunctions that use it."""
 
-    plane: RuleStage
+    stage: RuleStage
     match: of.Match
 
     def flow(self, *actions: of.Action, cookie: int) -> of.Flow:
-        plane = self.plane
-        return plane.table.flow(self.match, *actions, priority=plane.priority, cookie=cookie)
+        stage = self.stage
+        return stage.table.flow(self.match, *actions, priority=stage.priority, cookie=cookie)
 
 
 @frozen(cache_hash=True)
@@ -95,21 +95,21 @@ def masked(ports: PortRange) -> Iterator[tuple[int, int]]:
 
 def rule_matches(rule: SecurityGroupRule, *, stateful: bool) -> frozenset[ClauseMatch]:
     """Return the clauses that *rule* is made of."""
-    plane = rule_stage_for(rule.direction, stateful=stateful)
-    base = _family(plane, rule.ethertype.ip_version) & _far_end(plane, rule.remote_prefix)
-    return frozenset(ClauseMatch(plane, base & part) for part in _transport(plane, rule))
+    stage = rule_stage_for(rule.direction, stateful=stateful)
+    base = _family(stage, rule.ethertype.ip_version) & _far_end(stage, rule.remote_prefix)
+    return frozenset(ClauseMatch(stage, base & part) for part in _transport(stage, rule))
 
 
-def member_matches(plane: RuleStage, address: MemberAddresses) -> tuple[ClauseMatch, ...]:
+def member_matches(stage: RuleStage, address: MemberAddresses) -> tuple[ClauseMatch, ...]:
     """Return the matches of packets to and from a member."""
-    base = _family(plane, address.prefix.version) & _far_end(plane, address.prefix)
+    base = _family(stage, address.prefix.version) & _far_end(stage, address.prefix)
     if address.mac is None:
-        return (ClauseMatch(plane, base if address.prefix.prefixlen else base & _ANYWHERE),)
-    if not plane.stateful:
-        (here,) = (word for way, word in _WAYS if way == plane.way)
-        return (ClauseMatch(plane, base & here(address.mac)),)
+        return (ClauseMatch(stage, base if address.prefix.prefixlen else base & _ANYWHERE),)
+    if not stage.stateful:
+        (here,) = (word for way, word in _WAYS if way == stage.way)
+        return (ClauseMatch(stage, base & here(address.mac)),)
     return tuple(
-        ClauseMatch(plane, base & DIRECTION.is_(way) & word(address.mac)) for way, word in _WAYS
+        ClauseMatch(stage, base & DIRECTION.is_(way) & word(address.mac)) for way, word in _WAYS
     )
 
 
@@ -120,43 +120,43 @@ def address_at(clause_match: ClauseMatch) -> MemberAddresses | None:
     if family is None:
         return None
     version = 4 if family[0] == IPV4_TYPE else 6
-    found = match.get(_far_field(clause_match.plane, version)) or (0, 0)
+    found = match.get(_far_field(clause_match.stage, version)) or (0, 0)
     macs = [_mac(end[0]) for end in ends if end is not None]
     address = MemberAddresses(_prefix(version, *found), macs[0] if macs else None)
-    return address if clause_match in member_matches(clause_match.plane, address) else None
+    return address if clause_match in member_matches(clause_match.stage, address) else None
 
 
-def _transport(plane: RuleStage, rule: SecurityGroupRule) -> Iterator[of.Match]:
+def _transport(stage: RuleStage, rule: SecurityGroupRule) -> Iterator[of.Match]:
     """Protocol, ports and ICMP types."""
     number, ports = rule.ip_protocol, rule.ports
     if number is None:
         yield of.ANYTHING
         return
-    protocol = of.ct_nw_proto(number) if plane.stateful else of.ip_proto(number)
+    protocol = of.ct_nw_proto(number) if stage.stateful else of.ip_proto(number)
     if ports is not None:
         for value, mask in masked(ports):
-            for found in _ports(plane, number, value, mask):
+            for found in _ports(stage, number, value, mask):
                 yield protocol & found
     elif rule.icmp_type is not None:
-        yield protocol & _icmp(plane, number, rule.icmp_type, rule.icmp_code)
+        yield protocol & _icmp(stage, number, rule.icmp_type, rule.icmp_code)
     else:
         yield protocol
         return
     yield protocol & of.ip_frag("later")
 
 
-def _ports(plane: RuleStage, protocol: int, value: int, mask: int) -> Iterator[of.Match]:
-    if not plane.stateful:
+def _ports(stage: RuleStage, protocol: int, value: int, mask: int) -> Iterator[of.Match]:
+    if not stage.stateful:
         yield _DESTINATION[protocol](value, mask)
     elif protocol != SCTP:
         yield of.ct_tp_dst(value, mask)
     else:  # not every datapath tells the ports of the packet that opened an SCTP association
-        yield of.ip_proto(SCTP) & DIRECTION.is_(plane.way) & of.sctp_dst(value, mask)
-        yield of.ip_proto(SCTP) & DIRECTION.is_(1 - plane.way) & of.sctp_src(value, mask)
+        yield of.ip_proto(SCTP) & DIRECTION.is_(stage.way) & of.sctp_dst(value, mask)
+        yield of.ip_proto(SCTP) & DIRECTION.is_(1 - stage.way) & of.sctp_src(value, mask)
 
 
-def _icmp(plane: RuleStage, protocol: int, kind: int, code: int | None) -> of.Match:
-    if plane.stateful:
+def _icmp(stage: RuleStage, protocol: int, kind: int, code: int | None) -> of.Match:
+    if stage.stateful:
         found = of.ct_tp_src(kind)
         return found if code is None else found & of.ct_tp_dst(code)
     assert protocol in (ICMP, ICMPV6)
@@ -167,22 +167,22 @@ def _icmp(plane: RuleStage, protocol: int, kind: int, code: int | None) -> of.Ma
     return found if code is None else found & of_code(code)
 
 
-def _family(plane: RuleStage, version: int) -> of.Match:
+def _family(stage: RuleStage, version: int) -> of.Match:
     family = of.ipv4() if version == 4 else of.ipv6()
-    return family & _VALID if plane.stateful else family
+    return family & _VALID if stage.stateful else family
 
 
-def _far_end(plane: RuleStage, prefix: IpNetwork | None) -> of.Match:
+def _far_end(stage: RuleStage, prefix: IpNetwork | None) -> of.Match:
     """Return a match of connections whose far end is in *prefix*."""
     if prefix is None or not prefix.prefixlen:
         return of.ANYTHING
-    where = FIELD[_far_field(plane, prefix.version)]
+    where = FIELD[_far_field(stage, prefix.version)]
     return of.matching(where, int(prefix.network_address), int(prefix.netmask))
 
 
-def _far_field(plane: RuleStage, version: int) -> str:
-    side = "src" if plane.direction is Direction.INGRESS else "dst"
-    if not plane.stateful:
+def _far_field(stage: RuleStage, version: int) -> str:
+    side = "src" if stage.direction is Direction.INGRESS else "dst"
+    if not stage.stateful:
         return f"ipv{version}_{side}"
     return f"ct_nw_{side}" if version == 4 else f"ct_ipv6_{side}"
 

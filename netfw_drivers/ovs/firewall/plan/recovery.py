@@ -50,7 +50,7 @@ _BASES = BASE_EGRESS.number, BASE_INGRESS.number
 _NOTED = BASE_INGRESS.number, *_RULES
 """Tables with notes."""
 _MAX_MEANINGS = 1 << 24
-_PLANES = {(plane.table.number, plane.priority): plane for plane in RuleStage}
+_RULE_STAGES = {(stage.table.number, stage.priority): stage for stage in RuleStage}
 
 
 @frozen
@@ -149,11 +149,11 @@ class RecoveredState:
             return ConjunctionOwner(id)
         if policy is not None:
             return PolicyOwner(policy)
-        plane = _PLANES.get((flow.table, flow.priority))
+        stage = _RULE_STAGES.get((flow.table, flow.priority))
         clauses = conjunctions(flow.actions)
-        if plane is None or not clauses:
+        if stage is None or not clauses:
             return None
-        clause_match = ClauseMatch(plane, flow.match)
+        clause_match = ClauseMatch(stage, flow.match)
         for clause in clauses:
             self._clause(clause_match, clause)
         return clause_match

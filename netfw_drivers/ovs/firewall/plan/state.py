@@ -149,14 +149,14 @@ class StateOverlay:
             count = self._count(number)
             found.add((number, count, count))
         for remote in self.members.keys_of(address) if address is not None else ():
-            planes = self.planes(remote)
-            if clause_match.plane in planes:
+            rule_stages = self.rule_stages(remote)
+            if clause_match.stage in rule_stages:
                 own = self.meanings.get(MemberSet(remote))
                 assert own is not None
-                found.update((number, 2, 3) for number in (own, *planes[clause_match.plane]))
+                found.update((number, 2, 3) for number in (own, *rule_stages[clause_match.stage]))
         return tuple(sorted(found))
 
-    def planes(self, remote: Remote) -> Mapping[RuleStage, list[int]]:
+    def rule_stages(self, remote: Remote) -> Mapping[RuleStage, list[int]]:
         """Return the conjunctions that match members of *remote*, by rule stage."""
         found: dict[RuleStage, list[int]] = {}
         for number in self.referrers.values_of(remote):
@@ -175,7 +175,7 @@ class StateOverlay:
                 meaning = self.meanings.thing(number)
                 assert isinstance(meaning, Permit)
                 found.setdefault(rule_stage_of(meaning), []).append((number, meaning.clauses))
-        return tuple((plane, tuple(sorted(found[plane]))) for plane in RuleStage if plane in found)
+        return tuple((stage, tuple(sorted(found[stage]))) for stage in RuleStage if stage in found)
 
     def commit(self) -> None:
         """Apply the changes to the base."""

@@ -17,7 +17,7 @@ from netfw.linux.fs.atomic_files import WriteFile
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import AddAddress, AddVeth, DelAddress, SetMac, SetSysctl, SetUp
 from netfw.linux.ip.values import addresses
-from netfw.linux.process import Process, ProcessKey, Program, Supervisor
+from netfw.linux.process import ProcessKey, Program, StartedProcess, Supervisor
 from netfw.linux.process.reload import change_and_reload
 from netfw.linux.sockets.prefix_withdrawal import withdraw_prefixes
 from netfw.model.values.address import Mac
@@ -100,7 +100,7 @@ def supervisor(tmp_path: Path, namespaces: None) -> Iterator[Supervisor]:
         made.stop(KEY)
 
 
-def start(supervisor: Supervisor, file: Path) -> Process:
+def start(supervisor: Supervisor, file: Path) -> StartedProcess:
     argv = ("radvd", "-n", "-C", str(file), "-p", f"{file}.own-pid", "-m", "stderr")
     return supervisor.start(KEY, Program(argv=argv, namespace="router"))
 

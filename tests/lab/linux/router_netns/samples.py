@@ -11,8 +11,7 @@ from uuid import UUID
 
 from netfw.linux import netns
 from netfw.linux.ip.values import IpRoute, IpRule, NextHop, route
-from netfw.linux.iptables import DROP, Chain, ChainKey, match, target
-from netfw.linux.iptables import IptablesRule as FilterRule
+from netfw.linux.iptables import DROP, Chain, ChainKey, IptablesRule, match, target
 from netfw.linux.router_netns import (
     NetnsPort,
     RouterNetns,
@@ -56,21 +55,21 @@ QR2 = port(1, "qr-", "10.0.2.1/24", "fd00:2::1/64")
 QG = port(2, "qg-", "203.0.113.5/24", "2001:db8::5/64", str(FIP), owners={FIP: "fip"})
 
 
-def translate(fixed: str = "10.0.0.5") -> FilterRule:
+def translate(fixed: str = "10.0.0.5") -> IptablesRule:
     to = target("DNAT", to_destination=fixed)
-    return FilterRule(destination=FIP.network, target=to, owner="fip")
+    return IptablesRule(destination=FIP.network, target=to, owner="fip")
 
 
-def chains(*extra: FilterRule, fixed: str = "10.0.0.5") -> dict[ChainKey, Chain]:
-    mark = FilterRule(in_device=QR1.device, target=target("MARK", set_xmark="0x400/0xffff"))
-    deny = FilterRule(out_device=QR2.device, matches=(match("mark", mark="0x400"),), target=DROP)
-    snat = FilterRule(out_device=QG.device, target=target("SNAT", to_source="203.0.113.5"))
+def chains(*extra: IptablesRule, fixed: str = "10.0.0.5") -> dict[ChainKey, Chain]:
+    mark = IptablesRule(in_device=QR1.device, target=target("MARK", set_xmark="0x400/0xffff"))
+    deny = IptablesRule(out_device=QR2.device, matches=(match("mark", mark="0x400"),), target=DROP)
+    snat = IptablesRule(out_device=QG.device, target=target("SNAT", to_source="203.0.113.5"))
     return {
         MARK: Chain((mark,), frozenset({"PREROUTING"})),
         DNAT: Chain((translate(fixed), *extra), frozenset({"PREROUTING"})),
         SNAT: Chain((snat,), frozenset({"POSTROUTING"})),
         SCOPE: Chain((deny,), frozenset({"FORWARD"})),
-        SCOPE6: Chain((FilterRule(in_device="lo", target=DROP),), frozenset({"INPUT"})),
+        SCOPE6: Chain((IptablesRule(in_device="lo", target=DROP),), frozenset({"INPUT"})),
     }
 
 

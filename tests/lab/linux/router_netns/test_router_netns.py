@@ -13,8 +13,7 @@ from netfw.linux import netns
 from netfw.linux.ip import sysctl
 from netfw.linux.ip.operations import DelAddress
 from netfw.linux.ip.values import Address, route
-from netfw.linux.iptables import DROP, Chain, Family, IptablesBinaries, target
-from netfw.linux.iptables import IptablesRule as FilterRule
+from netfw.linux.iptables import DROP, Chain, Family, IptablesBinaries, IptablesRule, target
 from netfw.linux.netns import Namespace
 from netfw.linux.router_netns import (
     RouterNetns,
@@ -145,7 +144,7 @@ def test_each_stage_leaves_a_state_that_the_next_plan_repairs(executor, interfac
         ),
         routes=(route("default", via="203.0.113.1", device=QG.device),),
         policy_rules=(),
-        chains={SCOPE: Chain((FilterRule(target=DROP),), frozenset({"FORWARD"}))},
+        chains={SCOPE: Chain((IptablesRule(target=DROP),), frozenset({"FORWARD"}))},
     )
     for goal, other in ((ROUTER, changed), (changed, ROUTER)):
         for last in range(count + 2):
@@ -184,7 +183,7 @@ def test_rules_of_a_floating_ip_are_added_and_removed_before_its_address(executo
 def test_one_more_floating_ip_costs_an_address_and_a_rule(executor):
     many = tuple(ip_interface(f"203.0.113.{n}/32") for n in range(50, 150))
     rules = [
-        FilterRule(destination=each.network, target=target("DNAT", to_destination="10.0.0.5"))
+        IptablesRule(destination=each.network, target=target("DNAT", to_destination="10.0.0.5"))
         for each in many
     ]
 
@@ -203,7 +202,7 @@ def test_one_more_floating_ip_costs_an_address_and_a_rule(executor):
 @pytest.mark.spec("L3-30")
 def test_refused_rule_fails_its_owner_and_the_former_rules_stay(executor):
     converge(executor)
-    bad = FilterRule(
+    bad = IptablesRule(
         target=target("DNAT", to_destination="999.1.1.1"), protocol="tcp", owner="bad fip"
     )
     wanted = evolve(ROUTER, chains=chains(bad, fixed="10.0.0.6"))

@@ -21,7 +21,7 @@ from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
 from netfw.testing.conformance.state_source.reader_steps import write
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
-from netfw.testing.fakes.transport import FakeMessageBus
+from netfw.testing.fakes.transport import FakeBroker
 from tests.lab.databases import DatabaseServers
 from tests.lab.server.state_source.environment import ABSENT, DatabaseBackend
 from tests.nightly import nightly_tests
@@ -119,7 +119,7 @@ class TestFromAnotherProcess(OnADatabase):
     @contextmanager
     def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         with super().make_environment(page) as at:
-            wire = FakeMessageBus()
+            wire = FakeBroker()
             rpc_server = StateRpcServer(at.source, wire.transport(), budget=page * 700)
             rpc_server.open()
             source = RemoteSource(wire.transport(), timeout=10)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from netfw.cli.diagnosis.host_checks import CheckResult, HostFacts, RequiredProgram, check_host
+from netfw.cli.diagnosis.host_checks import CheckLevel, HostFacts, RequiredProgram, check_host
 
 pytestmark = pytest.mark.spec("DRV-44")
 ALL = (1 << 41) - 1
@@ -24,7 +24,7 @@ GOOD: dict[str, Any] = {
 
 def test_good_host_has_neither_warnings_nor_things_to_do() -> None:
     checks = check_host(HostFacts(**GOOD))
-    assert {check.level for check in checks} == {CheckResult.OK}
+    assert {check.level for check in checks} == {CheckLevel.OK}
     assert not any(check.todo for check in checks)
 
 
@@ -36,24 +36,24 @@ def test_clock_that_is_right_differs_from_an_unknown_one(
 ) -> None:
     checks = check_host(HostFacts(**{**GOOD, "is_synchronised": is_synchronised}))
     (clock,) = (check for check in checks if check.name == "clock")
-    assert (clock.level, clock.text) == (CheckResult.OK, text)
+    assert (clock.level, clock.text) == (CheckLevel.OK, text)
 
 
 @pytest.mark.parametrize(
     ("name", "level", "change"),
     [
-        ("kernel", CheckResult.WARN, {"kernel": "3.10.0"}),
-        ("privileges", CheckResult.FAIL, {"capabilities": 0}),
-        ("network namespaces", CheckResult.FAIL, {"has_netns": False}),
-        ("IPv6", CheckResult.WARN, {"has_ipv6": False}),
-        ("Open vSwitch", CheckResult.FAIL, {"switch_problem": "no answer"}),
-        ("Open vSwitch", CheckResult.WARN, {"switch": "ovs-vswitchd (Open vSwitch) 2.5.0"}),
-        ("datapath", CheckResult.WARN, {"datapaths": ""}),
-        ("datapath", CheckResult.WARN, {"megaflows_outlive": True}),
-        ("ipset", CheckResult.WARN, {"programs": {"ipset": RequiredProgram(problem="install it")}}),
+        ("kernel", CheckLevel.WARN, {"kernel": "3.10.0"}),
+        ("privileges", CheckLevel.FAIL, {"capabilities": 0}),
+        ("network namespaces", CheckLevel.FAIL, {"has_netns": False}),
+        ("IPv6", CheckLevel.WARN, {"has_ipv6": False}),
+        ("Open vSwitch", CheckLevel.FAIL, {"switch_problem": "no answer"}),
+        ("Open vSwitch", CheckLevel.WARN, {"switch": "ovs-vswitchd (Open vSwitch) 2.5.0"}),
+        ("datapath", CheckLevel.WARN, {"datapaths": ""}),
+        ("datapath", CheckLevel.WARN, {"megaflows_outlive": True}),
+        ("ipset", CheckLevel.WARN, {"programs": {"ipset": RequiredProgram(problem="install it")}}),
         (
             "iptables variant",
-            CheckResult.WARN,
+            CheckLevel.WARN,
             {
                 "programs": {
                     "iptables": RequiredProgram(version="iptables v1.8.9 (nf_tables)"),
@@ -61,20 +61,20 @@ def test_clock_that_is_right_differs_from_an_unknown_one(
                 }
             },
         ),
-        ("connection tracking", CheckResult.WARN, {"conntrack": None}),
-        ("connection tracking", CheckResult.WARN, {"conntrack": (90, 100)}),
-        ("open files", CheckResult.WARN, {"files": (1024, 1024)}),
-        ("clock", CheckResult.WARN, {"is_synchronised": False}),
-        ("directory /x", CheckResult.FAIL, {"directories": {"/x": "others could change it"}}),
-        ("disk", CheckResult.WARN, {"free_bytes": 1000}),
-        ("configuration", CheckResult.WARN, {"configurations": {}}),
-        ("drivers of l2", CheckResult.FAIL, {"configurations": {"l2": ("no bridge",)}}),
+        ("connection tracking", CheckLevel.WARN, {"conntrack": None}),
+        ("connection tracking", CheckLevel.WARN, {"conntrack": (90, 100)}),
+        ("open files", CheckLevel.WARN, {"files": (1024, 1024)}),
+        ("clock", CheckLevel.WARN, {"is_synchronised": False}),
+        ("directory /x", CheckLevel.FAIL, {"directories": {"/x": "others could change it"}}),
+        ("disk", CheckLevel.WARN, {"free_bytes": 1000}),
+        ("configuration", CheckLevel.WARN, {"configurations": {}}),
+        ("drivers of l2", CheckLevel.FAIL, {"configurations": {"l2": ("no bridge",)}}),
     ],
 )
 def test_each_deficiency_is_named_with_what_to_do(
-    name: str, level: CheckResult, change: dict[str, Any]
+    name: str, level: CheckLevel, change: dict[str, Any]
 ) -> None:
     checks = check_host(HostFacts(**{**GOOD, **change}))
-    (found,) = [check for check in checks if check.level is not CheckResult.OK]
+    (found,) = [check for check in checks if check.level is not CheckLevel.OK]
     assert (found.name, found.level) == (name, level)
     assert found.todo

@@ -9,8 +9,7 @@ import pytest
 from attrs import evolve
 
 from netfw.linux.ip.values import Address, FoundAddress, IpRoute, IpRule, Link, route
-from netfw.linux.iptables import DROP, Chain, ChainKey
-from netfw.linux.iptables import IptablesRule as FilterRule
+from netfw.linux.iptables import DROP, Chain, ChainKey, IptablesRule
 from netfw.linux.iptables.mirror import ChainMirror
 from netfw.linux.iptables.operations import HookPoint
 from netfw.linux.iptables.rule import Family
@@ -46,7 +45,7 @@ ROUTER = RouterNetns(
     routes=(route("default", via="203.0.113.1", device="qg-1"),),
     policy_rules=(IpRule(priority=100, source="10.0.0.0/24", table=16),),
     sysctls={"net.ipv4.ip_forward": "1"},
-    chains={SCOPE: Chain((FilterRule(target=DROP),), frozenset({"FORWARD"}))},
+    chains={SCOPE: Chain((IptablesRule(target=DROP),), frozenset({"FORWARD"}))},
 )
 READY = ObservedNetns(
     netns=NAME,

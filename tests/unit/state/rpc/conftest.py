@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from netfw.testing.fakes.transport import FakeMessageBus
+from netfw.testing.fakes.transport import FakeBroker
 
 
 @pytest.fixture
-def wire() -> Iterator[FakeMessageBus]:
-    made = FakeMessageBus()
+def wire() -> Iterator[FakeBroker]:
+    made = FakeBroker()
     yield made
     made.close()

@@ -31,7 +31,7 @@ from netfw.state.rpc.authorization import REQUESTERS
 from netfw.state.rpc.codecs import REQUEST_CODECS
 from netfw.testing.conformance.state_source import distributed_routers as routing
 from netfw.testing.conformance.state_source import samples
-from netfw.testing.fakes.transport import FakeMessageBus
+from netfw.testing.fakes.transport import FakeBroker
 
 pytestmark = pytest.mark.spec("RPC-06")
 
@@ -45,13 +45,13 @@ def source() -> MemorySource:
 
 
 @pytest.fixture
-def wire(source: MemorySource) -> FakeMessageBus:
-    network = FakeMessageBus()
+def wire(source: MemorySource) -> FakeBroker:
+    network = FakeBroker()
     StateRpcServer(source, network.transport()).open()
     return network
 
 
-def client(wire: FakeMessageBus, *services: Service, host: str = samples.HERE) -> RemoteSource:
+def client(wire: FakeBroker, *services: Service, host: str = samples.HERE) -> RemoteSource:
     caller = Caller("agent", host, frozenset(services) if services else None)
     return RemoteSource(wire.transport(caller), timeout=60)
 
@@ -64,7 +64,7 @@ def test_every_request_has_the_services_that_send_it() -> None:
 @pytest.mark.parametrize("agent_type", [*AGENT_TYPES, "Vendor agent"])
 @pytest.mark.parametrize("service", list(Service))
 def test_heartbeats_are_those_of_the_services_of_the_caller(
-    wire: FakeMessageBus, agent_type: str, service: Service
+    wire: FakeBroker, agent_type: str, service: Service
 ) -> None:
     agent = evolve(samples.AGENT_THERE, host=samples.HERE, agent_type=agent_type)
     report = [Heartbeat(agent=agent)]
@@ -77,7 +77,7 @@ def test_heartbeats_are_those_of_the_services_of_the_caller(
 
 @pytest.mark.parametrize("service", list(Service))
 def test_roles_are_those_of_the_l3_service_whatever_the_report_names(
-    wire: FakeMessageBus, service: Service
+    wire: FakeBroker, service: Service
 ) -> None:
     router = Ref(Kind.ROUTER, RouterId(UUID(int=1)))
     report = [
@@ -91,7 +91,7 @@ def test_roles_are_those_of_the_l3_service_whatever_the_report_names(
 
 @pytest.mark.parametrize("service", list(Service))
 def test_subscriptions_are_those_of_the_services_of_the_caller(
-    wire: FakeMessageBus, service: Service
+    wire: FakeBroker, service: Service
 ) -> None:
     both = Subscription(samples.HERE, frozenset({Service.L2, service}))
     next(client(wire, Service.L2, service).snapshot(both))
@@ -101,7 +101,7 @@ def test_subscriptions_are_those_of_the_services_of_the_caller(
     client(wire, service).request(EnabledServices())
 
 
-def test_refusals_name_services_as_token_files_do(wire: FakeMessageBus) -> None:
+def test_refusals_name_services_as_token_files_do(wire: FakeBroker) -> None:
     agent = client(wire, Service.L2, Service.POPULATION)
     refusal = "may speak for service l2 and not for service dhcp: name the service in the line of"
     with pytest.raises(RequestError, match=refusal):
@@ -114,7 +114,7 @@ def refused(source: RemoteSource, request: Any) -> None:
 
 
 def test_networks_are_answered_to_hosts_that_serve_them(
-    wire: FakeMessageBus, source: MemorySource
+    wire: FakeBroker, source: MemorySource
 ) -> None:
     here, anybody = client(wire), RemoteSource(wire.transport(), timeout=60)
     network, subnets = samples.NET.id, frozenset({samples.SUBNET.id})
@@ -130,7 +130,7 @@ def test_networks_are_answered_to_hosts_that_serve_them(
 
 @pytest.mark.spec("L3-32")
 def test_prefixes_are_taken_from_hosts_that_run_the_router(
-    wire: FakeMessageBus, source: MemorySource
+    wire: FakeBroker, source: MemorySource
 ) -> None:
     request = SetPrefix(router=samples.ROUTER.id, subnet=samples.SUBNET.id, prefix=None)
     with pytest.raises(NotFound, match="host here does not serve router"):
@@ -142,7 +142,7 @@ def test_prefixes_are_taken_from_hosts_that_run_the_router(
 @pytest.mark.spec("L3-32")
 def test_prefixes_are_not_taken_from_hosts_with_a_local_part_alone() -> None:
     # A hostile compute host reads the subnet, and must not renumber it.
-    source, wire = MemorySource(*routing.EVERYTHING, samples.WEB_HERE), FakeMessageBus()
+    source, wire = MemorySource(*routing.EVERYTHING, samples.WEB_HERE), FakeBroker()
     StateRpcServer(source, wire.transport()).open()
     request = SetPrefix(router=routing.ROUTER.id, subnet=samples.SUBNET.id, prefix=None)
     reached = {ref(each) for page in client(wire).snapshot(L3_HERE) for each in page.put}
@@ -153,7 +153,7 @@ def test_prefixes_are_not_taken_from_hosts_with_a_local_part_alone() -> None:
         client(wire, host=routing.CENTRAL).request(request)
 
 
-def test_devices_are_resolved_for_the_host_that_has_them(wire: FakeMessageBus) -> None:
+def test_devices_are_resolved_for_the_host_that_has_them(wire: FakeBroker) -> None:
     wanted = ResolveDevices(ports=frozenset({samples.WEB_HERE.id, samples.NEIGHBOUR.id}))
     assert [ref(each) for each in client(wire).request(wanted)] == [ref(samples.WEB_HERE)]
     assert len(RemoteSource(wire.transport(), timeout=60).request(wanted)) == 2
@@ -173,7 +173,7 @@ def test_devices_are_resolved_for_the_host_that_has_them(wire: FakeMessageBus) -
 def test_gateway_ports_are_answered_to_hosts_of_a_router_with_that_gateway(
     reason: tuple[Item, ...],
 ) -> None:
-    source, wire = MemorySource(*routing.EVERYTHING), FakeMessageBus()
+    source, wire = MemorySource(*routing.EVERYTHING), FakeBroker()
     StateRpcServer(source, wire.transport()).open()
     here, there = client(wire), client(wire, host=samples.THERE)
     request = EnsureGatewayPort(network=routing.EXTERNAL.id, host=samples.HERE)
@@ -185,7 +185,7 @@ def test_gateway_ports_are_answered_to_hosts_of_a_router_with_that_gateway(
 
 
 @pytest.mark.spec("RPC-08")
-def test_gateway_ports_are_released_by_their_own_host(wire: FakeMessageBus) -> None:
+def test_gateway_ports_are_released_by_their_own_host(wire: FakeBroker) -> None:
     release = ReleaseGatewayPort(network=samples.NET.id, host=samples.HERE)
     assert client(wire).request(release) is None
     assert client(wire, Service.L3).request(release) is None

@@ -23,7 +23,7 @@ from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.state.rpc.compat import PeerCompatibility
 from netfw.testing.conformance.state_source import samples
-from netfw.testing.fakes.transport import FakeMessageBus
+from netfw.testing.fakes.transport import FakeBroker
 
 SOMEBODY = Caller("somebody")
 
@@ -41,14 +41,14 @@ class Listening(MemorySource):
 
 
 @pytest.fixture
-def wire() -> Iterator[FakeMessageBus]:
-    made = FakeMessageBus()
+def wire() -> Iterator[FakeBroker]:
+    made = FakeBroker()
     yield made
     made.close()
 
 
 def served(
-    wire: FakeMessageBus, source: MemorySource, alter: Callable[[Message], Message]
+    wire: FakeBroker, source: MemorySource, alter: Callable[[Message], Message]
 ) -> RemoteSource:
     """Return a client of a server whose answers are altered as another release would send them."""
     rpc_server = StateRpcServer(source, wire.transport())
@@ -72,7 +72,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.spec("RPC-05")
 def test_a_newer_server_says_more_and_the_agent_takes_what_it_knows(
-    wire: FakeMessageBus, caplog: pytest.LogCaptureFixture
+    wire: FakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     def say_more(content: dict[str, Any]) -> None:
         content["mood"] = "fine"
@@ -101,7 +101,7 @@ def test_a_newer_server_says_more_and_the_agent_takes_what_it_knows(
 
 @pytest.mark.spec("RPC-05")
 def test_what_has_a_value_of_a_later_release_is_skipped_and_said_once(
-    wire: FakeMessageBus, caplog: pytest.LogCaptureFixture
+    wire: FakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Check that a rule with an unknown protocol does not become a rule for all protocols."""
 
@@ -127,7 +127,7 @@ def test_a_rule_of_a_policy_that_is_of_an_unknown_kind_is_left_out() -> None:
 
 
 @pytest.mark.spec("RPC-05")
-def test_an_older_server_says_less(wire: FakeMessageBus) -> None:
+def test_an_older_server_says_less(wire: FakeBroker) -> None:
     def say_less(content: dict[str, Any]) -> None:
         for kind, body in content["put"]:
             if kind == "port":
@@ -141,7 +141,7 @@ def test_an_older_server_says_less(wire: FakeMessageBus) -> None:
 
 
 @pytest.mark.spec("RPC-05")
-def test_another_major_version_is_refused_by_both_sides(wire: FakeMessageBus) -> None:
+def test_another_major_version_is_refused_by_both_sides(wire: FakeBroker) -> None:
     source = served(wire, MemorySource(), lambda message: evolve(message, version="2.0"))
     with pytest.raises(NotSupported, match=r"server speaks version 2\.0 .* this side version 1\."):
         next(source.snapshot(samples.L2_HERE))
@@ -160,7 +160,7 @@ def handle_call(rpc_server: StateRpcServer, method: str, **content: Any) -> dict
 
 @pytest.mark.spec("RPC-03", "RPC-05")
 def test_unknown_report_attributes_of_a_newer_agent_are_ignored(
-    wire: FakeMessageBus, caplog: pytest.LogCaptureFixture
+    wire: FakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = Listening()
     rpc_server = StateRpcServer(source, wire.transport())
@@ -180,7 +180,7 @@ def test_unknown_report_attributes_of_a_newer_agent_are_ignored(
 
 
 @pytest.mark.spec("RPC-05")
-def test_unreadable_report_does_not_affect_others(wire: FakeMessageBus) -> None:
+def test_unreadable_report_does_not_affect_others(wire: FakeBroker) -> None:
     source = Listening()
     rpc_server = StateRpcServer(source, wire.transport())
     counts: dict[str, Any] = {"devices": 1, "x" * 1000: 1, "large": 10**4000, "text": "1"}
@@ -198,7 +198,7 @@ def test_unreadable_report_does_not_affect_others(wire: FakeMessageBus) -> None:
 
 
 @pytest.mark.spec("RPC-05")
-def test_unknown_request_of_a_newer_agent_is_not_supported(wire: FakeMessageBus) -> None:
+def test_unknown_request_of_a_newer_agent_is_not_supported(wire: FakeBroker) -> None:
     rpc_server = StateRpcServer(MemorySource(samples.WEB_HERE), wire.transport())
     with pytest.raises(NotSupported, match="ensure_hologram"):
         handle_call(rpc_server, "ask", request="ensure_hologram", about={})
@@ -208,7 +208,7 @@ def test_unknown_request_of_a_newer_agent_is_not_supported(wire: FakeMessageBus)
     assert len(handle_call(rpc_server, "snapshot", subscription=subscription)["put"]) == 1
 
 
-def test_an_answer_that_cannot_be_read_is_the_servers_fault(wire: FakeMessageBus) -> None:
+def test_an_answer_that_cannot_be_read_is_the_servers_fault(wire: FakeBroker) -> None:
     bodies = [b"", b"[]", b"\xff", b'{"put": [], "cursor": 3}']
     for body in bodies:
         source = served(wire, MemorySource(), lambda message, b=body: evolve(message, body=b))
@@ -216,7 +216,7 @@ def test_an_answer_that_cannot_be_read_is_the_servers_fault(wire: FakeMessageBus
             next(source.snapshot(Subscription("h", {Service.L2})))
 
 
-def test_a_request_that_no_release_knows_is_not_supported(wire: FakeMessageBus) -> None:
+def test_a_request_that_no_release_knows_is_not_supported(wire: FakeBroker) -> None:
     class Wonder(Request[None]):
         pass
 
@@ -225,7 +225,7 @@ def test_a_request_that_no_release_knows_is_not_supported(wire: FakeMessageBus) 
         source.request(Wonder())
 
 
-def test_what_is_no_message_is_refused_and_breaks_nothing(wire: FakeMessageBus) -> None:
+def test_what_is_no_message_is_refused_and_breaks_nothing(wire: FakeBroker) -> None:
     rpc_server: Handler = StateRpcServer(MemorySource(), wire.transport()).handle
     nonsense: list[Any] = [None, 3, [], {}, "x", {"host": 3}, [[]], {"type": "status"}]
     for method in ("snapshot", "changes", "report", "ask"):

@@ -19,13 +19,13 @@ from netfw.state.rpc import RemoteSource
 from netfw.state.rpc.notifications import make_notification, notification_topic
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.environment import Follower
-from netfw.testing.fakes.transport import FakeMessageBus
+from netfw.testing.fakes.transport import FakeBroker
 from tests.unit.state.rpc.environment import offered
 
 
 @pytest.mark.spec("RPC-02")
 @pytest.mark.parametrize("kind", ["lost", "doubled", "late"])
-def test_lost_doubled_and_late_notifications_are_harmless(wire: FakeMessageBus, kind: str) -> None:
+def test_lost_doubled_and_late_notifications_are_harmless(wire: FakeBroker, kind: str) -> None:
     chance = random.Random(3)
     late: list[Message] = []
 
@@ -55,7 +55,7 @@ def test_lost_doubled_and_late_notifications_are_harmless(wire: FakeMessageBus, 
     assert agent.catch_up() == reachable(memory.items(), samples.L2_HERE)
 
 
-def _settled(wire: FakeMessageBus) -> None:
+def _settled(wire: FakeBroker) -> None:
     """Wait until everything published so far arrived."""
     arrived = threading.Event()
     stop = wire.subscribe("end", lambda _: arrived.set())
@@ -64,7 +64,7 @@ def _settled(wire: FakeMessageBus) -> None:
 
 
 @pytest.mark.spec("RPC-02")
-def test_one_of_several_servers_notifications_is_forwarded(wire: FakeMessageBus) -> None:
+def test_one_of_several_servers_notifications_is_forwarded(wire: FakeBroker) -> None:
     source = RemoteSource(wire.transport())
     hints: list[None] = []
     source.watch(samples.L2_HERE, lambda: hints.append(None))
@@ -88,7 +88,7 @@ def test_one_of_several_servers_notifications_is_forwarded(wire: FakeMessageBus)
 
 @pytest.mark.spec("RPC-02", "DRV-48")
 def test_notifications_of_a_restored_source_that_counts_again_are_forwarded(
-    wire: FakeMessageBus,
+    wire: FakeBroker,
 ) -> None:
     source = offered(wire, MemorySource())
     hints: list[None] = []
@@ -126,7 +126,7 @@ class Announcer(MemorySource):
         raise AssertionError("no agent is watched by itself")
 
 
-def test_notifications_go_to_concerned_roots_without_subscribers_too(wire: FakeMessageBus) -> None:
+def test_notifications_go_to_concerned_roots_without_subscribers_too(wire: FakeBroker) -> None:
     source = Announcer(samples.WEB_HERE)
     offered(wire, source).changes(samples.L2_HERE, next(source.snapshot(samples.L2_HERE)).cursor)
     source.notify(

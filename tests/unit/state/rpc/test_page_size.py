@@ -14,7 +14,7 @@ from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.state.rpc.envelope import pack, unpack_request
 from netfw.state.rpc.paging import LARGEST_PAGE, SMALLEST_PAGE
 from netfw.testing.conformance.state_source import samples
-from netfw.testing.fakes.transport import FakeMessageBus
+from netfw.testing.fakes.transport import FakeBroker
 
 PORTS = 240
 
@@ -22,7 +22,7 @@ PORTS = 240
 class SlowServer:
     """A server that answers too late when a page has more than *most* resources."""
 
-    def __init__(self, wire: FakeMessageBus, source: MemorySource) -> None:
+    def __init__(self, wire: FakeBroker, source: MemorySource) -> None:
         StateRpcServer(source, wire.transport(), budget=10**9).open()
         self.most = LARGEST_PAGE
         self.limits: list[int] = []
@@ -39,7 +39,7 @@ class SlowServer:
 
 
 @pytest.fixture
-def server(wire: FakeMessageBus) -> SlowServer:
+def server(wire: FakeBroker) -> SlowServer:
     ports = [
         samples.port(number, samples.HERE, samples.NET, samples.WEB) for number in range(6, PORTS)
     ]
@@ -47,15 +47,15 @@ def server(wire: FakeMessageBus) -> SlowServer:
 
 
 @pytest.fixture
-def wire() -> Iterator[FakeMessageBus]:
-    made = FakeMessageBus()
+def wire() -> Iterator[FakeBroker]:
+    made = FakeBroker()
     yield made
     made.close()
 
 
 @pytest.mark.spec("L3-04", "RPC-07")
 def test_time_out_halves_the_pages_and_a_complete_snapshot_doubles_them(
-    wire: FakeMessageBus, server: SlowServer
+    wire: FakeBroker, server: SlowServer
 ) -> None:
     server.most = LARGEST_PAGE // 4
     source = RemoteSource(wire.transport(), timeout=60)
@@ -75,7 +75,7 @@ def test_time_out_halves_the_pages_and_a_complete_snapshot_doubles_them(
 
 
 @pytest.mark.spec("L3-04")
-def test_pages_are_not_halved_for_ever(wire: FakeMessageBus, server: SlowServer) -> None:
+def test_pages_are_not_halved_for_ever(wire: FakeBroker, server: SlowServer) -> None:
     server.most = 0
     source = RemoteSource(wire.transport(), timeout=60)
     for _ in range(8):
@@ -85,9 +85,7 @@ def test_pages_are_not_halved_for_ever(wire: FakeMessageBus, server: SlowServer)
 
 
 @pytest.mark.parametrize("limit", [0, -1, "many", True])
-def test_limit_that_is_no_number_of_resources_is_refused(
-    wire: FakeMessageBus, limit: object
-) -> None:
+def test_limit_that_is_no_number_of_resources_is_refused(wire: FakeBroker, limit: object) -> None:
     StateRpcServer(MemorySource(), wire.transport()).open()
     content = {"subscription": {"host": "h", "services": []}, "limit": limit}
     message = Message(topic="server", method="snapshot", version="1.0", body=pack(content))

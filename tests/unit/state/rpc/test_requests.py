@@ -39,7 +39,7 @@ from netfw.state.rpc import RemoteSource
 from netfw.state.rpc.codecs import REQUEST_CODECS
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.reader_steps import up
-from netfw.testing.fakes.transport import FakeMessageBus
+from netfw.testing.fakes.transport import FakeBroker
 from tests.unit.state.rpc.environment import offered
 
 R = TypeVar("R")
@@ -89,7 +89,7 @@ QUESTIONS: tuple[tuple[Request[Any], Any], ...] = (
 @pytest.mark.spec("RPC-04")
 @pytest.mark.parametrize(("question", "answer"), QUESTIONS, ids=lambda each: type(each).__name__)
 def test_every_request_and_its_answer_arrive_as_they_were(
-    wire: FakeMessageBus, question: Request[Any], answer: Any
+    wire: FakeBroker, question: Request[Any], answer: Any
 ) -> None:
     oracle = Oracle(answer)
     assert offered(wire, oracle).request(question) == answer
@@ -107,7 +107,7 @@ def test_every_kind_of_request_is_tested_here() -> None:
 
 
 @pytest.mark.spec("RPC-03")
-def test_every_report_arrives_as_it_was_however_many_there_are(wire: FakeMessageBus) -> None:
+def test_every_report_arrives_as_it_was_however_many_there_are(wire: FakeBroker) -> None:
     oracle = Oracle()
     router = ref(samples.ROUTER)
     role = RoleReport(
@@ -128,7 +128,7 @@ def test_every_report_arrives_as_it_was_however_many_there_are(wire: FakeMessage
 
 @pytest.mark.spec("RPC-03")
 def test_reports_with_long_reasons_are_no_longer_than_a_server_accepts(
-    wire: FakeMessageBus,
+    wire: FakeBroker,
 ) -> None:
     oracle = Oracle()
     reason = "; ".join(f"flow {number}: refused" for number in range(10_000))
@@ -141,7 +141,7 @@ def test_reports_with_long_reasons_are_no_longer_than_a_server_accepts(
 
 @pytest.mark.spec("RPC-03")
 def test_agent_considered_dead_gets_resync_from_any_part_of_its_report(
-    wire: FakeMessageBus,
+    wire: FakeBroker,
 ) -> None:
     class Undertaker(Oracle):
         def report(self, reports: Any) -> ReportResult:
@@ -155,7 +155,7 @@ def test_agent_considered_dead_gets_resync_from_any_part_of_its_report(
 
 
 @pytest.mark.spec("RPC-07")
-def test_the_id_of_a_request_follows_it_to_the_server(wire: FakeMessageBus) -> None:
+def test_the_id_of_a_request_follows_it_to_the_server(wire: FakeBroker) -> None:
     oracle = Oracle()
     source = offered(wire, oracle)
     cursor = next(oracle.snapshot(samples.L2_HERE)).cursor
@@ -168,7 +168,7 @@ def test_the_id_of_a_request_follows_it_to_the_server(wire: FakeMessageBus) -> N
     assert made != named
 
 
-def test_a_slow_server_is_not_waited_for_longer_than_said(wire: FakeMessageBus) -> None:
+def test_a_slow_server_is_not_waited_for_longer_than_said(wire: FakeBroker) -> None:
     release = threading.Event()
 
     def slow(message: Message, caller: Caller) -> Message:

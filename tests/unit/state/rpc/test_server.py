@@ -21,7 +21,7 @@ from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.environment import Follower
 from netfw.testing.conformance.state_source.reader_steps import up
-from netfw.testing.fakes.transport import FakeMessageBus
+from netfw.testing.fakes.transport import FakeBroker
 from tests.unit.state.rpc.environment import offered
 
 CLOUD = (*samples.BACKGROUND, samples.WEB_HERE)
@@ -32,7 +32,7 @@ CLOUD = (*samples.BACKGROUND, samples.WEB_HERE)
 
 @pytest.mark.spec("RPC-02")
 def test_reconnecting_after_a_short_absence_costs_the_changes_and_not_the_whole(
-    wire: FakeMessageBus,
+    wire: FakeBroker,
 ) -> None:
     ports = [
         samples.port(number, samples.HERE, samples.NET, samples.WEB) for number in range(6, 200)
@@ -52,7 +52,7 @@ def test_reconnecting_after_a_short_absence_costs_the_changes_and_not_the_whole(
 
 
 @pytest.mark.spec("RPC-02", "RPC-07")
-def test_no_message_is_much_larger_than_its_budget(wire: FakeMessageBus) -> None:
+def test_no_message_is_much_larger_than_its_budget(wire: FakeBroker) -> None:
     largest = 0
     ports = [
         samples.port(number, samples.HERE, samples.NET, samples.WEB) for number in range(6, 60)
@@ -77,7 +77,7 @@ def test_no_message_is_much_larger_than_its_budget(wire: FakeMessageBus) -> None
 
 
 @pytest.mark.spec("RPC-02")
-def test_changes_between_the_parts_of_a_large_answer_are_not_lost(wire: FakeMessageBus) -> None:
+def test_changes_between_the_parts_of_a_large_answer_are_not_lost(wire: FakeBroker) -> None:
     memory = MemorySource(*samples.BACKGROUND, page=50)
     source = offered(wire, memory, budget=1_500)
     agent = Follower(source, samples.L2_HERE)
@@ -102,7 +102,7 @@ def test_changes_between_the_parts_of_a_large_answer_are_not_lost(wire: FakeMess
 
 
 @pytest.mark.spec("RPC-02")
-def test_a_snapshot_goes_on_with_another_process_of_the_server(wire: FakeMessageBus) -> None:
+def test_a_snapshot_goes_on_with_another_process_of_the_server(wire: FakeBroker) -> None:
     memory = MemorySource(*CLOUD)
     source = offered(wire, memory, budget=1_000)
     agent = Follower(source, samples.L2_HERE)
@@ -115,7 +115,7 @@ def test_a_snapshot_goes_on_with_another_process_of_the_server(wire: FakeMessage
 
 @pytest.mark.spec("RPC-02")
 def test_a_server_that_comes_back_with_another_history_is_read_from_the_beginning(
-    wire: FakeMessageBus,
+    wire: FakeBroker,
 ) -> None:
     old, new = MemorySource(*CLOUD), MemorySource(samples.WEB_HERE, samples.OTHER_NET)
     source = offered(wire, old, budget=1_000)
@@ -133,7 +133,7 @@ def test_a_server_that_comes_back_with_another_history_is_read_from_the_beginnin
 
 
 def test_a_server_that_goes_away_in_a_snapshot_leaves_the_agent_as_it_was(
-    wire: FakeMessageBus,
+    wire: FakeBroker,
 ) -> None:
     agent = Replica(offered(wire, MemorySource(*CLOUD), budget=1_000), samples.L2_HERE)
     handler = wire.handler("server")
@@ -157,7 +157,7 @@ def test_a_server_that_goes_away_in_a_snapshot_leaves_the_agent_as_it_was(
 
 @pytest.mark.spec("RPC-06")
 def test_whose_credentials_are_those_of_a_host_speaks_for_that_host_alone(
-    wire: FakeMessageBus,
+    wire: FakeBroker,
 ) -> None:
     memory = MemorySource(*CLOUD)
     StateRpcServer(memory, wire.transport()).open()

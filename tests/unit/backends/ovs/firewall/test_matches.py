@@ -20,7 +20,7 @@ from tests.unit.backends.ovs.firewall.samples import IN, OUT, V4, V6, rule
 
 def texts(clause_matches) -> set[str]:
     return {
-        f"{clause_match.plane.table.number} {clause_match.match}" for clause_match in clause_matches
+        f"{clause_match.stage.table.number} {clause_match.match}" for clause_match in clause_matches
     }
 
 
@@ -74,13 +74,13 @@ def test_sctp_is_matched_in_the_packet_whichever_way_it_goes():
     }
 
 
-@pytest.mark.parametrize("plane", RuleStage)
+@pytest.mark.parametrize("stage", RuleStage)
 @pytest.mark.parametrize("prefix", ["10.0.0.0/8", "10.1.2.3", "fd00::/64", "fd00::1", "0.0.0.0/0"])
 @pytest.mark.parametrize("mac", [None, "fa:16:3e:00:00:01"])
-def test_a_member_is_known_again_by_its_matches(plane, prefix, mac):
+def test_a_member_is_known_again_by_its_matches(stage, prefix, mac):
     address = MemberAddresses(ip_network(prefix), mac)
-    clause_matches = member_matches(plane, address)
-    assert len(clause_matches) == (2 if mac and plane.stateful else 1)
+    clause_matches = member_matches(stage, address)
+    assert len(clause_matches) == (2 if mac and stage.stateful else 1)
     assert {address_at(clause_match) for clause_match in clause_matches} == {address}
 
 
@@ -107,4 +107,4 @@ def test_no_flow_has_two_clauses_of_one_conjunction(stateful, prefix):
     for direction in (IN, OUT):
         anything = rule(direction, V6 if ":" in prefix else V4)
         (clause_match,) = rule_matches(anything, stateful=stateful)
-        assert clause_match not in member_matches(clause_match.plane, everyone)
+        assert clause_match not in member_matches(clause_match.stage, everyone)
