@@ -19,7 +19,7 @@ _CONNTRACK_WARNING = 0.8
 
 
 class CheckLevel(enum.StrEnum):
-    """The result of a check."""
+    """How serious the result of a check is."""
 
     OK = "ok"
     WARN = "warn"

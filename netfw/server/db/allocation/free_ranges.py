@@ -88,7 +88,7 @@ def key(number: int) -> str:
 
 
 class FreeRanges:
-    """Id pools, in one transaction."""
+    """The free ids of pools, stored as ranges, read and changed in one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
