@@ -25,6 +25,9 @@ from netfw.testing.conformance.common.side_effects import tells
 from netfw.testing.lab.wait import wait_until
 
 OTHER_MTU = 1400
+EXAMPLE_PREFIX = "nic"
+"""Of the names of examples.  Not ``if``: for ``ip`` and ``tc``, ``if3b5faaea-612`` is the device of
+index 3 if none has that name."""
 
 
 class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
@@ -53,10 +56,10 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         return None
 
     def examples(self, count: int) -> dict[PortId, Attachment]:
-        ports = [PortId(uuid4()) for _ in range(count)]
+        ports = {PortId(uuid4()): Mac(f"fa:16:3e:00:00:{n:02x}") for n in range(1, count + 1)}
         return {
-            port: Attachment(device=device_name("if", port), mac=Mac(f"fa:16:3e:00:00:{n:02x}"))
-            for n, port in enumerate(ports, 1)
+            port: Attachment(device=device_name(EXAMPLE_PREFIX, port), mac=mac)
+            for port, mac in ports.items()
         }
 
     def edge_cases(self, value: Attachment) -> Mapping[str, Attachment]:

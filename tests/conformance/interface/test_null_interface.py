@@ -1,5 +1,6 @@
 """The null driver keeps the contract on its backend in memory."""
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -47,3 +48,8 @@ class TestNullInterfaceDriver(FakeBackendHooks, InterfaceDriverConformance):
 
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
         return False
+
+    def test_no_example_is_the_index_of_a_device_for_ip(self) -> None:
+        """``ip link delete if3b5faaea-612`` deletes the device of index 3 if none has that name."""
+        names = {value.device for value in self.examples(64).values()}
+        assert not [name for name in names if re.match(r"if\d", name)]

@@ -72,6 +72,7 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
         """Yield a factory of drivers on the switch; check at the end that nothing is left."""
         self.ovs = bridge
         before = left_on(bridge)
+        assert "br-int" in before, "an earlier test deleted the bridge's device"
         options = {
             "integration_bridge": "br-int",
             "ovsdb_connection": bridge.remote,
