@@ -20,6 +20,7 @@ from netfw.cli.agents import metadata
 from netfw.testing.lab.wait import wait_until
 from tests.lab.agents.metadata.environment import FIRST, NETWORK, Agent, address
 from tests.lab.agents.metadata.recording_service import RecordingService
+from tests.lab.other_users import run_as
 
 ONE_USER = Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
 pytestmark = [
@@ -34,27 +35,6 @@ HEAD = (
     f"X-Forwarded-For: {address(FIRST)}\r\nX-Neutron-Network-ID: {NETWORK}\r\n\r\n"
 )
 """A request in the name of an instance, as every process can send one."""
-
-
-def run_as(user: int, group: int, work: Callable[[], bytes]) -> bytes:
-    """Run *work* in a child that has another user; return its result."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgroups([])
-            os.setgid(group)
-            os.setuid(user)
-            os.write(writer, work())
-        except BaseException as error:  # noqa: BLE001 - the test shows it
-            os.write(writer, repr(error).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as results:
-        found = results.read()
-    os.waitpid(child, 0)
-    return found
 
 
 def request_as(user: int, agent: Agent, group: int = STRANGER) -> str:

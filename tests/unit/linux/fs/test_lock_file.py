@@ -105,8 +105,12 @@ def test_forked_child_does_not_release_the_lock_of_its_parent(tmp_path: Path) ->
     lock.acquire()
     child = os.fork()
     if child == 0:
-        lock.release()
-        os._exit(0)
+        status = 1
+        try:
+            lock.release()
+            status = 0
+        finally:
+            os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     assert lock.is_held
     with pytest.raises(LockHeld):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from netfw.testing.lab.wait import wait_until
+from tests.lab.other_users import run_as
 
 UID, GID = 54321, 54322
 PORT = 9696
@@ -59,31 +60,22 @@ class Server:
         host = () if named else ("Host: localhost",)
         head = ["GET /v2.0/networks HTTP/1.1", "Connection: close", *host, *lines]
         request = "\r\n".join([*head, "", ""]).encode()
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                answer = self._answer(request, uid, source)
-                os.write(writer, answer)
-            finally:
-                os._exit(0)
-        os.close(writer)
-        with open(reader, "rb") as answered:
-            text = answered.read().decode()
-        os.waitpid(child, 0)
+        if source is None:
+            answer = run_as(uid, GID if uid else 0, lambda: self._answer(request, source))
+        else:
+            answer = self._answer(request, source)
+        text = answer.decode()
         return int(text.split()[1]), text
 
-    def _answer(self, request: bytes, uid: int, source: str | None) -> bytes:
+    def _answer(self, request: bytes, source: str | None) -> bytes:
         if source is None:
-            os.setgroups([])
-            os.setgid(GID if uid else 0)
-            os.setuid(uid)
             client = socket.socket(socket.AF_UNIX)
             client.connect(str(self.path / "api.sock"))
         else:
             client = socket.create_connection(("127.0.0.1", PORT), source_address=(source, 0))
-        client.sendall(request)
-        return b"".join(iter(lambda: client.recv(65536), b""))
+        with client:
+            client.sendall(request)
+            return b"".join(iter(lambda: client.recv(65536), b""))
 
 
 @pytest.fixture(scope="module", params=["refused", "members"])
