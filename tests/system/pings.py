@@ -39,7 +39,8 @@ class Pings:
 
     def report(self) -> str:
         return "; ".join(
-            f"{name}: {ping.lost} of {ping.sent} lost, outage {ping.outage_by_clock:.2f} s, "
+            f"{name}: {ping.lost} of {ping.sent} lost{_since(ping)}, "
+            f"outage {ping.outage_by_clock:.2f} s, "
             f"longest round trip {1000 * (ping.longest or 0):.0f} ms"
             for name, ping in self.stop().items()
         )
@@ -56,3 +57,10 @@ def pinging_all(
         yield pings
     finally:
         pings.stop()
+
+
+def _since(ping: Ping) -> str:
+    """Say when the first and the last lost request were sent, in seconds after the first one."""
+    sent = zip(ping.sent_at, ping.times, strict=True)
+    lost = [at - ping.sent_at[0] for at, took in sent if took is None]
+    return f" (after {lost[0]:.2f} to {lost[-1]:.2f} s)" if lost else ""
