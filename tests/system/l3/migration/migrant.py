@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from ipaddress import ip_address
 from itertools import pairwise
 from threading import Thread
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from attrs import frozen
 
 from netfw.cli.demo.server import ServedHost
+from netfw.linux.sockets.address_announcement import announce_addresses
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.ping import Ping
@@ -234,6 +236,9 @@ def make_migrant(
     )
     addresses = [f"{made.address(4)}/24", f"{made.address(6)}/64"]
     instance.configure(addresses, [segment.v4.gateway_ip, segment.v6.gateway_ip])
+    wait_until(lambda: is_reached(instance, segment.v4.gateway_ip))
+    # Neighbours may know the address from an instance that had it before.
+    instance.call(announce_addresses, "eth0", [ip_address(made.address(4))])
     return made
 
 
