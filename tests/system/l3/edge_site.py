@@ -132,15 +132,16 @@ class EdgeSite(RoutedCloud, RoutedNetworks):
         with self.traffic() as traffic:
             yield
             traffic.check()
-        assert self.processes() == before
+        after = self.processes()
+        assert after == before, (before, after)
 
     def processes(self, router: Any = None) -> dict[str, int]:
-        """Return the processes of a router by program."""
+        """Return the processes of a router by program, without their children."""
         id = (router or self.router).id
         found = {}
         for program in ("radvd", "haproxy"):
             pattern = f"^[^ ]*{program} .*{id}"
-            for pid in self.router_host.host.attempt(["pgrep", "-f", pattern]).output.split():
+            for pid in self.router_host.host.attempt(["pgrep", "-o", "-f", pattern]).output.split():
                 found[program] = int(pid)
         return found
 
