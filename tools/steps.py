@@ -3,10 +3,11 @@
 A step takes one share of the machine, or as many as follow its name (`unit:2`, or 0 for one that
 mostly waits); there are two shares per core, since a step waits about as often as it computes.
 Steps start in the given order, so the longest come first. Steps that only compute (`unit:low`) run
-beside them, one per core, at a low priority: they use the time in which the others wait. Steps that
-measure (`system-l2-faults:last`) start when all others but these have ended. When a step has ended,
-its output is printed: all of it if it failed, else the last lines. The summary names the failed
-tests again, since CI shows the end only.
+beside them, one per core, at a low priority: they use the time in which the others wait; one that
+starts when no others are left has the usual priority. Steps that measure (`system-l2-faults:last`)
+start when all others but these have ended. When a step has ended, its output is printed: all of it
+if it failed, else the last lines. The summary names the failed tests again, since CI shows the end
+only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,11 +58,16 @@ class Step:
         free = (CORES if self.low else SHARES) - sum(step.shares for step in alike)
         return self.shares <= free and all(step.last == self.last for step in alike)
 
-    def start(self, place: Path) -> int:
-        """Start the target with its output in a file in *place*; return its pid."""
+    def start(self, place: Path, others: Iterable[Step]) -> int:
+        """Start the target with its output in a file in *place*; return its pid.
+
+        Its priority is low only beside *others* that are not: alone, it would wait for work that is
+        not of this run.
+        """
         self.begun = time.monotonic()
         output = os.open(place / self.name, os.O_WRONLY | os.O_CREAT)
-        priority = ["nice", "-n", LOW_PRIORITY] if self.low else []
+        low = self.low and not all(step.low for step in others)
+        priority = ["nice", "-n", LOW_PRIORITY] if low else []
         argv = [*priority, "make", "--no-print-directory", self.name]
         pid = os.posix_spawnp(
             argv[0],
@@ -111,7 +117,7 @@ def run(steps: list[Step], place: Path) -> None:
         step = next((step for step in waiting if step.can_start(running.values())), None)
         if step is not None:
             waiting.remove(step)
-            running[step.start(place)] = step
+            running[step.start(place, [*waiting, *running.values()])] = step
             say(f"== {step.name} begins")
         else:
             pid, status, usage = os.wait4(-1, 0)

@@ -112,10 +112,12 @@ def test_step_that_needs_the_machine_runs_alone(steps) -> None:
     assert steps("keeps-a:99", "keeps-b:99", "keeps-c:99").returncode == 0
 
 
-def test_steps_that_only_compute_have_a_low_priority(steps) -> None:
+@pytest.mark.parametrize("other", ["good", "good:last"])
+def test_steps_that_only_compute_have_a_low_priority_beside_others(steps, other: str) -> None:
     own = os.getpriority(os.PRIO_PROCESS, 0)
-    assert f"niceness {own + 10}" in steps("niceness:low").stdout
-    assert f"niceness {own}" in steps("niceness:last").stdout
+    assert f"niceness {own + 10}\n" in steps(other, "niceness:low").stdout
+    assert f"niceness {own}\n" in steps("niceness:last").stdout
+    assert f"niceness {own}\n" in steps("niceness:low", "meets-a:low", "meets-b:low").stdout
 
 
 @pytest.mark.parametrize("other", ["meets-a:99", "meets-a:last"])

@@ -61,21 +61,23 @@ class Server:
         head = ["GET /v2.0/networks HTTP/1.1", "Connection: close", *host, *lines]
         request = "\r\n".join([*head, "", ""]).encode()
         if source is None:
-            answer = run_as(uid, GID if uid else 0, lambda: self._answer(request, source))
+            answer = run_as(uid, GID if uid else 0, lambda: self._answer(request))
         else:
-            answer = self._answer(request, source)
+            client = socket.create_connection(("127.0.0.1", PORT), source_address=(source, 0))
+            answer = _exchange(client, request)
         text = answer.decode()
         return int(text.split()[1]), text
 
-    def _answer(self, request: bytes, source: str | None) -> bytes:
-        if source is None:
-            client = socket.socket(socket.AF_UNIX)
-            client.connect(str(self.path / "api.sock"))
-        else:
-            client = socket.create_connection(("127.0.0.1", PORT), source_address=(source, 0))
-        with client:
-            client.sendall(request)
-            return b"".join(iter(lambda: client.recv(65536), b""))
+    def _answer(self, request: bytes) -> bytes:
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(self.path / "api.sock"))
+        return _exchange(client, request)
+
+
+def _exchange(client: socket.socket, request: bytes) -> bytes:
+    with client:
+        client.sendall(request)
+        return b"".join(iter(lambda: client.recv(65536), b""))
 
 
 @pytest.fixture(scope="module", params=["refused", "members"])
