@@ -85,13 +85,25 @@ def names() -> frozenset[str]:
 
     Names that netfw does not allow are left out: other programs may use them.
     """
+    return frozenset(name for name in file_names() if _is_namespace(DIRECTORY / name))
+
+
+def file_names() -> frozenset[str]:
+    """Return the names of all namespaces, and of files in ``/run/netns`` that refer to none.
+
+    A process that is killed while it makes or deletes a namespace leaves such a file; `delete`
+    removes it.
+    """
     try:
         found = os.listdir(DIRECTORY)
     except FileNotFoundError:
         return frozenset()
-    return frozenset(
-        name for name in found if is_namespace_name(name) and _is_namespace(DIRECTORY / name)
-    )
+    return frozenset(filter(is_namespace_name, found))
+
+
+def has_file(name: str) -> bool:
+    """Return whether ``/run/netns`` has a file of that name, even if it refers to no namespace."""
+    return os.path.lexists(path_of(name))
 
 
 def exists(namespace: Namespace) -> bool:

@@ -103,7 +103,7 @@ class RouterNetnsExecutor(NetnsExecutor):
             observed = evolve(observed, rules=rules, spelling=spelling)
         except NotFound:
             self._forget_namespace(namespace)
-            observed = ObservedNetns(netns=namespace)
+            observed = ObservedNetns(netns=namespace, has_remains=netns.has_file(namespace))
         return self._with_ports(observed)
 
     def read_filters(self, namespace: str) -> ChainMirror:

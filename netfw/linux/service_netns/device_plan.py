@@ -134,5 +134,5 @@ def remove_namespace(found: ObservedNetns, ports: Iterable[PortId]) -> Iterator[
         if found.present is None or port in found.present:
             yield Unplug(port)
     yield from clear_devices(found, keep=())
-    if found.exists:
+    if found.exists or found.has_remains:
         yield DeleteNamespace(found.netns)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from netfw.errors import BackendBroken, NotFound
+from netfw.linux import netns
 from netfw.linux.ip import sysctl
 from netfw.linux.ip.connected_routes import mark_unrouted
 from netfw.linux.ip.netlink_client import NetlinkClient
@@ -54,7 +55,7 @@ class ServiceNetnsExecutor(NetnsExecutor):
                     lambda: self._read(namespace, network, devices_only=devices_only)
                 )
         except NotFound:
-            observed = ObservedNetns(netns=namespace)
+            observed = ObservedNetns(netns=namespace, has_remains=netns.has_file(namespace))
         return self._with_ports(observed)
 
     def plan(self, wanted: ServiceNetns) -> tuple[Stage, ...]:

@@ -62,8 +62,8 @@ class NetnsExecutor:
         interface.watch(self._pairs.handle_event)
 
     def namespaces(self, prefix: str) -> frozenset[str]:
-        """Return the namespaces whose names begin with *prefix*."""
-        return frozenset(name for name in netns.names() if name.startswith(prefix))
+        """Return the namespaces whose names begin with *prefix*, with remains of deleted ones."""
+        return frozenset(name for name in netns.file_names() if name.startswith(prefix))
 
     def devices(self) -> Mapping[PortId, Device]:
         """Return the ports that the interface driver has on this host.

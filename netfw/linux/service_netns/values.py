@@ -81,6 +81,9 @@ class ObservedNetns:
 
     netns: str
     exists: bool = False
+    has_remains: bool = False
+    """A file of its name refers to no namespace: a process was killed while it made or deleted the
+    namespace."""
     links: Mapping[str, Link] = field(factory=dict)
     addresses: tuple[FoundAddress, ...] = ()
     routes: tuple[IpRoute, ...] = ()

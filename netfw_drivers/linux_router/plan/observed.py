@@ -69,11 +69,6 @@ class FoundRouter:
     """The floating IPs of an earlier observation, which saves parsing them again."""
 
     @property
-    def is_absent(self) -> bool:
-        daemons = (self.radvd, self.keepalived, self.conntrackd, self.dhclient)
-        return not self.netns.exists and all(each.is_absent for each in daemons)
-
-    @property
     def is_ha(self) -> bool:
         """Whether it is an instance of a highly available router."""
         return self.keepalived.text is not None or any(

@@ -54,8 +54,8 @@ class GatewayObserver:
         self._values: dict[NetworkId, AgentGateway] = {}
 
     def networks(self) -> frozenset[NetworkId]:
-        """Return the networks that have an agent gateway here."""
-        parsed = map(parse_gateway_namespace, netns.names())
+        """Return the networks that have an agent gateway here, or remains of one."""
+        parsed = map(parse_gateway_namespace, netns.file_names())
         return frozenset(id for id in parsed if id is not None)
 
     def concerned(self, update: RouterUpdate) -> frozenset[NetworkId]:

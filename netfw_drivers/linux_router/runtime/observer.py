@@ -92,8 +92,8 @@ class RouterObserver:
         self.prepared = PreparedFloatingIps()
 
     def routers(self) -> frozenset[PartId]:
-        """Return the routers that have a namespace, a process or a file."""
-        parsed = map(parse_namespace, netns.names())
+        """Return the routers that have a namespace, a process or a file, with remains of them."""
+        parsed = map(parse_namespace, netns.file_names())
         found = frozenset(id for id in parsed if id is not None)
         return found.union(*(each.routers() for each in self._daemons))
 

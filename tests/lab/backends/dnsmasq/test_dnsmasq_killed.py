@@ -71,5 +71,18 @@ def test_whenever_it_is_killed_the_next_one_ends_in_the_same_state(
                 assert host.driver.present() == {thing.key for thing in changed}
         assert not host.driver.present()
         assert not host.files(net).directory.exists()
-        assert dhcp_namespace(net.id) not in netns.names()
+        assert dhcp_namespace(net.id) not in netns.file_names()
     assert on_its_way > 4, "most of them were killed on their way"
+
+
+@pytest.mark.spec("DHCP-09")
+def test_remains_of_a_namespace_are_removed(host: DnsmasqHost) -> None:
+    # A driver that is killed between the unmount and the removal of the file leaves this.
+    served, gone = make_network(), make_network()
+    assert host.put(served).ok
+    netns.path_of(dhcp_namespace(gone.id)).touch()
+    assert host.driver.gc({served.key}).ok
+    assert dhcp_namespace(gone.id) not in netns.file_names()
+    assert dhcp_namespace(served.id) in netns.names()
+    every: Update[Any, Any] = Update(complete=True, put=wanted(served))
+    assert not host.driver.plan(every, host.driver.observe(None))
