@@ -92,7 +92,7 @@ class RouterObserver:
         self.prepared = PreparedFloatingIps()
 
     def routers(self) -> frozenset[PartId]:
-        """Return the routers that have a namespace, a process or a file, with remains of them."""
+        """Return the routers that have a namespace or remains of one, a process or a file."""
         parsed = map(parse_namespace, netns.file_names())
         found = frozenset(id for id in parsed if id is not None)
         return found.union(*(each.routers() for each in self._daemons))
@@ -172,7 +172,7 @@ class RouterObserver:
             yield central
 
     def _exists(self, part: PartId) -> bool:
-        return netns.exists(router_namespace(part)) or any(
+        return netns.has_file(router_namespace(part)) or any(
             each.is_configured(part) for each in self._daemons
         )
 

@@ -13,7 +13,12 @@ from netfw.linux import netns
 from netfw.model.values.ids import NetworkId, RouterId
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site
-from netfw_drivers.linux_router.plan.names import gateway_namespace, router_namespace
+from netfw_drivers.linux_router.plan.names import (
+    CentralPart,
+    PartId,
+    gateway_namespace,
+    router_namespace,
+)
 from tests.lab.backends.linux_router.environment import MakeDriver, bring, plan
 
 pytestmark = pytest.mark.services
@@ -28,7 +33,8 @@ def test_remains_of_what_was_deleted_are_removed(
 ) -> None:
     driver = make_driver()
     bring(driver, site)
-    remains = {router_namespace(ROUTER), gateway_namespace(NETWORK)}
+    routers: tuple[PartId, ...] = ROUTER, CentralPart(ROUTER)
+    remains = {*map(router_namespace, routers), gateway_namespace(NETWORK)}
     for name in remains:
         netns.path_of(name).touch()
     keys: frozenset[RouterDriverKey] = frozenset({RouterKey(ROUTER), AgentGatewayKey(NETWORK)})
