@@ -206,9 +206,7 @@ class Loop(Generic[K]):
         self._is_established = self._passes > 0
         for lost in (event for event in pending.events if isinstance(event, FeedLost)):
             LOG.log(level, "change feed lost (%s); scheduling a complete pass", lost.reason)
-            self._tasks.requeue(LoopTask.EVERYTHING, now)
-            if LoopTask.LOCK in self._tasks:
-                self._tasks.requeue(LoopTask.LOCK, now)
+            self._tasks.observe_again(lost, now)
         if self._started and pending.events:
             self._handle_events(
                 [event for event in pending.events if not isinstance(event, FeedLost)]

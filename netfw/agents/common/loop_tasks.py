@@ -8,12 +8,15 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 
 from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
+from netfw.drivers.values.events import BackendRecovered, FeedLost
 from netfw.errors import ConfigError, DriverCrashed, NetfwError
 from netfw.plan import Outcome
 
 LOG = logging.getLogger(__name__)
 _PULL_PAUSE_MAX = 4.0
 """Seconds until a failed pull is retried at most; up to half is taken off at random."""
+_RECOVERED_PAUSE = 0.05
+"""Seconds between two attempts at least, however often a backend answers again."""
 
 
 class LoopTask(enum.StrEnum):
@@ -48,6 +51,12 @@ class LoopTaskSchedule:
     def requeue(self, task: LoopTask, now: float) -> None:
         """Schedule a task for now, unless it failed a moment ago."""
         self._queue.requeue([task], now)
+
+    def observe_again(self, lost: FeedLost, now: float) -> None:
+        """Schedule a complete pass after *lost*, and the locks that are not acquired yet."""
+        tasks = {LoopTask.EVERYTHING, LoopTask.LOCK} & {LoopTask.EVERYTHING, *self._queue}
+        pause = _RECOVERED_PAUSE if isinstance(lost, BackendRecovered) else None
+        self._queue.requeue(tasks, now, pause=pause)
 
     def add_new(self, task: LoopTask, now: float) -> None:
         """Schedule a task, unless it is scheduled already."""

@@ -64,12 +64,13 @@ class RetryQueue(Generic[K]):
             since = now if former is None else former.since
             self._pending[key] = RetryEntry(since=since, due=now)
 
-    def requeue(self, keys: Iterable[K], now: float) -> None:
+    def requeue(self, keys: Iterable[K], now: float, *, pause: float | None = None) -> None:
         """Queue keys that an event names, for now.
 
-        A key that failed just now keeps its first pause: the attempt itself may have caused the
-        event.
+        A key that failed just now keeps *pause*, by default its first one: the attempt itself may
+        have caused the event.
         """
+        pause = self._pauses.first if pause is None else pause
         for key in keys:
             former = self._pending.get(key)
             if former is None:
@@ -77,7 +78,7 @@ class RetryQueue(Generic[K]):
             elif former.error is None:
                 self._pending[key] = evolve(former, due=now)
             else:
-                due = min(former.due, max(now, former.tried + self._pauses.first))
+                due = min(former.due, max(now, former.tried + pause))
                 self._pending[key] = evolve(former, due=due)
 
     def advance(self, key: K, due: float) -> None:

@@ -41,5 +41,13 @@ class FeedLost(Event):
     """The change feed of the backend was interrupted: everything is to be observed again."""
 
 
+@frozen
+class BackendRecovered(FeedLost):
+    """The backend answers again after it did not: what failed meanwhile is tried again at once.
+
+    A driver sends one for each outage, when it has a new connection.
+    """
+
+
 Sink = Callable[[Event], None]
 """Takes an event and only enqueues it: it neither blocks nor raises."""

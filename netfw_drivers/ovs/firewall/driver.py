@@ -26,6 +26,7 @@ from netfw.plan import Plan
 from netfw_drivers.ovs.common.bridge_flows import BridgeFlows, shared_flows
 from netfw_drivers.ovs.common.flow_operations import refused_operations
 from netfw_drivers.ovs.common.options import SHARED_OPTIONS, openflow_directory
+from netfw_drivers.ovs.common.outage import connection_event
 from netfw_drivers.ovs.firewall.plan.changes import parts_of
 from netfw_drivers.ovs.firewall.plan.ct_zones import CtZonePorts
 from netfw_drivers.ovs.firewall.plan.plan import (
@@ -179,7 +180,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         return any(cookie is not None and cookie in OURS for cookie in cookies)
 
     def _on_state(self, up: bool) -> None:
-        self._publish(FeedLost(f"{self._bridge} {'answers again' if up else 'does not answer'}"))
+        self._publish(connection_event(self._bridge, up))
 
     def _recover(self, flows: BridgeFlows) -> None:
         """Read from the switch what an earlier run applied, and which owner each flow has."""

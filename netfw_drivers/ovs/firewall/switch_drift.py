@@ -9,7 +9,7 @@ from netfw.drivers.values.events import Event, KeysChanged
 from netfw.drivers.values.keys import PortKey
 from netfw.ovs.ovsdb.values import DatabaseChanged, SwitchEvent
 from netfw_drivers.ovs.common.ofport import ofport_of
-from netfw_drivers.ovs.common.ovsdb_outage import Outage
+from netfw_drivers.ovs.common.outage import DatabaseOutage
 from netfw_drivers.ovs.firewall.plan.changes import FlowOwner
 
 Publish = Callable[[Event], None]
@@ -27,7 +27,7 @@ class OfportTracker:
         self._numbers: dict[str, int] = {}
         self._users: dict[str, set[PortKey]] = {}
         self._device: dict[PortKey, str] = {}
-        self._outage = Outage(publish)
+        self._outage = DatabaseOutage(publish)
 
     def expect(self, key: PortKey, device: str) -> None:
         """Make *key* depend on *device*."""

@@ -13,7 +13,7 @@ from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
-from netfw.drivers.values.events import FeedLost, KeysChanged
+from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.events import Sink as EventSink
 from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
@@ -23,17 +23,11 @@ from netfw.model.values.device_names import device_name
 from netfw.model.values.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
 from netfw.ovs.ovsdb.operations import AddPort, OvsdbTable, RemovePort, SetColumns
-from netfw.ovs.ovsdb.values import (
-    OWNER,
-    Connected,
-    DatabaseChanged,
-    Disconnected,
-    OvsdbPort,
-    SwitchEvent,
-)
+from netfw.ovs.ovsdb.values import OWNER, DatabaseChanged, OvsdbPort, SwitchEvent
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.common.local_vlans import LOCAL_VLANS
 from netfw_drivers.ovs.common.options import OVSDB_CONNECTION, OVSDB_TIMEOUT
+from netfw_drivers.ovs.common.outage import DatabaseOutage
 from netfw_drivers.ovs.interface.link_executor import (
     LinkExecutor,
     read_links,
@@ -271,18 +265,13 @@ class _Watcher:
     def __init__(self, bridge: str, sink: EventSink) -> None:
         self._bridge = bridge
         self._sink = sink
+        self._outage = DatabaseOutage(sink)
         self._owners: dict[str, PortId] = {}
 
     def __call__(self, event: SwitchEvent) -> None:
-        match event:
-            case Disconnected(remote):
-                self._sink(FeedLost(f"{remote} does not answer"))
-            case Connected():
-                pass
-            case DatabaseChanged():
-                keys = self._keys(event)
-                if keys:
-                    self._sink(KeysChanged("the switch changed their ports", keys))
+        self._outage.handle(event)
+        if isinstance(event, DatabaseChanged) and (keys := self._keys(event)):
+            self._sink(KeysChanged("the switch changed their ports", keys))
 
     def _keys(self, event: DatabaseChanged) -> frozenset[PortId]:
         gone = {self._owners.pop(name) for name in event.ports_gone if name in self._owners}

@@ -37,6 +37,7 @@ from netfw.plan import Outcome, Plan, Update
 from netfw_drivers.ovs.common.bridge_flows import shared_flows
 from netfw_drivers.ovs.common.local_vlans import BroadcastDomain, LocalVlans
 from netfw_drivers.ovs.common.options import openflow_directory
+from netfw_drivers.ovs.common.outage import connection_event
 from netfw_drivers.ovs.pipeline.br_int import admission_key
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import INTEGRATION, PHYSICAL
@@ -255,7 +256,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     def _on_state(self, bridge: str, up: bool) -> None:
         """Report that the switch was lost, or answers again: everything has to be observed."""
-        self._publish(FeedLost(f"{bridge} {'answers again' if up else 'does not answer'}"))
+        self._publish(connection_event(bridge, up))
 
     def _on_drift(self, bridge: str, drift: Drift) -> None:
         """Report flows of ours that another process changed, and new ones that bear our cookie.

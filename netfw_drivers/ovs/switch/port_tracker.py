@@ -15,7 +15,7 @@ from netfw.ovs.ovsdb.values import Bridge, DatabaseChanged, OvsdbPort, SwitchEve
 from netfw.plan.versioned_map import VersionedMap
 from netfw_drivers.ovs.common.local_vlans import RECORD, no_record
 from netfw_drivers.ovs.common.ofport import ofport_of
-from netfw_drivers.ovs.common.ovsdb_outage import Outage
+from netfw_drivers.ovs.common.outage import DatabaseOutage
 from netfw_drivers.ovs.switch.plan.bridges import PROTOCOLS, SECURE
 from netfw_drivers.ovs.switch.plan.observed import (
     ATTACHED_MAC,
@@ -58,7 +58,7 @@ class PortTracker:
         self._recording: dict[str, str | None] = {}
         self._expected: dict[str, Fingerprint | None] = {}
         self._listed = False
-        self._outage = Outage(publish)
+        self._outage = DatabaseOutage(publish)
 
     @property
     def devices(self) -> Mapping[PortId, SwitchDevice]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netfw.drivers.values.events import FeedLost
+from netfw.drivers.values.events import BackendRecovered, FeedLost
 from netfw.drivers.values.keys import NetworkKey
 from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.common.loop_samples import ONE, THREE, TWO
@@ -64,6 +64,42 @@ def test_a_switch_that_keeps_saying_that_it_is_dead_does_not_make_the_loop_spin(
     assert len(asked) <= 3
     env.machine.online = True
     assert env.turn(8).ready
+
+
+@pytest.mark.spec("L2-41")
+def test_a_switch_that_answers_again_is_rebuilt_before_the_pause_of_the_failed_pass(env):
+    env.turn()
+    env.machine.online = False
+    env.machine.restart()
+    assert not env.turn().ready
+    env.machine.online = True
+    env.machine.notify(BackendRecovered("the machine answers again"))
+    env.turn(0.02)
+    assert env.turn(env.pause()).ready
+    assert env.clock.time < 1000.1
+    assert env.switch.live() == {ONE.id, TWO.id, THREE.id}
+
+
+def test_a_switch_that_keeps_answering_and_failing_does_not_make_the_loop_spin(env):
+    env.turn()
+    env.machine.online = False
+    asked = []
+    devices = env.switch.devices
+    env.switch.devices = lambda: (asked.append(env.clock.time), devices())[1]
+    for _ in range(100):
+        env.machine.notify(BackendRecovered("the machine answers again"))
+        env.turn(0.01)
+    assert len(asked) <= 21
+
+
+def test_locks_of_a_host_that_answers_again_are_acquired_before_the_pause(env):
+    env.machine.online = False
+    assert env.turn().errors
+    env.machine.online = True
+    env.machine.notify(BackendRecovered("the machine answers again"))
+    env.turn()
+    assert env.turn(env.pause()).ready
+    assert env.clock.time < 1000.1
 
 
 def test_a_host_that_does_not_answer_at_the_start_is_waited_for(env):

@@ -3,7 +3,7 @@
 import pytest
 from attrs import evolve
 
-from netfw.drivers.values.events import FeedLost, KeysChanged
+from netfw.drivers.values.events import BackendRecovered, FeedLost, KeysChanged
 from netfw.drivers.values.keys import PortKey
 from netfw.errors import BackendUnavailable
 from netfw.plan import Update
@@ -87,7 +87,7 @@ def test_after_a_restart_an_update_harms_nothing_that_it_does_not_mention(duo):
 def test_a_switch_that_lost_its_flows_gets_them_back(duo):
     recorder = EventRecorder(duo.firewall)
     duo.host.restart_switch()
-    recorder.until(lambda event: isinstance(event, FeedLost) and "again" in event.reason)
+    recorder.until(lambda event: isinstance(event, BackendRecovered))
     assert duo.vms[1].ping("10.0.0.2", timeout=0.5).lost == 3
     wanted = {**network(1), **wired(1), **wired(2)}
     assert duo.switch.converge(Update(put=wanted, complete=True)).ok

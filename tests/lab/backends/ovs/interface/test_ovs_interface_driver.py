@@ -15,7 +15,7 @@ from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.reconciler import no_checkpoint
 from netfw.drivers.registry.loader import load
 from netfw.drivers.registry.local_host_resources import LocalHostResources
-from netfw.drivers.values.events import Event, FeedLost, KeysChanged
+from netfw.drivers.values.events import BackendRecovered, Event, FeedLost, KeysChanged
 from netfw.errors import BackendBroken, BackendUnavailable, Conflict, OperationRefused
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
@@ -186,6 +186,7 @@ def test_watchers_receive_the_ports_that_others_changed(ovs, ovsdb):
     ovs.stop_database()
     assert until(events, FeedLost)
     ovs.start_database()
+    assert until(events, BackendRecovered)
     driver.close()
 
 

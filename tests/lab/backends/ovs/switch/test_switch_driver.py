@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 from netfw import flows as of
+from netfw.drivers.values.events import BackendRecovered
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.pipeline_grant import GrantRequest, PipelineHook, TableRequest
 from netfw.drivers.values.switch_contribution import SwitchContribution
@@ -140,7 +141,8 @@ def test_a_restarted_switch_is_noticed_by_its_lost_flows(trio):
     recorder = EventRecorder(trio.driver)
     assert trio.driver.forwards()
     trio.host.restart_switch()
-    wait_until(lambda: recorder.lost)
+    recorder.until(lambda event: isinstance(event, BackendRecovered) and "br-int" in event.reason)
+    assert recorder.lost
     wait_until(lambda: not trio.driver.forwards())
     wait_until(lambda: trio.driver.converge(Update(put=trio.wanted, complete=True)).ok)
     assert trio.driver.forwards()
