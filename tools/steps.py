@@ -7,19 +7,23 @@ beside them, one per core, at a low priority: they use the time in which the oth
 starts when no others are left has the usual priority. Steps that measure (`system-l2-faults:last`)
 start when all others but these have ended. When a step has ended, its output is printed: all of it
 if it failed, else the last lines. The summary names the failed tests again, since CI shows the end
-only.
+only. SIGINT, SIGTERM and SIGHUP end the steps, too: each has a process group of its own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 CORES = os.cpu_count() or 1
 SHARES = 2 * CORES
@@ -28,6 +32,8 @@ PASSED_LINES = 3
 """Lines of output that a step that passed prints."""
 SUMMARY_LINES = 50
 """Lines of output that the summary repeats of a step that failed."""
+ENDING_SECONDS = 15.0
+"""Time that a step has to end after each signal: tests remove what they made."""
 _FAILED_TEST = re.compile(rb"(FAILED|ERROR) \S")  # of pytest; a log has more spaces
 
 
@@ -74,6 +80,7 @@ class Step:
             argv,
             os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, output, stream) for stream in (1, 2)],
+            setpgroup=0,
         )
         os.close(output)
         return pid
@@ -112,7 +119,14 @@ def write(lines: list[bytes], indent: bytes = b"") -> None:
 
 
 def run(steps: list[Step], place: Path) -> None:
-    waiting, running = sorted(steps, key=lambda step: step.last), dict[int, Step]()
+    running: dict[int, Step] = {}
+    try:
+        _run(sorted(steps, key=lambda step: step.last), running, place)
+    finally:
+        end_groups(running)
+
+
+def _run(waiting: list[Step], running: dict[int, Step], place: Path) -> None:
     while waiting or running:
         step = next((step for step in waiting if step.can_start(running.values())), None)
         if step is not None:
@@ -124,7 +138,36 @@ def run(steps: list[Step], place: Path) -> None:
             running.pop(pid).end(place, status, usage.ru_utime + usage.ru_stime)
 
 
+def end_groups(groups: Iterable[int]) -> None:
+    """End process groups, first by the signals that let them clean up."""
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # and so by the steps
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)[is_ignored:]:
+        groups = [group for group in groups if _signal_group(group, number)]
+        deadline = time.monotonic() + ENDING_SECONDS
+        while groups and time.monotonic() < deadline:
+            time.sleep(0.1)
+            groups = [group for group in groups if _signal_group(group, 0)]
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Send a signal to a process group; return whether it has processes."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(group, os.WNOHANG)  # its first process is a child of this one
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def exit_by_signal(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
 def main(words: list[str]) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, exit_by_signal)
     begun, steps = time.monotonic(), [Step.named(word) for word in words]
     with tempfile.TemporaryDirectory() as place:
         run(steps, Path(place))
