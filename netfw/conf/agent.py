@@ -49,14 +49,14 @@ COMMON = (
         "change feed announced.  0: never.",
     ),
     cfg.FloatOpt(
-        "retry_pause",
+        "retry_interval",
         default=1.0,
         min=0.01,
         help="Seconds after which a failed operation is retried; each pause is twice as long as "
         "the one before.",
     ),
     cfg.FloatOpt(
-        "retry_pause_max",
+        "retry_interval_max",
         default=60.0,
         min=0.01,
         help="Seconds that such a pause takes at most.  Retries go on for ever.",

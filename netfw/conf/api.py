@@ -39,19 +39,19 @@ API = (
     ),
     cfg.StrOpt("tls_key", help="File with the key of tls_certificate."),
     cfg.StrOpt(
-        "tls_client_authorities",
+        "tls_client_ca",
         help="File with authorities; a client must have a certificate of one of them.",
     ),
     cfg.IntOpt("threads", default=16, min=1, help="Requests that one process handles at a time."),
     cfg.IntOpt(
-        "queue",
+        "max_queued_requests",
         default=128,
         min=1,
         help="Requests that wait for a thread.  Beyond them clients get 503 and should retry "
         "later.",
     ),
     cfg.IntOpt(
-        "connections",
+        "max_connections",
         default=2000,
         min=1,
         help="Connections that one process keeps open between requests.",
@@ -69,7 +69,7 @@ API = (
         "max_body_size", default=4 * 1024 * 1024, min=1024, help="Bytes of a request's body."
     ),
     cfg.IntOpt(
-        "max_page",
+        "pagination_max_limit",
         default=1000,
         min=0,
         help="Rows in one answer at most; clients follow links to the others.  0: all rows, so "

@@ -17,7 +17,7 @@ DATABASE = (
         "mariadb://USER:PASSWORD@HOST/NAME.  Several servers may share one.",
     ),
     cfg.IntOpt(
-        "connections",
+        "max_pool_size",
         default=10,
         min=1,
         help="Connections for reading, and as many for writing, that one process keeps at most.",

@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from netfw.conf import agent
 
-COMMON = tuple(option for option in agent.COMMON if option.name != "retry_pause_max")
+COMMON = tuple(option for option in agent.COMMON if option.name != "retry_interval_max")
 """Common options of agents; here ``resync_interval`` limits the pause between attempts."""
 
 DHCP = (

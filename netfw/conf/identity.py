@@ -20,19 +20,19 @@ IDENTITY = (
         "(keystonemiddleware, see [keystone_authtoken]), proxy (headers from a trusted proxy).",
     ),
     cfg.ListOpt(
-        "admin_users",
+        "noauth_admin_users",
         default=[],
         help="noauth: users, by name or number, whose processes are administrators on the unix "
         "socket; root and the user of the server always are.",
     ),
     cfg.ListOpt(
-        "admin_groups",
+        "noauth_admin_groups",
         default=[],
         help="noauth: groups, by name or number, whose members are administrators on the unix "
         "socket.",
     ),
     cfg.StrOpt(
-        "other_users",
+        "noauth_other_users",
         default="refused",
         choices=[
             ("refused", "they are not admitted"),
@@ -41,7 +41,7 @@ IDENTITY = (
         help="noauth: what other users are on the unix socket.",
     ),
     cfg.StrOpt(
-        "default_project",
+        "noauth_default_project",
         default="default",
         help="noauth: the project of an administrator without X-Project-Id.",
     ),

@@ -10,25 +10,25 @@ GROUP = "outbox"
 
 OUTBOX = (
     cfg.IntOpt(
-        "outbox_workers",
+        "delivery_threads",
         default=4,
         min=1,
         help="How many networks a process delivers to one device or external system at once.",
     ),
     cfg.FloatOpt(
-        "outbox_poll",
+        "poll_interval",
         default=1.0,
         min=0.01,
         help="Seconds between two polls for what other processes have committed.",
     ),
     cfg.FloatOpt(
-        "outbox_lease",
+        "lease_time",
         default=30.0,
         min=1.0,
         help="Seconds after which another process takes over the deliveries of one that died.",
     ),
     cfg.FloatOpt(
-        "outbox_longest_pause",
+        "retry_interval_max",
         default=60.0,
         min=0.0,
         help="Seconds at most before delivery to a device or system that did not answer is "

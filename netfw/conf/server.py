@@ -30,7 +30,7 @@ SERVER = (
         "own options are in the group of that name.",
     ),
     cfg.FloatOpt(
-        "graceful_stop",
+        "graceful_shutdown_timeout",
         default=10.0,
         min=0.0,
         help="Seconds that requests have to finish when the server stops.",

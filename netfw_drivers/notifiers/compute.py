@@ -49,8 +49,8 @@ class ComputeNotifier(Notifier):
             "auth",
             default="password",
             choices=AUTHENTICATION,
-            help="How to say who one is: by a user's password at auth_url, by a token that never "
-            "ends, or not at all.",
+            help="Authentication: by a user's password at auth_url, by a token that does not expire, "
+            "or none.",
         ),
         cfg.StrOpt("token", secret=True, help="For auth = token."),
         cfg.StrOpt("auth_url", help="The identity API, for auth = password."),

@@ -20,12 +20,12 @@ from netfw.model.wire import render
 from netfw_drivers.notifiers.http_client import HttpPoster
 
 SIGNATURE: Final = "X-Netfw-Signature"
-KINDS: Final = tuple(kind.value for kind in Kind)
+RESOURCE_TYPES: Final = tuple(kind.value for kind in Kind)
 
 
 class WebhookNotifier(Notifier):
-    """Posts ``{"events": [...]}``: each event has the kind, id and revision of a resource, what
-    happened (``create``, ``update``, ``delete``), and the resource before and after.
+    """Posts ``{"events": [...]}``: each event has its type (such as
+    ``port.create``), the type, id and revision of the resource, and the resource before and after.
 
     With a secret, the header ``X-Netfw-Signature: t=TIME,v1=HEX`` has the HMAC-SHA256 of
     ``TIME.BODY``.  Of several addresses, all must accept a batch before the next one is sent.
@@ -33,15 +33,15 @@ class WebhookNotifier(Notifier):
 
     VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
-        cfg.ListOpt("urls", default=[], help="Where to post to; all of them hear of everything."),
-        cfg.StrOpt("secret", secret=True, help="With which what is posted is signed."),
+        cfg.ListOpt("urls", default=[], help="URLs that receive every event."),
+        cfg.StrOpt("secret", secret=True, help="HMAC key of the signature header."),
         cfg.ListOpt(
-            "kinds",
+            "resource_types",
             default=["network", "subnet", "port", "router", "floatingip"],
-            help=f"Which resources to tell of, of {', '.join(KINDS)}.",
+            help=f"Resources whose changes are posted, of {', '.join(RESOURCE_TYPES)}.",
         ),
         cfg.FloatOpt("timeout", default=10.0, min=0.1, help="Seconds to wait for an answer."),
-        cfg.StrOpt("ca_file", help="Certificates to trust instead of the system's."),
+        cfg.StrOpt("ca_file", help="Authorities to trust instead of the system's."),
     )
 
     def __init__(
@@ -49,13 +49,13 @@ class WebhookNotifier(Notifier):
         urls: Sequence[str],
         *,
         secret: str | None = None,
-        kinds: Sequence[str] = KINDS,
+        resource_types: Sequence[str] = RESOURCE_TYPES,
         timeout: float = 10.0,
         ca_file: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._urls, self._secret = tuple(urls), secret
-        self._kinds, self._clock = frozenset(map(Kind, kinds)), clock
+        self._resource_types, self._clock = frozenset(map(Kind, resource_types)), clock
         self._poster = HttpPoster(timeout=timeout, ca_file=ca_file)
 
     @classmethod
@@ -67,10 +67,12 @@ class WebhookNotifier(Notifier):
                 raise ConfigError(
                     f"[webhook] urls: {url!r} begins with neither http:// nor https://"
                 )
-        unknown = sorted(set(options["kinds"]) - set(KINDS))
+        unknown = sorted(set(options["resource_types"]) - set(RESOURCE_TYPES))
         if unknown:
-            known = ", ".join(KINDS)
-            raise ConfigError(f"[webhook] kinds: there is no {unknown[0]}; there are {known}")
+            known = ", ".join(RESOURCE_TYPES)
+            raise ConfigError(
+                f"[webhook] resource_types: there is no {unknown[0]}; there are {known}"
+            )
         return cls(**options)
 
     def describe(self) -> DriverInfo[Capability]:
@@ -78,7 +80,7 @@ class WebhookNotifier(Notifier):
 
     def concerns(self, change: Change) -> bool:
         is_change = not change.ready_host or change.before != change.after
-        return is_change and change.ref.kind in self._kinds
+        return is_change and change.ref.kind in self._resource_types
 
     def notify(self, changes: Sequence[Change]) -> None:
         body = json.dumps({"events": [event(each) for each in changes]}).encode()
@@ -100,8 +102,8 @@ def event(change: Change) -> dict[str, Any]:
     """Render a change as an event."""
     what = "create" if change.before is None else "delete" if change.after is None else "update"
     return {
-        "event": f"{change.ref.kind}.{what}",
-        "kind": change.ref.kind.value,
+        "event_type": f"{change.ref.kind}.{what}",
+        "resource_type": change.ref.kind.value,
         "id": str(change.ref.id),
         "revision": change.revision,
         "request_id": change.request_id,

@@ -58,7 +58,7 @@ def timing_of(conf: ConfigOpts, poll: float = 0.0, *, longest: float | None = No
         pull=options.refresh_interval,
         poll=poll,
         pauses=RetryBackoff(
-            options.retry_pause, options.retry_pause_max if longest is None else longest
+            options.retry_interval, options.retry_interval_max if longest is None else longest
         ),
     )
 

@@ -88,11 +88,15 @@ def server_groups(argv: Sequence[str]) -> Groups:
 
 
 def settings_of(conf: ConfigOpts) -> Settings:
-    """Return the plugins' settings: the options of the same names, in whichever group."""
+    """Return the plugins' settings: the options of the same names, in whichever group.
+
+    The settings of the outbox have its name before those of its options.
+    """
     values: dict[str, Any] = {}
     for name, options in own_groups().items():
         group = conf if name is None else conf[name]
-        values |= {option.dest: group[option.dest] for option in options}
+        prefix = f"{name}_" if name == outbox.GROUP else ""
+        values |= {f"{prefix}{option.dest}": group[option.dest] for option in options}
     known = fields_dict(Settings)
     types = tuple(
         _network_type("tenant_network_types", each) for each in values.pop("tenant_network_types")

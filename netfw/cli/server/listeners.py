@@ -247,7 +247,7 @@ class Listeners:
             if self.messages is not None:
                 stack.callback(self.messages.close)
                 self.messages.take_address()
-            stack.callback(self.clients.close, self._parts.conf.server.graceful_stop)
+            stack.callback(self.clients.close, self._parts.conf.server.graceful_shutdown_timeout)
             self._stack = stack.pop_all()
         return self
 

@@ -173,7 +173,7 @@ def _supervise(conf: ConfigOpts, control: DaemonControl, files: Sequence[str], c
         LOG.info("%s %s has %d workers", PROGRAM, version("netfw"), count)
         control.manager.set_ready()
         with Watchdog(control.manager, workers.stuck_reason):
-            workers.run(control.stop, grace=conf.server.graceful_stop + 5)
+            workers.run(control.stop, grace=conf.server.graceful_shutdown_timeout + 5)
     LOG.info("%s has stopped", PROGRAM)
 
 

@@ -17,7 +17,7 @@ from netfw.server.api.request_body import RequestLimits
 
 def request_limits(conf: ConfigOpts) -> RequestLimits:
     """Return the limits on requests and pages."""
-    return RequestLimits(body=conf.api.max_body_size, page=conf.api.max_page or None)
+    return RequestLimits(body=conf.api.max_body_size, page=conf.api.pagination_max_limit or None)
 
 
 def http_settings(conf: ConfigOpts) -> HttpSettings:
@@ -25,8 +25,8 @@ def http_settings(conf: ConfigOpts) -> HttpSettings:
     options = conf.api
     return HttpSettings(
         threads=options.threads,
-        queue=options.queue,
-        connections=options.connections,
+        queue=options.max_queued_requests,
+        connections=options.max_connections,
         idle=options.idle_timeout,
         reading=options.read_timeout,
         writing=options.write_timeout,
@@ -47,15 +47,15 @@ def tls_files(conf: ConfigOpts) -> TlsFiles | None:
     """
     options = conf.api
     if not options.tls_certificate and not options.tls_key:
-        if options.tls_client_authorities:
-            raise ConfigError("[api] tls_client_authorities needs tls_certificate and tls_key")
+        if options.tls_client_ca:
+            raise ConfigError("[api] tls_client_ca needs tls_certificate and tls_key")
         return None
     if not (options.tls_certificate and options.tls_key):
         raise ConfigError("[api] tls_certificate and tls_key need each other")
     return TlsFiles(
         certificate=options.tls_certificate,
         key=options.tls_key,
-        client_authorities=options.tls_client_authorities or None,
+        client_authorities=options.tls_client_ca or None,
     )
 
 

@@ -66,7 +66,7 @@ class Settings:
     enable_ndp_proxy_by_default: bool = False
     """Whether a router has NDP proxies if the request does not say, and its gateway can."""
     reschedule_interval: float = 30.0
-    outbox_workers: int = 4
-    outbox_poll: float = 1.0
-    outbox_lease: float = 30.0
-    outbox_longest_pause: float = 60.0
+    outbox_delivery_threads: int = 4
+    outbox_poll_interval: float = 1.0
+    outbox_lease_time: float = 30.0
+    outbox_retry_interval_max: float = 60.0

@@ -24,7 +24,7 @@ def make_database(conf: ConfigOpts, *, create: bool = True) -> Database:
     options = conf.database
     url = options.connection or default_url(conf.state_path).render_as_string(hide_password=False)
     limits = Limits(
-        connections=options.connections,
+        connections=options.max_pool_size,
         lock_timeout=options.lock_timeout,
         connect_timeout=options.connect_timeout,
     )

@@ -179,10 +179,10 @@ def _build_outbox(
     ]
     targets += [NotifierTarget(each) for each in drivers.notifiers]
     pace = DeliveryConfig(
-        workers=context.settings.outbox_workers,
-        poll=context.settings.outbox_poll,
-        lease=context.settings.outbox_lease,
-        longest_pause=context.settings.outbox_longest_pause,
+        workers=context.settings.outbox_delivery_threads,
+        poll=context.settings.outbox_poll_interval,
+        lease=context.settings.outbox_lease_time,
+        longest_pause=context.settings.outbox_retry_interval_max,
     )
     workers = OutboxWorkerPool(context, targets, statuses.reconsider, pace)
     recorder = OutboxRecorder(drivers.mechanisms, drivers.notifiers, workers.wake)

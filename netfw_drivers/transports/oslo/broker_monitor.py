@@ -123,7 +123,7 @@ class BrokerMonitor:
         """Connect, and stay connected until that fails; ``False``: no host could be reached."""
         hosts = random.sample(self._hosts, len(self._hosts))
         for each in hosts:
-            connection = make_connection(each, self._settings, self._settings.heartbeat)
+            connection = make_connection(each, self._settings, self._settings.heartbeat_timeout)
             where = f"{each.host} port {each.port}"
             try:
                 connection.connect()

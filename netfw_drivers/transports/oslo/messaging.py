@@ -81,7 +81,7 @@ class OsloMessaging:
             raise ConfigError("transport_url cannot be parsed") from exc
         if not self._url.hosts:
             raise ConfigError("transport_url names no host")
-        defaults = {**_DEFAULTS, "heartbeat_timeout_threshold": str(settings.heartbeat)}
+        defaults = {**_DEFAULTS, "heartbeat_timeout_threshold": str(settings.heartbeat_timeout)}
         self._url.query = {**defaults, **self._url.query}
         self._consuming = self._make_transport()
         self._sending = SendingTransport(self._make_transport())

@@ -26,19 +26,19 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         help="How the names of exchanges and queues begin; clouds that share a virtual host of "
         "the broker have different ones.",
     ),
-    cfg.IntOpt("message_size", default=16 << 20, min=4096, max=128 << 20,
+    cfg.IntOpt("max_message_size", default=16 << 20, min=4096, max=128 << 20,
                help="Bytes that a message has at most; the broker must take as many."),
-    cfg.IntOpt("workers", default=8, min=1, help="Requests that are answered at the same time."),
-    cfg.IntOpt("queue", default=32, min=0, max=1000,
+    cfg.IntOpt("threads", default=8, min=1, help="Requests that are answered at the same time."),
+    cfg.IntOpt("max_queued_requests", default=32, min=0, max=1000,
                help="Requests that wait for a worker at most; more are refused."),
-    cfg.IntOpt("heartbeat", default=30, min=2, max=600,
+    cfg.IntOpt("heartbeat_timeout", default=30, min=2, max=600,
                help="Seconds of silence after which a broker counts as gone."),
     cfg.FloatOpt("connect_timeout", default=5.0, min=0.1, max=600.0,
                  help="Seconds in which a broker must accept a connection."),
-    cfg.FloatOpt("reconnect_pause", default=0.2, min=0.01, max=600.0,
+    cfg.FloatOpt("reconnect_interval", default=0.2, min=0.01, max=600.0,
                  help="Seconds until a lost broker is tried again; each further pause is twice as "
                  "long."),
-    cfg.FloatOpt("reconnect_pause_max", default=3.0, min=0.01, max=600.0,
+    cfg.FloatOpt("reconnect_interval_max", default=3.0, min=0.01, max=600.0,
                  help="Seconds that such a pause takes at most."),
 )  # fmt: skip
 
@@ -49,10 +49,10 @@ class Settings:
 
     url: str
     prefix: str = "netfw"
-    message_size: int = 16 << 20
-    workers: int = 8
-    queue: int = 32
-    heartbeat: int = 30
+    max_message_size: int = 16 << 20
+    threads: int = 8
+    max_queued_requests: int = 32
+    heartbeat_timeout: int = 30
     connect: float = 5.0
     pause: float = 0.2
     pause_max: float = 3.0
@@ -70,11 +70,11 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
     return Settings(
         url=url,
         prefix=options["prefix"],
-        message_size=options["message_size"],
-        workers=options["workers"],
-        queue=options["queue"],
-        heartbeat=options["heartbeat"],
+        max_message_size=options["max_message_size"],
+        threads=options["threads"],
+        max_queued_requests=options["max_queued_requests"],
+        heartbeat_timeout=options["heartbeat_timeout"],
         connect=options["connect_timeout"],
-        pause=options["reconnect_pause"],
-        pause_max=options["reconnect_pause_max"],
+        pause=options["reconnect_interval"],
+        pause_max=options["reconnect_interval_max"],
     )

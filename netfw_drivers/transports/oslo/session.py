@@ -65,7 +65,7 @@ class OsloSession:
         self._settings = settings
         self._messaging = OsloMessaging(settings)
         self._handlers = HandlerRegistry()
-        self._worker_slots = threading.Semaphore(settings.workers)
+        self._worker_slots = threading.Semaphore(settings.threads)
         self._active = 0
         self._lock = threading.Lock()
         self._callers = BoundedThreadPool("netfw-call", _CALLERS, queue=1000)
@@ -117,7 +117,7 @@ class OsloSession:
     def serve(self, topic: str, handler: Handler) -> Stop:
         activity = self._handlers.add(topic, handler)
         endpoint = RpcEndpoint(self._handle_request, _ignore, _ignore)
-        threads = self._settings.workers + self._settings.queue + _SPARE_THREADS
+        threads = self._settings.threads + self._settings.max_queued_requests + _SPARE_THREADS
         try:
             server = TopicServer(
                 self._messaging, self._monitor, "call", topic,
@@ -248,7 +248,7 @@ class OsloSession:
     def _handle_request(self, fields: Mapping[str, Any], wait: float) -> dict[str, Any]:
         """Answer a request, in a thread of oslo.messaging; there are more threads than slots."""
         with self._lock:
-            if self._active >= self._settings.workers + self._settings.queue:
+            if self._active >= self._settings.threads + self._settings.max_queued_requests:
                 return from_error(_BUSY)
             self._active += 1
         try:
@@ -339,19 +339,19 @@ class OsloSession:
         _run_in_background(close_server)
 
     def _check_size(self, message: Message) -> None:
-        size, limit = len(message.body), self._settings.message_size
+        size, limit = len(message.body), self._settings.max_message_size
         if size > limit:
             raise InvalidInput(
-                {"body": f"it has {size} bytes, and {limit} is the limit: message_size"}
+                {"body": f"it has {size} bytes, and {limit} is the limit: max_message_size"}
             )
 
     def _limit_answer(self, answer: Message | NetfwError) -> Message | NetfwError:
         """Return *answer*, or an error if it is too large."""
-        limit = self._settings.message_size
+        limit = self._settings.max_message_size
         if isinstance(answer, NetfwError) or len(answer.body) <= limit:
             return answer
         size = len(answer.body)
-        return BackendBroken(f"the answer has {size} bytes, and {limit} is the limit: message_size")
+        return BackendBroken(f"the answer has {size} bytes, and {limit} is the limit: max_message_size")
 
 
 def _resolve(answer: Future[Message], outcome: Message | NetfwError) -> None:

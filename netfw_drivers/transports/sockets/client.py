@@ -67,7 +67,7 @@ class SocketClient:
         if not self._settings.connect:
             raise BackendUnavailable("no address of a server is configured: set connect")
         number = next(self._numbers)
-        limit = self._settings.message_size
+        limit = self._settings.max_message_size
         try:
             data = encode_message("call", message, number=number, timeout=timeout, limit=limit)
         except Malformed as exc:
@@ -345,7 +345,7 @@ async def _handshake(connection: ClientConnection) -> None:
 def _check_size(data: bytes, limit: int) -> None:
     if len(data) > limit:
         raise InvalidInput(
-            {"body": f"the message has {len(data)} bytes, and {limit} is the limit: message_size"}
+            {"body": f"the message has {len(data)} bytes, and {limit} is the limit: max_message_size"}
         )
 
 

@@ -40,7 +40,7 @@ class ClientConnection(FramedConnection):
         self._answered, self._on_notification = answered, on_notification
         self._nonces: tuple[str, str] | None = None
         self._refused = False
-        self.limit = settings.message_size
+        self.limit = settings.max_message_size
         """Size of the largest frame that both sides take."""
         self.ready = asyncio.get_running_loop().create_future()
         """Done when requests can be sent; fails when they never can."""
@@ -89,7 +89,7 @@ class ClientConnection(FramedConnection):
             self._prove(frame.text("nonce"))
         elif frame.kind == "welcome":
             self._check(frame.text("proof"))
-            self.limit = int(min(self.settings.message_size, frame.amount("limit", 1 << 30)))
+            self.limit = int(min(self.settings.max_message_size, frame.amount("limit", 1 << 30)))
             self.admit()
             self.ready.set_result(None)
         elif frame.kind == "refused":

@@ -72,7 +72,7 @@ class FramedConnection(asyncio.Protocol):
 
     def admit(self) -> None:
         """Lift the limits of the handshake: the peer is authenticated."""
-        self._reader.limit = self.settings.message_size
+        self._reader.limit = self.settings.max_message_size
         if self._handshake_timer is not None:
             self._handshake_timer.cancel()
             self._handshake_timer = None

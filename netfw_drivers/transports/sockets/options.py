@@ -69,17 +69,17 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         "certificate of tls_ca is valid for every host.",
     ),
     cfg.BoolOpt(
-        "force_insecure",
+        "allow_plaintext_tcp",
         default=False,
         help="Allow tcp: on other addresses than loopback.  Everybody on the way can read and "
         "change all messages.",
     ),
-    cfg.IntOpt("message_size", default=16 << 20, min=4096, max=1 << 30,
+    cfg.IntOpt("max_message_size", default=16 << 20, min=4096, max=1 << 30,
                help="Bytes that a message has at most."),
-    cfg.IntOpt("connections", default=4000, min=1,
+    cfg.IntOpt("max_connections", default=4000, min=1,
                help="Clients that one server process serves at most."),
-    cfg.IntOpt("workers", default=8, min=1, help="Requests that are answered at the same time."),
-    cfg.IntOpt("queue", default=1000, min=0,
+    cfg.IntOpt("threads", default=8, min=1, help="Requests that are answered at the same time."),
+    cfg.IntOpt("max_queued_requests", default=1000, min=0,
                help="Requests that wait for a worker at most; more are refused."),
     cfg.FloatOpt("handshake_timeout", default=10.0,
                  help="Seconds in which a connection must be made and authenticated."),
@@ -88,10 +88,10 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.FloatOpt("idle_timeout", default=15.0,
                  help="Seconds without a message after which a client probes its server; after as "
                  "many more without an answer it connects again."),
-    cfg.FloatOpt("reconnect_pause", default=0.2,
+    cfg.FloatOpt("reconnect_interval", default=0.2,
                  help="Seconds until a lost connection is made again; each further pause is twice "
                  "as long."),
-    cfg.FloatOpt("reconnect_pause_max", default=2.0,
+    cfg.FloatOpt("reconnect_interval_max", default=2.0,
                  help="Seconds that such a pause takes at most; up to half is added at random."),
 )  # fmt: skip
 
@@ -118,10 +118,10 @@ class Settings:
     token_file: str | None = None
     tls: Tls = field(factory=Tls)
     insecure: bool = False
-    message_size: int = 16 << 20
-    connections: int = 4000
-    workers: int = 8
-    queue: int = 1000
+    max_message_size: int = 16 << 20
+    max_connections: int = 4000
+    threads: int = 8
+    max_queued_requests: int = 1000
     handshake: float = 10.0
     transfer: float = 30.0
     idle: float = 15.0
@@ -147,16 +147,16 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
             authorities=options["tls_ca"],
             names_host=options["certificate_is_host"],
         ),
-        insecure=options["force_insecure"],
-        message_size=options["message_size"],
-        connections=options["connections"],
-        workers=options["workers"],
-        queue=options["queue"],
+        insecure=options["allow_plaintext_tcp"],
+        max_message_size=options["max_message_size"],
+        max_connections=options["max_connections"],
+        threads=options["threads"],
+        max_queued_requests=options["max_queued_requests"],
         handshake=_seconds(options, "handshake_timeout"),
         transfer=_seconds(options, "transfer_timeout"),
         idle=_seconds(options, "idle_timeout"),
-        pause=_seconds(options, "reconnect_pause"),
-        pause_max=_seconds(options, "reconnect_pause_max"),
+        pause=_seconds(options, "reconnect_interval"),
+        pause_max=_seconds(options, "reconnect_interval_max"),
     )
     for address in settings.listen:
         check_listening(address, settings)
@@ -196,7 +196,7 @@ def _check_clear(address: TcpAddress, settings: Settings) -> None:
     if not (address.tls or address.is_loopback or settings.insecure):
         raise ConfigError(
             f"{address} is not loopback, and everybody on the way could read and change messages: "
-            f"write tls:{address.host}:{address.port}, or set force_insecure"
+            f"write tls:{address.host}:{address.port}, or set allow_plaintext_tcp"
         )
 
 

@@ -201,8 +201,8 @@ class SocketServer:
     def _make_connection(
         self, listening: ListenSocket, client: socket.socket, peer: str
     ) -> ServerConnection:
-        if self._connected >= self._settings.connections:
-            raise AccessDenied(f"{self._settings.connections} clients are connected already")
+        if self._connected >= self._settings.max_connections:
+            raise AccessDenied(f"{self._settings.max_connections} clients are connected already")
         caller = self.authenticator.unix_caller(client) if listening.is_unix else None
         connection = ServerConnection(self, self._settings, peer, caller)
         self._connected += 1
@@ -240,7 +240,7 @@ def _refuse(client: socket.socket, listening: ListenSocket, reason: str) -> None
 def _limit_size(call: IncomingRequest, answer: bytes) -> bytes:
     if len(answer) <= call.limit:
         return answer
-    too_large = f"the answer has {len(answer)} bytes, and {call.limit} is the limit: message_size"
+    too_large = f"the answer has {len(answer)} bytes, and {call.limit} is the limit: max_message_size"
     LOG.error("%s of %s: %s", call.message.method, call.caller.name, too_large)
     return _error(call, BackendBroken(too_large))
 

@@ -106,7 +106,7 @@ class ServerConnection(FramedConnection):
     def answer(self, data: bytes) -> None:
         """Send an answer, and resume reading requests."""
         self._unanswered -= 1
-        if self.backlog > 2 * self.settings.message_size:
+        if self.backlog > 2 * self.settings.max_message_size:
             self.refuse("it does not read its answers")
         self.send(data)
         self._update_reading()
@@ -173,7 +173,7 @@ class ServerConnection(FramedConnection):
     def _welcome(self, proof: str) -> None:
         self._admitted = True
         self.admit()
-        limit = self.settings.message_size
+        limit = self.settings.max_message_size
         self.send(encode({"kind": "welcome", "protocol": PROTOCOL, "proof": proof, "limit": limit}))
 
     def _call(self, frame: Frame, caller: Caller) -> None:
@@ -183,7 +183,7 @@ class ServerConnection(FramedConnection):
             message=frame.message(),
             caller=caller,
             deadline=time.monotonic() + min(frame.amount("timeout", 60.0), 86_400.0),
-            limit=int(min(frame.amount("limit", 1 << 30), self.settings.message_size)),
+            limit=int(min(frame.amount("limit", 1 << 30), self.settings.max_message_size)),
         )
         self._unanswered += 1
         self._owner.request(call)

@@ -49,7 +49,7 @@ class SocketTransport(Transport):
         self._lock = threading.RLock()
         self._loop = LoopThread("netfw-rpc-loop")
         self._handlers = HandlerRegistry()
-        self._workers = BoundedThreadPool("netfw-rpc-worker", settings.workers, settings.queue)
+        self._workers = BoundedThreadPool("netfw-rpc-worker", settings.threads, settings.max_queued_requests)
         self._listener_pool = BoundedThreadPool("netfw-notifications", threads=1, queue=1 << 30)
         self._subscribers: dict[str, tuple[CoalescingSubscriber, ...]] = {}
         self._client = SocketClient(settings, self._loop, self._handle_notification)
@@ -244,7 +244,7 @@ class SocketTransport(Transport):
             ) from exc
 
     def _check_size(self, message: Message) -> None:
-        limit = self._settings.message_size
+        limit = self._settings.max_message_size
         if len(message.body) > limit:
             raise InvalidInput(
                 {"body": f"it has {len(message.body)} bytes, and {limit} is the limit"}

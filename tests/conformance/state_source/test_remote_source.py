@@ -76,7 +76,7 @@ def test_a_hint_for_all_hosts_reaches_each_over_a_socket() -> None:
 
 
 def socket_transport(**options: Any) -> SocketTransport:
-    checked = check_options("socket", SocketTransport, {"reconnect_pause": 0.05, **options})
+    checked = check_options("socket", SocketTransport, {"reconnect_interval": 0.05, **options})
     return SocketTransport.from_conf(checked, LocalHostResources())
 
 

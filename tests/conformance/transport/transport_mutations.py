@@ -230,7 +230,7 @@ def serialize_handlers(transport, original, topic, handler):
 @MUTATIONS.override("__init__", breaks(Transport, 5), breaks_raise(Transport, "call", InvalidInput))
 def accept_any_size(transport, original, settings):
     """Accept messages of any size."""
-    original(evolve(settings, message_size=1 << 30))  # type: ignore[type-var]
+    original(evolve(settings, max_message_size=1 << 30))  # type: ignore[type-var]
 
 
 @MUTATIONS.override("serve", breaks_raise(Transport, "serve", Conflict))

@@ -37,7 +37,7 @@ class TopologySite:
     def _agent(self, name: str, options: dict[str, dict[str, object]]) -> PrivateAgent:
         groups: dict[str, dict[str, object]] = {
             "DEFAULT": {"log_level": "debug"},
-            "agent": {"retry_pause": 0.1},
+            "agent": {"retry_interval": 0.1},
             "file": {
                 "path": self.path,
                 "status_path": self._status_path(name),

@@ -105,8 +105,8 @@ l2_population = {flavour.population}
 firewall_driver = {flavour.firewall if firewall is None else firewall}
 extensions = {flavour.extensions}
 refresh_interval = 1
-retry_pause = 0.1
-retry_pause_max = 1
+retry_interval = 0.1
+retry_interval_max = 1
 extensions = {flavour.extensions}
 {agent}
 [openvswitch]

@@ -134,7 +134,7 @@ class FileSite(TopologyFile):
                 port["device_id"] = f"vm-{port['name']}"
         self.write()
         source: Groups = {
-            "agent": {"retry_pause": 0.1},
+            "agent": {"retry_interval": 0.1},
             "file": {"path": self.path, "poll": 0.05, "debounce": 0},
         }
         self.hosts = {
@@ -175,7 +175,7 @@ class RoutedCloud:
         self.cloud, self.network = cloud, cloud.network
         self.hosts = cloud.hosts
         self.l3 = cloud.hosts[1].l3
-        self.l3.options["agent"] |= {"report_interval": 1, "retry_pause": 0.1}
+        self.l3.options["agent"] |= {"report_interval": 1, "retry_interval": 0.1}
 
     @property
     def agents(self) -> tuple[PrivateAgent, ...]:

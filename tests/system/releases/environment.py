@@ -34,8 +34,10 @@ class ReleaseSite(EdgeSite):
         self.filtered: list[Guest] = []
         """A machine on each host whose traffic the firewall of the switch filters."""
         for host in self.hosts:
-            host.dhcp.options["agent"] |= {"report_interval": 1, "retry_pause": 0.1}
-            host.agent.options["agent"].pop("extensions", None)  # of later releases
+            host.dhcp.options["agent"] |= {"report_interval": 1}
+        for agent in self.agents:
+            for option in ("extensions", "retry_interval"):  # of later releases
+                agent.options["agent"].pop(option, None)
 
     @property
     def agents(self) -> tuple[PrivateAgent, ...]:

@@ -46,8 +46,8 @@ class HostClient:
         options = {
             "connect": address,
             "token_file": str(tokens),
-            "reconnect_pause": 0.05,
-            "reconnect_pause_max": 0.2,
+            "reconnect_interval": 0.05,
+            "reconnect_interval_max": 0.2,
         }
         self.transport = create(Transport, "socket", options, LocalHostResources())
         self.source = RemoteSource(self.transport, timeout=20)

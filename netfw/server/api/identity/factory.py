@@ -140,10 +140,10 @@ def _noauth(conf: ConfigOpts) -> NoAuth:
             "noauth_allow_remote_admin: every client that reaches the API is an administrator"
         )
     return NoAuth(
-        admin_uids=user_ids(options.admin_users, "admin_users") | {0, os.geteuid()},
-        admin_gids=group_ids(options.admin_groups, "admin_groups"),
-        others_are_members=options.other_users == "members",
-        default_project=options.default_project,
+        admin_uids=user_ids(options.noauth_admin_users, "noauth_admin_users") | {0, os.geteuid()},
+        admin_gids=group_ids(options.noauth_admin_groups, "noauth_admin_groups"),
+        others_are_members=options.noauth_other_users == "members",
+        default_project=options.noauth_default_project,
         on_loopback=options.noauth_on_loopback,
         allow_remote_admin=options.noauth_allow_remote_admin,
         hosts=frozenset(name.lower() for name in options.noauth_hosts),

@@ -20,7 +20,7 @@ from netfw.testing.conformance.transport.environment import TransportEnvironment
 from netfw.testing.conformance.transport.suite import TransportConformance
 from netfw.testing.lab.services.fault_proxy import FaultProxy
 
-QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
+QUICK = {"reconnect_interval": 0.05, "reconnect_interval_max": 0.2}
 
 
 class RecordingHandler(logging.Handler):
@@ -44,7 +44,7 @@ class SocketTransportConformance(TransportConformance):
 
     def make(self, **options: Any) -> Transport:
         """Return a transport with these options and those that all have."""
-        given = {"message_size": self.LIMIT, "workers": self.WORKERS, **QUICK, **options}
+        given = {"max_message_size": self.LIMIT, "threads": self.WORKERS, **QUICK, **options}
         return self.CLASS.from_conf(
             check_options("socket", self.CLASS, given), LocalHostResources()
         )

@@ -143,7 +143,7 @@ def test_where_the_operator_wants_it_the_death_of_a_dnsmasq_ends_the_agent(site)
 @pytest.mark.spec("DHCP-03")
 def test_a_dnsmasq_that_cannot_start_is_tried_again_after_pauses_and_the_reason_is_said(site):
     site.dhcp.options["dnsmasq"]["dnsmasq_config_file"] = "/no/such.conf"
-    site.dhcp.options["agent"]["retry_pause"] = 1
+    site.dhcp.options["agent"]["retry_interval"] = 1
     site.port(11)
     site.write()
     site.wiring.start()

@@ -17,7 +17,7 @@ def second_agent(site: Site) -> PrivateAgent:
     options = {
         **site.dhcp.options,
         "DEFAULT": {"log_level": "debug"},
-        "agent": {"retry_pause": 0.1},
+        "agent": {"retry_interval": 0.1},
         "file": {**site.dhcp.options["file"], "status_path": site.directory / "said-second"},
         "dnsmasq": {"dnsmasq_user": "root", "dhcp_confs": confs},
     }

@@ -44,8 +44,8 @@ class AgentHost:
                 {switch}""",
             "agent": f"""
                 status_file = {self.status_file}
-                retry_pause = 0.1
-                retry_pause_max = 1
+                retry_interval = 0.1
+                retry_interval_max = 1
                 {agent}""",
             "file": f"""
                 path = {self.topology}

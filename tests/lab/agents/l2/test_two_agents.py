@@ -26,7 +26,7 @@ def pair(make_cloud, tmp_path):
     cloud.topology.port(1, name, admin_state_up=False)
     (elsewhere / "topology.json").write_text(json.dumps(cloud.topology.content))
     second = AgentHost(first.host, elsewhere / "topology.json")
-    second.configure(agent="retry_pause_max = 60")
+    second.configure(agent="retry_interval_max = 60")
     yield first, second
     if second.process is not None and second.process.poll() is None:
         second.kill()

@@ -35,10 +35,10 @@ class DistributedRouterSite(RouterSite):
         content["ports"].append(
             self._port(5, "blue", "10.0.1.5", router="edge", device_owner=owner)
         )
-        agent = {"retry_pause": 0.1, "agent_mode": "dvr_snat"}
+        agent = {"retry_interval": 0.1, "agent_mode": "dvr_snat"}
         self.write()
         self.l3 = self.agent = self._agent("l3", {"agent": agent})
-        routing = {"retry_pause": 0.1, "enable_distributed_routing": True}
+        routing = {"retry_interval": 0.1, "enable_distributed_routing": True}
         self.wiring = self._agent("l2", {"agent": routing})
 
     def fip_namespaces(self) -> set[str]:

@@ -26,7 +26,7 @@ def dhcp(site: RouterSite) -> Iterator[PrivateAgent]:
     site.write()
     options = {
         "DEFAULT": {"log_level": "debug", "state_path": site.l3.directory},
-        "agent": {"retry_pause": 0.1, "enable_isolated_metadata": True},
+        "agent": {"retry_interval": 0.1, "enable_isolated_metadata": True},
         "file": {**site.l3.options["file"], "status_path": site.directory / "reported-dhcp"},
         "openvswitch": site.l3.options["openvswitch"],
         "dnsmasq": {"dnsmasq_user": "root"},

@@ -71,7 +71,7 @@ def _agent(make: Make, server: PrivateNetfw, service: RecordingService) -> Agent
     """Return an agent that reads from *server* and forgets soon."""
     return make(
         service.port,
-        agent={"state_source": "server", "transport": "socket", "retry_pause": 0.1},
+        agent={"state_source": "server", "transport": "socket", "retry_interval": 0.1},
         socket={"connect": f"unix:{server.messages}"},
         metadata={"metadata_cache_seconds": 0.2, "metadata_cache_negative_seconds": 0.2},
         server={"timeout": 5},

@@ -17,7 +17,7 @@ from netfw_drivers.transports.sockets.framing import Frame, FrameReader, encode
 
 LONG = 60.0
 """Seconds for what takes a moment on an idle machine."""
-QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
+QUICK = {"reconnect_interval": 0.05, "reconnect_interval_max": 0.2}
 
 
 def make(**options: Any) -> Transport:

@@ -57,9 +57,9 @@ def over(broker, closing):
     def made(url: str = "", **options: Any) -> Transport:
         given = {
             "transport_url": url or broker.url(),
-            "reconnect_pause": 0.1,
-            "reconnect_pause_max": 0.5,
-            "heartbeat": 4,
+            "reconnect_interval": 0.1,
+            "reconnect_interval_max": 0.5,
+            "heartbeat_timeout": 4,
             **options,
         }
         transport = create(Transport, "oslo", given, LocalHostResources())
@@ -92,11 +92,11 @@ def raw_channel() -> Iterator[amqp.Channel]:
 @pytest.mark.spec("RPC-06")
 def test_message_over_the_limit_of_its_receiver_is_refused(over, caplog):
     # This includes an answer and a notification: their senders have other limits.
-    server, client, heard = over(), over(message_size=4096), []
+    server, client, heard = over(), over(max_message_size=4096), []
     server.serve("server", lambda message, _: Message(**MESSAGE, body=b"," * 5000))
     client.subscribe("news", lambda message: heard.append(message.body))
     assert eventually(lambda: heard), "not subscribed"
-    with pytest.raises(BackendBroken, match="has 5000 bytes, and 4096 is the limit: message_size"):
+    with pytest.raises(BackendBroken, match="has 5000 bytes, and 4096 is the limit: max_message_size"):
         client.call(request(), LONG)
     heard.clear()
     server.publish(Message(topic="news", method="large", body=b"," * 5000))
@@ -310,7 +310,7 @@ def test_requests_that_meet_a_close_say_so(over, caplog):
 
 @pytest.mark.spec("RPC-06")
 def test_a_broker_that_hangs_costs_no_more_than_the_time_out(broker, over):
-    server, client = over(heartbeat=60), over(heartbeat=60)
+    server, client = over(heartbeat_timeout=60), over(heartbeat_timeout=60)
     server.serve("server", Callers())
     assert answers(client)
     broker.pause()

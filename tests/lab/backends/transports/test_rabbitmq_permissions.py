@@ -58,8 +58,8 @@ def transport(broker: PrivateRabbitmq, closing: Any) -> Callable[[str], Transpor
     def made(user: str) -> Transport:
         options = {
             "transport_url": f"rabbit://{user}:{PASSWORD}@127.0.0.1:{PORT}/netfw",
-            "reconnect_pause": 0.1,
-            "reconnect_pause_max": 0.5,
+            "reconnect_interval": 0.1,
+            "reconnect_interval_max": 0.5,
         }
         transport = create(Transport, "oslo", options, LocalHostResources())
         closing.callback(transport.close)

@@ -20,7 +20,7 @@ from netfw.testing.conformance.state_source import samples
 pytestmark = pytest.mark.spec("RPC-06")
 
 SIZE = 14 << 20
-"""Bytes that a message may have, by ``message_size``."""
+"""Bytes that a message may have, by ``max_message_size``."""
 LARGE = {
     "objects": b'{"a":1},',
     "nested objects": b'{"a":{"b":1}},',

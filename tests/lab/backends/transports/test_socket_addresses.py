@@ -182,7 +182,7 @@ def listening(here):
 
 def test_pauses_between_attempts_grow(here, transport, listening):
     attempts: list[float] = []
-    client = transport(connect=f"unix:{here}/s", reconnect_pause=0.1, reconnect_pause_max=60)
+    client = transport(connect=f"unix:{here}/s", reconnect_interval=0.1, reconnect_interval_max=60)
     client.subscribe("news", lambda message: None)
     for _ in range(5):
         connection, _ = listening.accept()
@@ -193,7 +193,7 @@ def test_pauses_between_attempts_grow(here, transport, listening):
 
 
 def test_request_cuts_a_long_pause_short(here, transport, listening, caplog):
-    client = transport(connect=f"unix:{here}/s", reconnect_pause=600, reconnect_pause_max=600)
+    client = transport(connect=f"unix:{here}/s", reconnect_interval=600, reconnect_interval_max=600)
     client.subscribe("news", lambda message: None)
     listening.accept()[0].close()
     assert eventually(lambda: "not connected to" in caplog.text), "the pause has begun"

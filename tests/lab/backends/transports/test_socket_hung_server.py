@@ -117,7 +117,7 @@ def test_connection_with_more_slow_requests_than_a_server_reads_lasts(
         finish.wait(60)
         return message
 
-    server = transport(listen=f"unix:{here}/s", workers=_MAX_UNANSWERED, idle_timeout=IDLE)
+    server = transport(listen=f"unix:{here}/s", threads=_MAX_UNANSWERED, idle_timeout=IDLE)
     server.serve("server", work)
     client = transport(connect=f"unix:{here}/s", idle_timeout=IDLE)
     pool = closing.enter_context(ThreadPoolExecutor(_MAX_UNANSWERED + 1))

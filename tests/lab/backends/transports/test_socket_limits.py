@@ -35,9 +35,9 @@ def server(here, transport):
     """Return a server with tight bounds."""
     made = transport(
         listen=f"unix:{here}/s",
-        message_size=100_000,
+        max_message_size=100_000,
         transfer_timeout=0.5,
-        connections=8,
+        max_connections=8,
     )
     made.serve("server", Callers())
     return made
@@ -185,7 +185,7 @@ def test_one_client_cannot_take_all_the_room(here, raw, transport):
             gate.wait(30)
         return message
 
-    server = transport(listen=f"unix:{here}/s", workers=2, queue=50)
+    server = transport(listen=f"unix:{here}/s", threads=2, max_queued_requests=50)
     server.serve("server", slow)
     greedy = joined(raw, here)
     calls = [encode_message("call", request("wait"), number=n) for n in range(150)]

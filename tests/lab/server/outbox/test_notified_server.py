@@ -31,7 +31,7 @@ tenant_network_types = vxlan
 vni_ranges = 1:100
 [webhook]
 urls = {party}/hook
-kinds = port
+resource_types = port
 [compute]
 endpoint = {party}/v2.1
 auth = none
@@ -109,7 +109,7 @@ def _port(parts: ServerComponents) -> Any:
 
 
 def _events(bodies: list[Any]) -> list[str]:
-    return [each.get("event") or each["name"] for body in bodies for each in body["events"]]
+    return [each.get("event_type") or each["name"] for body in bodies for each in body["events"]]
 
 
 def _wait(condition: Callable[[], bool], seconds: float = 20.0) -> None:

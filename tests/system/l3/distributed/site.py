@@ -35,7 +35,7 @@ class DistributedSite(RoutedNetworks):
             each.agent.options["agent"] |= {"report_interval": 1, "l2_population": True}
             each.agent.options["agent"]["enable_distributed_routing"] = True
             mode = "dvr_snat" if each is self.central else "dvr"
-            options = {"report_interval": 1, "retry_pause": 0.1, "agent_mode": mode}
+            options = {"report_interval": 1, "retry_interval": 0.1, "agent_mode": mode}
             each.l3.options["agent"] |= {"audit_interval": 86400, **options}
             each.l3.options["linux"] = {"ha_vrrp_advert_int": 1}
 

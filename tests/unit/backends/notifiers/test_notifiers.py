@@ -66,7 +66,7 @@ def test_a_webhook_posts_what_happened_with_id_and_revision(party: Party) -> Non
     assert headers["Content-Type"] == "application/json"
     assert "X-Netfw-Signature" not in headers
     posted = party.bodies[0]["events"]
-    assert [each["event"] for each in posted] == ["network.create", "port.update", "network.delete"]
+    assert [each["event_type"] for each in posted] == ["network.create", "port.update", "network.delete"]
     assert [(each["id"], each["revision"]) for each in posted][1] == (str(PORT.id), 7)
     assert posted[1]["request_id"] == "req-1"
     assert (posted[1]["before"]["status"], posted[1]["after"]["status"]) == ("DOWN", "ACTIVE")
@@ -88,7 +88,7 @@ def test_a_webhook_signs_what_it_posts_and_tells_all_addresses(party: Party) -> 
 
 @pytest.mark.spec("API-14")
 def test_a_webhook_tells_of_the_kinds_it_is_to_tell_of(party: Party) -> None:
-    webhook = made(WebhookNotifier, urls=[party.url], kinds=["port"])
+    webhook = made(WebhookNotifier, urls=[party.url], resource_types=["port"])
     assert webhook.concerns(PLUGGED)
     assert not webhook.concerns(Change(before=None, after=NETWORK))
 
@@ -211,7 +211,7 @@ def test_unreachable_endpoint_is_retryable_and_its_error_hides_secrets() -> None
     [
         (WebhookNotifier, {}, r"no address to notify: set urls in \[webhook\]"),
         (WebhookNotifier, {"urls": ["ftp://x"]}, "neither http"),
-        (WebhookNotifier, {"urls": ["http://x"], "kinds": ["prot"]}, "there is no prot"),
+        (WebhookNotifier, {"urls": ["http://x"], "resource_types": ["prot"]}, "there is no prot"),
         (ComputeNotifier, {}, "endpoint, auth_url, username, password"),
         (ComputeNotifier, {"auth": "token", "endpoint": "http://x"}, "needs token"),
     ],

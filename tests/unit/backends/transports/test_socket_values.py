@@ -315,16 +315,16 @@ def test_without_options_it_is_a_socket_of_this_host():
     ("options", "says"),
     [
         ({"listen": "tcp:127.0.0.1:5"}, "token_file"),
-        ({"listen": "tcp:0.0.0.0:5", "token_file": "t"}, "tls:0.0.0.0:5, or set force_insecure"),
+        ({"listen": "tcp:0.0.0.0:5", "token_file": "t"}, "tls:0.0.0.0:5, or set allow_plaintext_tcp"),
         ({"listen": "tls:0.0.0.0:5", "token_file": "t"}, "tls_certificate"),
         ({"listen": "tls:0.0.0.0:5", "tls_certificate": "c", "tls_key": "k"}, "tls_ca"),
         ({"connect": "tcp:127.0.0.1:5"}, "token_file"),
-        ({"connect": "tcp:192.0.2.1:5", "token_file": "t"}, "force_insecure"),
+        ({"connect": "tcp:192.0.2.1:5", "token_file": "t"}, "allow_plaintext_tcp"),
         ({"connect": "fd:3"}, "only for listening"),
         ({"socket_mode": "rw"}, "octal"),
         ({"socket_mode": "1777"}, "0777"),
         ({"transfer_timeout": "nan"}, "transfer_timeout"),
-        ({"reconnect_pause": 0}, "reconnect_pause"),
+        ({"reconnect_interval": 0}, "reconnect_interval"),
     ],
 )
 def test_what_would_admit_strangers_or_cannot_be_is_refused(options, says):
@@ -335,7 +335,7 @@ def test_what_would_admit_strangers_or_cannot_be_is_refused(options, says):
 
 def test_what_is_safe_is_accepted():
     settings_of(listen="tcp:127.0.0.1:5,unix:/a", token_file="t")
-    settings_of(listen="tcp:0.0.0.0:5", token_file="t", force_insecure=True)
+    settings_of(listen="tcp:0.0.0.0:5", token_file="t", allow_plaintext_tcp=True)
     settings_of(listen="tls:0.0.0.0:5", tls_certificate="c", tls_key="k", tls_ca="a")
     settings_of(listen="", connect="tls:server:5")
 

@@ -25,7 +25,7 @@ def conf_of(tmp_path, agent="", more="", program=PROGRAM, groups=l3_groups):
 def test_drivers_are_chosen_by_name_and_bring_their_options(tmp_path):
     conf = conf_of(
         tmp_path,
-        "num_sync_threads = 7\nretry_pause_max = 9\navailability_zone = north\n"
+        "num_sync_threads = 7\nretry_interval_max = 9\navailability_zone = north\n"
         "handle_internal_only_routers = false\nipv6_gateway = fe80::1\n"
         "log_agent_heartbeats = true",
     )

@@ -49,7 +49,7 @@ def credentials_of(uid: int, gid: int, path: str) -> PeerCredentials:
 def test_root_is_an_administrator_and_another_user_is_refused() -> None:
     identity = Methods([NoAuth(admin_uids=frozenset({0}))], lambda who: "admin" in who.roles)
     assert identity(environ(0, 0)).admin
-    with pytest.raises(Unauthorized, match="admin_users"):
+    with pytest.raises(Unauthorized, match="noauth_admin_users"):
         identity(environ(UID, GID, HTTP_X_ROLES="admin"))
 
 

@@ -26,7 +26,7 @@ socket_mode = 0666
 bind = 127.0.0.1:9696
 [identity]
 methods = noauth, tokens, proxy
-other_users = {others}
+noauth_other_users = {others}
 token_file = {path}/tokens
 trusted_proxy_users = 4242
 trusted_proxies = 127.0.0.7

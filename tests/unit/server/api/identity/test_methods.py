@@ -52,7 +52,7 @@ def test_noauth_makes_root_and_named_users_and_groups_administrators():
     assert noauth(unix(ROOT)) == own
     assert noauth(unix((9, 7, 9))).roles == ADMIN_ROLES
     assert noauth(unix((9, 54321, 77))).roles == ADMIN_ROLES
-    assert "admin_users" in wants(noauth(unix(STRANGER)))
+    assert "noauth_admin_users" in wants(noauth(unix(STRANGER)))
 
 
 def test_noauth_administrator_acts_for_the_identity_in_headers():
@@ -292,8 +292,8 @@ def test_address_that_refuses_all_remote_clients_is_logged(caplog):
         {"methods": []},
         {"methods": ["noauth", "noauth"]},
         {"methods": ["proxy"], "trusted_proxies": ["192.0.2.1/24"]},
-        {"admin_users": ["nobody-of-that-name"]},
-        {"admin_groups": ["nobody-of-that-name"]},
+        {"noauth_admin_users": ["nobody-of-that-name"]},
+        {"noauth_admin_groups": ["nobody-of-that-name"]},
         {"methods": ["tokens"], "token_file": "/nonexistent/tokens"},
     ],
 )
