@@ -49,8 +49,8 @@ class ComputeNotifier(Notifier):
             "auth",
             default="password",
             choices=AUTHENTICATION,
-            help="Authentication: by a user's password at auth_url, by a token that does not expire, "
-            "or none.",
+            help="Authentication: by a user's password at auth_url, by a token that does not "
+            "expire, or none.",
         ),
         cfg.StrOpt("token", secret=True, help="For auth = token."),
         cfg.StrOpt("auth_url", help="The identity API, for auth = password."),

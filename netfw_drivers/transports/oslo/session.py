@@ -351,7 +351,9 @@ class OsloSession:
         if isinstance(answer, NetfwError) or len(answer.body) <= limit:
             return answer
         size = len(answer.body)
-        return BackendBroken(f"the answer has {size} bytes, and {limit} is the limit: max_message_size")
+        return BackendBroken(
+            f"the answer has {size} bytes, and {limit} is the limit: max_message_size"
+        )
 
 
 def _resolve(answer: Future[Message], outcome: Message | NetfwError) -> None:

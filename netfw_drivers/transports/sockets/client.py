@@ -344,9 +344,8 @@ async def _handshake(connection: ClientConnection) -> None:
 
 def _check_size(data: bytes, limit: int) -> None:
     if len(data) > limit:
-        raise InvalidInput(
-            {"body": f"the message has {len(data)} bytes, and {limit} is the limit: max_message_size"}
-        )
+        allowed = f"{limit} is the limit: max_message_size"
+        raise InvalidInput({"body": f"the message has {len(data)} bytes, and {allowed}"})
 
 
 def _backoff(settings: Settings) -> Iterator[float]:

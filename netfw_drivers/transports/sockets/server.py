@@ -240,7 +240,9 @@ def _refuse(client: socket.socket, listening: ListenSocket, reason: str) -> None
 def _limit_size(call: IncomingRequest, answer: bytes) -> bytes:
     if len(answer) <= call.limit:
         return answer
-    too_large = f"the answer has {len(answer)} bytes, and {call.limit} is the limit: max_message_size"
+    too_large = (
+        f"the answer has {len(answer)} bytes, and {call.limit} is the limit: max_message_size"
+    )
     LOG.error("%s of %s: %s", call.message.method, call.caller.name, too_large)
     return _error(call, BackendBroken(too_large))
 

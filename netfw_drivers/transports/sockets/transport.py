@@ -49,7 +49,9 @@ class SocketTransport(Transport):
         self._lock = threading.RLock()
         self._loop = LoopThread("netfw-rpc-loop")
         self._handlers = HandlerRegistry()
-        self._workers = BoundedThreadPool("netfw-rpc-worker", settings.threads, settings.max_queued_requests)
+        self._workers = BoundedThreadPool(
+            "netfw-rpc-worker", settings.threads, settings.max_queued_requests
+        )
         self._listener_pool = BoundedThreadPool("netfw-notifications", threads=1, queue=1 << 30)
         self._subscribers: dict[str, tuple[CoalescingSubscriber, ...]] = {}
         self._client = SocketClient(settings, self._loop, self._handle_notification)

@@ -59,7 +59,9 @@ class NoAuth:
         ):
             return self._administrator(named, f"uid-{process.uid}")
         if not self.others_are_members:
-            return Unauthenticated("a user that [identity] noauth_admin_users or noauth_admin_groups names")
+            return Unauthenticated(
+                "a user that [identity] noauth_admin_users or noauth_admin_groups names"
+            )
         own = f"uid-{process.uid}"
         if named.project_id not in (None, own) or named.user not in (None, own):
             return Unauthenticated(

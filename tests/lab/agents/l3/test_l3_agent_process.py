@@ -130,7 +130,11 @@ def test_second_agent_with_the_same_directory_waits_for_the_first(site):
     site.start()
     active = {ROUTER: "ACTIVE", FLOATING_IP: "ACTIVE"}
     wait_until(lambda: site.reported() == active, site.reported)
-    options = {**site.l3.options, "DEFAULT": {"log_level": "debug"}, "agent": {"retry_interval": 0.1}}
+    options = {
+        **site.l3.options,
+        "DEFAULT": {"log_level": "debug"},
+        "agent": {"retry_interval": 0.1},
+    }
     options["linux"] = {"router_confs": site.l3.directory / "routers"}
     options["haproxy"] = {"metadata_proxy_confs": site.l3.directory / "ns-metadata-proxy-l3"}
     second = PrivateAgent(site.host, site.directory / "second", "netfw.cli.agents.l3", options)

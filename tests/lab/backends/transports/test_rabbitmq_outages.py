@@ -96,7 +96,9 @@ def test_message_over_the_limit_of_its_receiver_is_refused(over, caplog):
     server.serve("server", lambda message, _: Message(**MESSAGE, body=b"," * 5000))
     client.subscribe("news", lambda message: heard.append(message.body))
     assert eventually(lambda: heard), "not subscribed"
-    with pytest.raises(BackendBroken, match="has 5000 bytes, and 4096 is the limit: max_message_size"):
+    with pytest.raises(
+        BackendBroken, match="has 5000 bytes, and 4096 is the limit: max_message_size"
+    ):
         client.call(request(), LONG)
     heard.clear()
     server.publish(Message(topic="news", method="large", body=b"," * 5000))

@@ -48,7 +48,11 @@ class HaSite(RoutedNetworks):
         self.routing = cloud.hosts[:2]
         for each in self.routing:
             options = each.l3.options
-            options["agent"] |= {"report_interval": 1, "retry_interval": 0.1, "audit_interval": 86400}
+            options["agent"] |= {
+                "report_interval": 1,
+                "retry_interval": 0.1,
+                "audit_interval": 86400,
+            }
             options["linux"] = {"ha_vrrp_advert_int": ADVERT, **linux}
         for each in self.hosts:
             each.agent.options["agent"]["report_interval"] = 1

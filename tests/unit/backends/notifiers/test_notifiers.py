@@ -66,7 +66,11 @@ def test_a_webhook_posts_what_happened_with_id_and_revision(party: Party) -> Non
     assert headers["Content-Type"] == "application/json"
     assert "X-Netfw-Signature" not in headers
     posted = party.bodies[0]["events"]
-    assert [each["event_type"] for each in posted] == ["network.create", "port.update", "network.delete"]
+    assert [each["event_type"] for each in posted] == [
+        "network.create",
+        "port.update",
+        "network.delete",
+    ]
     assert [(each["id"], each["revision"]) for each in posted][1] == (str(PORT.id), 7)
     assert posted[1]["request_id"] == "req-1"
     assert (posted[1]["before"]["status"], posted[1]["after"]["status"]) == ("DOWN", "ACTIVE")

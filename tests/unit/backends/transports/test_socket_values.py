@@ -315,7 +315,10 @@ def test_without_options_it_is_a_socket_of_this_host():
     ("options", "says"),
     [
         ({"listen": "tcp:127.0.0.1:5"}, "token_file"),
-        ({"listen": "tcp:0.0.0.0:5", "token_file": "t"}, "tls:0.0.0.0:5, or set allow_plaintext_tcp"),
+        (
+            {"listen": "tcp:0.0.0.0:5", "token_file": "t"},
+            "tls:0.0.0.0:5, or set allow_plaintext_tcp",
+        ),
         ({"listen": "tls:0.0.0.0:5", "token_file": "t"}, "tls_certificate"),
         ({"listen": "tls:0.0.0.0:5", "tls_certificate": "c", "tls_key": "k"}, "tls_ca"),
         ({"connect": "tcp:127.0.0.1:5"}, "token_file"),
