@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, cast
 
 from attrs import asdict, field, frozen
@@ -16,6 +16,7 @@ from netfw.drivers.support.fault_isolation import crashes_as_errors
 from netfw.drivers.values.events import Event, Sink
 from netfw.drivers.values.reports import Heartbeat, Report
 from netfw.drivers.values.subscription import Subscription
+from netfw.errors import BackendUnavailable, NetfwError
 from netfw.plan import Outcome
 
 K = TypeVar("K", bound=Hashable)
@@ -66,6 +67,8 @@ class ConvergeResult(Generic[K]):
 
     outcome: Outcome[K] = field(factory=Outcome)
     counts: Counts = field(factory=Counts)
+    unread: NetfwError | None = None
+    """Why a driver could not read the machine again: the pass used its mirror, and is repeated."""
 
 
 class HostAgent(ABC, Generic[K]):
@@ -171,12 +174,22 @@ class HostAgent(ABC, Generic[K]):
         return {}
 
 
-def refresh(driver: HostDriver[Any, Any]) -> None:
-    """Have a driver that can plan read the machine again, instead of trusting its mirror.
+def reread(drivers: Iterable[HostDriver[Any, Any]]) -> NetfwError | None:
+    """Have drivers that can plan read the machine again, instead of trusting their mirrors.
+
+    Return why one of them cannot; the others have.
 
     :raises BackendUnavailable: the machine does not answer.
-    :raises DriverCrashed: the driver raised what is no error of netfw.
     """
-    if HostCapability.PLAN in driver.describe().capabilities:
-        with crashes_as_errors(driver):
-            cast(Reconciler[Any, Any, Any], driver).observe(None)
+    failed: NetfwError | None = None
+    for driver in drivers:
+        if HostCapability.PLAN not in driver.describe().capabilities:
+            continue
+        try:
+            with crashes_as_errors(driver):
+                cast(Reconciler[Any, Any, Any], driver).observe(None)
+        except BackendUnavailable:
+            raise
+        except NetfwError as error:
+            failed = failed or error
+    return failed

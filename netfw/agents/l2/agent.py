@@ -200,6 +200,7 @@ class L2Agent(HostAgent[L2Key]):
         desired = self._ready()
         if task.complete:
             self._statuses.touch(desired.switch.ports())
+        unread = self._convergence.reread() if task.reread else None
         outcome, admissions = self._convergence.run(desired, task, self._wired)
         ports = _ports(outcome)
         counts = self._count(ports, admissions, task)
@@ -207,7 +208,8 @@ class L2Agent(HostAgent[L2Key]):
         if task.complete and not ports.failed:
             self._retired.remove()
         self._pending -= {key.port for key in (*ports.done, *ports.failed, *ports.waiting)}
-        return ConvergeResult(outcome=self._request_mac(outcome, task), counts=counts)
+        outcome = self._request_mac(outcome, task)
+        return ConvergeResult(outcome=outcome, counts=counts, unread=unread)
 
     def _request_mac(self, outcome: Outcome[L2Key], task: ConvergeRequest[L2Key]) -> Outcome[L2Key]:
         """Request the MAC address of this host, if it is due, and have the changes converged.

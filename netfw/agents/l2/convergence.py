@@ -17,7 +17,7 @@ from typing import TypeVar, cast, get_args
 
 from attrs import evolve
 
-from netfw.agents.common.agent import ConvergeRequest, refresh
+from netfw.agents.common.agent import ConvergeRequest, reread
 from netfw.agents.common.extension_calls import ExtensionCallKey
 from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.desired_firewall import DesiredFirewall
@@ -61,6 +61,14 @@ class ConvergencePass:
         self._hybrid_firewall = hybrid_firewall
         self._filtered: dict[PortKey, FirewallValue] = {}
 
+    def reread(self) -> NetfwError | None:
+        """Have the drivers read the machine; return why one of them cannot: the others have.
+
+        :raises BackendUnavailable: the machine does not answer.
+        """
+        drivers = (self._switch, self._firewall, self._hybrid_firewall)
+        return reread(driver for driver in drivers if driver is not None)
+
     def run(
         self, desired: DesiredState, task: ConvergeRequest[L2Key], wired: Set[PortId]
     ) -> tuple[Outcome[L2Key], dict[PortKey, Admission]]:
@@ -70,10 +78,6 @@ class ConvergencePass:
 
         :raises NetfwError: nothing could be done, for a reason that concerns no single key.
         """
-        if task.reread:
-            for driver in (self._switch, self._firewall, self._hybrid_firewall):
-                if driver is not None:
-                    refresh(driver)
         keys = (
             task.keys
             | _recontribute(desired, task.keys)

@@ -253,18 +253,16 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
 
         :raises BackendUnavailable: the machine does not answer.
         """
-        if self._reread_is_due:
-            try:
-                self._executor.reread()
-            except BackendUnavailable:
-                raise
-            except NetfwError as error:
-                is_new, self._unread = str(error) != self._unread, str(error)
-                if is_new and isinstance(error, DriverCrashed):
-                    LOG.error("audit: %s", error, exc_info=error)
-                return error
+        if not self._reread_is_due:
+            return None
+        error = self._executor.reread()
+        if error is None:
             self._reread_is_due, self._unread = False, ""
-        return None
+            return None
+        is_new, self._unread = str(error) != self._unread, str(error)
+        if is_new and isinstance(error, DriverCrashed):
+            LOG.error("audit: %s", error, exc_info=error)
+        return error
 
     def _await_idle(self) -> Outcome[Hashable]:
         """Submit nothing until the running jobs end, for a limited time."""

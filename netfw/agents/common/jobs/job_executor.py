@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from attrs import evolve, field, frozen
 
-from netfw.agents.common.agent import refresh
+from netfw.agents.common.agent import reread
 from netfw.agents.common.jobs.jobs import Job
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
@@ -57,22 +57,14 @@ class JobExecutor(ABC, Generic[G, K, V]):
         :raises NetfwError: every key of the job failed.
         """
 
-    def reread(self) -> None:
+    def reread(self) -> NetfwError | None:
         """Have the drivers read the machine instead of trusting their mirrors.
 
+        Return why one of them cannot; the others have.
+
         :raises BackendUnavailable: the machine does not answer.
-        :raises NetfwError: a driver cannot read it; the others have.
         """
-        failed: NetfwError | None = None
-        for driver in self._drivers:
-            try:
-                refresh(driver)
-            except BackendUnavailable:
-                raise
-            except NetfwError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
+        return reread(self._drivers)
 
     def watch(self, sink: Sink) -> None:
         """Have the drivers send their events to *sink*."""

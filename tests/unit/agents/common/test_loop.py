@@ -226,6 +226,32 @@ def test_an_audit_reads_the_machine_once_in_a_while():
     assert env.pause() == 600
 
 
+def test_an_audit_goes_on_without_a_driver_that_cannot_read_the_machine(caplog):
+    env = L2AgentEnvironment(*ALL, timing=Intervals(report=0, audit=0, pull=0))
+    env.switch.plug(ONE.id)
+    env.turn()
+    observe = env.switch.observe
+
+    def crash(scope):
+        if scope is None:
+            raise ValueError("an odd object")
+        return observe(scope)
+
+    env.switch.observe = crash
+    env.machine.present.pop(PortKey(ONE.id))
+    env.loop.resync()
+    env.turn()
+    assert env.switch.live() == {ONE.id}
+    assert "ValueError: an odd object" in env.status.errors["a complete pass"]
+    assert (env.status.ready, env.status.degraded) == (False, {})
+    assert "Traceback" in caplog.text
+    env.turn(1)
+    assert "a complete pass" in env.status.errors, "it is repeated, with a pause"
+    del env.switch.observe
+    env.turn(2)
+    assert (env.status.ready, env.status.errors, env.machine.rereads) == (True, {}, 1)
+
+
 def test_polling_finds_what_no_event_announced():
     env = L2AgentEnvironment(*ALL, timing=Intervals(report=0, audit=0, pull=0, poll=2))
     env.turn()
