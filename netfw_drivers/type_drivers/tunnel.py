@@ -26,8 +26,8 @@ from netfw_drivers.type_drivers.ranges import Span, check_type, joined, spans_of
 _VNI_RANGES = cfg.ListOpt(
     "vni_ranges",
     default=["1:16777215"],
-    help="Numbers for networks whose segment nobody chose, as 1:1000,5000:5999.  All there are, "
-    "unless something else in the same underlay uses some.",
+    help="Numbers for networks created without provider attributes, as 1:1000,5000:5999.  Leave "
+    "out those that something else in the same underlay uses.",
 )
 _LEAST_GENEVE = UDP_HEADER + GENEVE_HEADER + ETHERNET_HEADER
 
@@ -105,7 +105,7 @@ class GreTypeDriver(TunnelTypeDriver):
         cfg.ListOpt(
             "tunnel_id_ranges",
             default=[],
-            help="Keys for networks whose segment nobody chose, as 1:1000,5000:5999.",
+            help="Keys for networks created without provider attributes, as 1:1000,5000:5999.",
         ),
         *TUNNEL_OPTIONS,
     )

@@ -27,8 +27,8 @@ class VlanTypeDriver(TypeDriver):
         cfg.ListOpt(
             "network_vlan_ranges",
             default=[],
-            help="Physical networks that may carry VLANs, with the VLANs for networks whose "
-            "segment nobody chose, as physnet1:1000:2999,physnet2.",
+            help="Physical networks that may carry VLANs, with the VLANs for networks created "
+            "without provider attributes, as physnet1:1000:2999,physnet2.",
         ),
         GLOBAL_MTU,
         PHYSICAL_MTUS,

@@ -71,7 +71,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.BoolOpt(
         "allow_plaintext_tcp",
         default=False,
-        help="Allow tcp: on other addresses than loopback.  Everybody on the way can read and "
+        help="Allow tcp: on other addresses than loopback.  Every host on the path can read and "
         "change all messages.",
     ),
     cfg.IntOpt("max_message_size", default=16 << 20, min=4096, max=1 << 30,
@@ -178,7 +178,7 @@ def check_listening(address: Address, settings: Settings) -> None:
         raise ConfigError(f"{address} needs tls_certificate and tls_key")
     if not settings.token_file and not (address.tls and tls.authorities):
         raise ConfigError(
-            f"{address} would admit everybody: set token_file"
+            f"{address} would admit every client: set token_file"
             + (", or tls_ca to ask for certificates" if address.tls else "")
         )
 
@@ -189,13 +189,15 @@ def _check_connecting(address: Address, settings: Settings) -> None:
     if isinstance(address, TcpAddress):
         _check_clear(address, settings)
         if not address.tls and not settings.token_file:
-            raise ConfigError(f"{address} needs token_file: else anybody could be the server")
+            raise ConfigError(
+                f"{address} needs token_file: otherwise any program could act as the server"
+            )
 
 
 def _check_clear(address: TcpAddress, settings: Settings) -> None:
     if not (address.tls or address.is_loopback or settings.insecure):
         raise ConfigError(
-            f"{address} is not loopback, and everybody on the way could read and change messages: "
+            f"{address} is not loopback, and hosts on the path could read and change messages: "
             f"write tls:{address.host}:{address.port}, or set allow_plaintext_tcp"
         )
 
