@@ -64,7 +64,7 @@ def read_headers(lines: Lines) -> dict[bytes, bytes]:
     headers: dict[bytes, bytes] = {}
     while (line := lines.readline()) != b"\r\n":
         if not line.endswith(b"\r\n"):
-            raise ValueError("A header does not end as HTTP wants it.")
+            raise ValueError("A header does not end with CRLF.")
         name, colon, value = line[:-2].partition(b":")
         value = value.strip(b" \t")
         if not (colon and _NAME.fullmatch(name)):

@@ -111,7 +111,7 @@ def _refusals(
         staying = {**state.attachments, **wanted}
         names = {value.device: key for key, value in reversed(staying.items())}
         more = {
-            key: Conflict(f"{value.device} belongs to somebody else")
+            key: Conflict(f"{value.device} belongs to another port or program")
             for key, value in wanted.items()
             if value.device in state.foreign or names[value.device] != key
         }

@@ -114,12 +114,12 @@ class AgentProgram:
         parser = make_parser(self.name, self.description, epilog=EPILOG)
         add_file_arguments(parser)
         parser.add_argument(
-            "--once", action="store_true", help="end, with status 0, when everything is as wanted"
+            "--once", action="store_true", help="exit 0 once the host matches the desired state"
         )
         parser.add_argument(
             "--timeout",
             type=float,
             default=60.0,
-            help="seconds after which --once ends with status 1",
+            help="seconds after which --once exits 1",
         )
         return parser

@@ -152,7 +152,7 @@ class PreforkSupervisor:
         self._signal(signal.SIGHUP)
 
     def pids(self) -> list[int]:
-        """Pids of the running workers."""
+        """Return the pids of the running workers."""
         with self._lock:
             return [
                 worker.process.pid
@@ -174,7 +174,7 @@ class PreforkSupervisor:
                 worker.down_since = worker.down_since or time.monotonic()
             pause = _pause_after(worker.failures)
             LOG.error(
-                "worker %d (process %d) ended with status %s after %.0f s; again in %.1f s",
+                "worker %d (process %d) ended with status %s after %.0f s; restarting in %.1f s",
                 worker.number,
                 worker.process.pid,
                 status,
@@ -194,7 +194,9 @@ class PreforkSupervisor:
             worker.failures += 1
             worker.down_since = worker.down_since or time.monotonic()
             pause = _pause_after(worker.failures)
-            LOG.error("worker %d cannot start: %s; again in %.1f s", worker.number, error, pause)
+            LOG.error(
+                "worker %d cannot start: %s; restarting in %.1f s", worker.number, error, pause
+            )
             worker.again_at = time.monotonic() + pause
             _close_signs(worker)
 

@@ -47,7 +47,11 @@ def parser() -> argparse.ArgumentParser:
     """Build the parser of the program's arguments."""
     made = make_parser(PROGRAM, "The server of netfw.", epilog=EPILOG)
     add_file_arguments(made)
-    made.add_argument("--workers", type=_positive, help="processes, over what the files say")
+    made.add_argument(
+        "--workers",
+        type=_positive,
+        help="number of worker processes; overrides [server] workers",
+    )
     return made
 
 

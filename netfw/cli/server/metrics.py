@@ -30,10 +30,16 @@ SHARED = "PROMETHEUS_MULTIPROC_DIR"
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 TEXTS = {
-    "netfw_database_up": "Whether the database answered when the metrics were read.",
-    "netfw_database_probe_seconds": "How long the database took for its part of the metrics.",
+    "netfw_database_up": "1 if the database answered this scrape, else 0.",
+    "netfw_database_probe_seconds": "Seconds that the database took for this scrape.",
+    "netfw_agents_alive": "Agents whose last heartbeat is within [scheduling] agent_down_time.",
+    "netfw_agents_dead": "Agents whose last heartbeat is older than [scheduling] agent_down_time.",
+    "netfw_journal_commits": "Sequence number of the newest commit in the journal.",
+    "netfw_outbox_waiting": "Deliveries that wait in the outbox.",
+    "netfw_outbox_refused": "Deliveries in the outbox that their target refused.",
+    "netfw_outbox_oldest_seconds": "Age of the oldest delivery in the outbox.",
 }
-"""Descriptions of gauges that are not rows of the database."""
+"""Help texts of gauges."""
 
 State = Callable[[], Mapping[str, float]]
 """Gauges by name, such as the number of live agents."""
@@ -53,7 +59,7 @@ class Metrics:
         )
         self._seconds = Histogram(
             "netfw_api_request_seconds",
-            "How long answers took.",
+            "Seconds until a request was answered.",
             ("method", "collection"),
             buckets=SECONDS,
             registry=self._registry,
@@ -66,7 +72,7 @@ class Metrics:
         )
         self._call_seconds = Histogram(
             "netfw_rpc_request_seconds",
-            "How long answers to agents took.",
+            "Seconds until a request of an agent was answered.",
             ("method",),
             buckets=SECONDS,
             registry=self._registry,
@@ -129,10 +135,9 @@ class Metrics:
 
     def _gauge(self, name: str) -> Gauge:
         if name not in self._gauges:
-            text = name.removeprefix("netfw_").replace("_", " ")
             self._gauges[name] = Gauge(
                 name,
-                TEXTS.get(name, f"{text}, as the database has it."),
+                TEXTS.get(name, name.removeprefix("netfw_").replace("_", " ")),
                 registry=self._registry,
                 multiprocess_mode="mostrecent",
             )

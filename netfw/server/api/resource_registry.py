@@ -113,7 +113,7 @@ def _refuse_orphans(resources: Sequence[ApiResource]) -> None:
         for other in sorted(_related(each) - names):
             raise ConfigError(
                 f"{each.name} of {_whose(each)} belongs to {other!r}, "
-                f"which nobody serves{nearest(other, names)}"
+                f"which is not declared{nearest(other, names)}"
             )
 
 

@@ -103,7 +103,9 @@ class ServerContext:
         try:
             return self.handlers[name]
         except KeyError:
-            raise NotSupported(f"this server keeps no {name}: its plugin is not loaded") from None
+            raise NotSupported(
+                f"{name} is not available on this server: its plugin is not loaded"
+            ) from None
 
     def quota(self, name: str) -> int:
         """Return how many of *name* a project without a limit of its own may have."""

@@ -61,4 +61,4 @@ class HandlerPlugin(ResourcePlugin):
         try:
             return self._handlers[name]
         except KeyError:
-            raise NotSupported(f"this plugin keeps no {name}") from None
+            raise NotSupported(f"this plugin does not handle {name}") from None

@@ -82,7 +82,7 @@ class ConsumerProbe:
             state.misses = state.misses + 1 if problem and state.was_seen else 0
             former, state.reason = state.reason, problem if state.misses > 1 else None
             if (former is None) != (state.reason is None):
-                LOG.warning("%s: %s", topic, state.reason or "a server is there again")
+                LOG.warning("%s: %s", topic, state.reason or "the queue has a consumer again")
                 self._changed(topic, is_there=state.reason is None)
 
     def _missing_consumers(self, connection: amqp.Connection, topic: str) -> str | None:

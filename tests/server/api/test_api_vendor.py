@@ -249,7 +249,7 @@ def test_colliding_declarations_are_refused_at_start() -> None:
     same = TapExtension(TAP, alias="provider")
     assert "the alias 'provider' is declared by" in refused(same)
     orphan = TapExtension(MIRROR)
-    assert "belongs to 'tap', which nobody serves" in refused(orphan)
+    assert "belongs to 'tap', which is not declared" in refused(orphan)
     assert "requires 'provder', which this server does not have, did you mean 'provider'?" in (
         refused(TapExtension(needs=["provder"]))
     )

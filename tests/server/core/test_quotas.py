@@ -76,7 +76,7 @@ def test_a_bulk_beyond_the_limit_is_refused_before_anything_is_written(database:
     calls.network()
     bodies = [{"project_id": ALICE.project_id, "name": str(number)} for number in range(5)]
     with statements(database) as seen:
-        with pytest.raises(OverQuota, match="has 1 of 5 network, and wants 5 more"):
+        with pytest.raises(OverQuota, match="has 1 of 5 network, and requests 5 more"):
             calls.plugin.create(ALICE, "network", bodies)
         assert not [each for each in seen if each.startswith(("INSERT", "UPDATE"))]
     assert len(calls.plugin.create(ALICE, "network", bodies[1:])) == 4

@@ -129,8 +129,8 @@ class Quotas:
 
 def _over_quota(project: str, resource: str, used: int, limit: int, count: int) -> OverQuota:
     return OverQuota(
-        f"quota exceeded: project {project!r} has {used} of {limit} {resource}, and wants {count} "
-        "more"
+        f"quota exceeded: project {project!r} has {used} of {limit} {resource}, and requests "
+        f"{count} more"
     )
 
 

@@ -112,7 +112,7 @@ def test_a_quota_holds_however_many_ask_at_once(url: str, database: Database) ->
     granted = sum(at_once(4, use_quota, url, 25))
     assert granted == 25
     database.transaction(lambda tx: tx.quotas.use("p", "port", -5, 25))
-    with pytest.raises(Conflict, match="has 20 of 25 port, and wants 6 more"):
+    with pytest.raises(Conflict, match="has 20 of 25 port, and requests 6 more"):
         database.transaction(lambda tx: tx.quotas.use("p", "port", 6, 25))
     database.transaction(lambda tx: tx.quotas.set_limit("p", "port", UNLIMITED))
     database.transaction(lambda tx: tx.quotas.use("p", "port", 100, 25))
