@@ -52,7 +52,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Workers of pytest-xdist share no network: each gets a sandbox within the sandbox."""
+    """Give each worker of pytest-xdist a sandbox within the sandbox: they share no network."""
     if config.option.sandbox and getattr(config.option, "tx", None):
         worker = shlex.join(sandbox.command([sys.executable]))
         config.option.tx = [

@@ -52,7 +52,7 @@ class AgentStatus:
     """Number of reports that the source has not received yet."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the status as plain data; ``lag`` in whole milliseconds."""
+        """Return the status as plain data; ``lag`` in seconds, rounded to milliseconds."""
         return {**asdict(self), "lag": round(self.lag, 3)}
 
 

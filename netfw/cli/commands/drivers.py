@@ -119,7 +119,7 @@ def _row(each: Registration, report: DriverReport) -> DriverRow:
 
 
 def _misplaced() -> list[DriverRow]:
-    """Return the drivers that nobody finds: their entry points are misspelt or unreadable."""
+    """Return the drivers that cannot be found: entry points are misspelt or unreadable."""
     groups = [contract.GROUP for contract in all_contracts()]
     found = [(each.name, each.origin, each.problem) for each in misplaced_points(groups)]
     found += [("-", origin, problem) for origin, problem in unreadable_distributions()]

@@ -80,7 +80,7 @@ def _run(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         _discard_output()
         return 141
     except OSError as exc:

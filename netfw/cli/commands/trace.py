@@ -160,7 +160,7 @@ def _hosts(arguments: argparse.Namespace) -> Iterator[TraceHosts]:
 def _find(hosts: TraceHosts, name: str, address: str | None) -> TracedPort:
     """Return a port, from the hosts or else from the API.
 
-    :raises NotFound: nobody knows it.
+    :raises NotFound: neither knows it.
     """
     from netfw.cli.trace.path import find_port
     from netfw.diagnosis.trace_values import TracedPort

@@ -261,5 +261,5 @@ def _falls_silent(side: DemoHost, address: str) -> bool:
 def _planned_repair(side: DemoHost) -> list[str]:
     deadline = time.monotonic() + 5
     while not (changes := side.plan_flows().changes) and time.monotonic() < deadline:
-        time.sleep(0.01)  # the switch tells the mirror what somebody deleted
+        time.sleep(0.01)  # until the switch has notified the mirror
     return list(changes.lines())

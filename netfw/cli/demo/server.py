@@ -297,7 +297,7 @@ def _client(url: str) -> Any:
     import openstack
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the SDK's own, of parts that nobody asked for
+        warnings.simplefilter("ignore")  # the SDK's own, of parts that are not used
         return openstack.connection.Connection(
             auth_type="none", endpoint=url, network_endpoint_override=url
         )

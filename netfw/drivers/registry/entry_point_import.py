@@ -58,7 +58,7 @@ def import_object(point: EntryPoint, origin: str) -> object:
 def _import_effects(module: str) -> tuple[str, ...]:
     """Import *module*; return what that has changed in the process, again at each call.
 
-    With other threads nobody knows who has changed it.
+    With other threads the cause of a change is unknown: the result is empty.
     """
     if module in sys.modules or threading.active_count() > 1:
         importlib.import_module(module)

@@ -151,7 +151,7 @@ def _working_directory() -> str | None:
     try:
         return os.getcwd()
     except OSError:
-        return None  # somebody has removed it
+        return None  # it was removed
 
 
 def _umask() -> str | None:

@@ -86,7 +86,7 @@ def _ordered_commands(operations: Sequence[NftOperation], present: NftRuleset) -
 
 
 def _creation_order(operation: NftOperation) -> int:
-    """Tables before what they have; chains before sets, to be dropped in this order."""
+    """Return a sort key: tables are made before their content, chains dropped before sets."""
     kinds = (
         MakeTable,
         MakeNftSet,

@@ -87,7 +87,7 @@ class Program:
         _check_namespace(self.namespace)
 
     def digest(self) -> str:
-        """Digest of everything whose change needs a restart; equal digests need none."""
+        """Return a digest of everything whose change needs a restart; equal digests need none."""
         what = [self.argv, str(self.namespace), sorted(self.environment.items()), self.user,
                 str(self.log), str(self.pid_file)]  # fmt: skip
         return blake2s(json.dumps(what).encode(), digest_size=16).hexdigest()

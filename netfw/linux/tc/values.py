@@ -61,7 +61,7 @@ class DeviceTraffic:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has configured it."""
+        """Whether it is the default of the kernel."""
         return self.handle == 0
 
 

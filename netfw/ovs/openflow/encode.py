@@ -92,7 +92,7 @@ def cookie_of(state: bytes) -> int:
 
 
 def canonical(key: Key) -> Key:
-    """*key* with its fields in our order, whatever order the switch likes."""
+    """Return *key* with its fields in our order, whatever order the switch uses."""
     fields = _split(key[3:])
     order = [_INDEX.get(oxm[:3], len(FIELDS)) for oxm in fields]
     if all(map(lt, order, order[1:])):
@@ -108,7 +108,7 @@ def decode_match(fields: bytes) -> Match:
 
 
 def decode_field(key: Key, where: MatchField) -> tuple[int, int] | None:
-    """Value and mask of one field of *key*, or ``None`` if it is not matched."""
+    """Return value and mask of one field of *key*, or ``None`` if it is not matched."""
     for oxm in _split(key[3:]):
         if _INDEX.get(oxm[:3]) == where.index:
             term = _term(oxm)
@@ -117,7 +117,7 @@ def decode_field(key: Key, where: MatchField) -> tuple[int, int] | None:
 
 
 def describe_key(key: Key) -> str:
-    """*key* as a person reads it; fields that we do not know are shown in hex."""
+    """Render *key* as text; unknown fields are in hex."""
     table, priority = _KEY.unpack_from(key)
     strange = [oxm.hex() for oxm in _split(key[3:]) if oxm[:3] not in _INDEX]
     parts = (f"table={table},priority={priority}", render_match(decode_match(key[3:])), *strange)

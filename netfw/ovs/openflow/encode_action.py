@@ -55,7 +55,7 @@ _NAT_FLAGS = {"persistent": 4, "hash": 8, "random": 16}
 
 
 def encode_instructions(actions: tuple[Action, ...]) -> bytes:
-    """Meter, actions and jump, as the instructions of a flow."""
+    """Encode meter, actions and jump as the instructions of a flow."""
     if not actions:
         return b""
     first, last = b"", b""

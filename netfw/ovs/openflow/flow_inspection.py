@@ -1,4 +1,4 @@
-"""What the bytes of a flow that somebody else made say, as far as anybody asks.  Pure."""
+"""Outputs, written senders, notes and conjunctions, read from the bytes of flows.  Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INSTRUCTIONS = 12
 _APPLY_ACTIONS = 4
 _OUTPUT, _SET_FIELD, _EXTENSION = 0, 25, 0xFFFF
 _EXTENDED = Struct("!IH")
-"""Whose extension, and which."""
+"""Vendor and subtype."""
 _NOTE, _CONJUNCTION = (NICIRA, 8), (NICIRA, 34)
 _CLAUSE = Struct("!BBI")
 _ETH_SRC = bytes.fromhex("80000806")
@@ -55,7 +55,7 @@ def conjunctions(state: State) -> tuple[Conjunction, ...]:
 
 
 def _extensions(state: State) -> Iterator[tuple[tuple[int, int], bytes]]:
-    """Actions that OpenFlow does not have, by whose they are and which."""
+    """Yield vendor and subtype of each action that OpenFlow does not define, with its body."""
     for kind, action in _actions(state):
         if kind == _EXTENSION and len(action) >= _HEADER.size + _EXTENDED.size:
             which, subtype = _EXTENDED.unpack_from(action, _HEADER.size)
@@ -75,7 +75,7 @@ def _actions(state: State) -> Iterator[tuple[int, bytes]]:
 
 
 def _pieces(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and bytes of each piece, header included."""
+    """Yield type and bytes of each piece, header included."""
     position = 0
     while position + _HEADER.size <= len(data):
         kind, length = _HEADER.unpack_from(data, position)

@@ -1,6 +1,6 @@
 """Messages of OpenFlow 1.4 as bytes: frames, flow-mods, bundles, dumps and monitors.
 
-Nothing in here talks to anybody.
+Nothing in here does I/O.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _meter(xid: int, command: int, limit: RateLimit) -> bytes:
 
 
 def hello() -> bytes:
-    """Our greeting: we speak this version and no other."""
+    """Return a greeting that offers this version only."""
     return message(Type.HELLO, 0, Struct("!HHI").pack(1, 8, 1 << VERSION))
 
 

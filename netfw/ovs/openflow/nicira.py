@@ -42,7 +42,7 @@ def field_of(number: int) -> MatchField:
 
 
 def ofs_nbits(bits: Bits) -> int:
-    """Offset and width in one number of 16 bits."""
+    """Return offset and width as one number of 16 bits."""
     return bits.first << 6 | bits.width - 1
 
 

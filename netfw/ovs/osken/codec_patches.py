@@ -61,7 +61,7 @@ class NXActionController2(parser.NXActionController2):  # type: ignore[misc]  # 
 
 
 def patch_codecs() -> None:
-    """Make the corrections, for everybody in this process; call it once."""
+    """Correct os-ken's codecs in the whole process; call it once."""
     _pad_actions()
     _read_meters()
     _read_reports()

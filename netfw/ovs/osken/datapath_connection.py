@@ -25,7 +25,7 @@ class DatapathConnection(OpenFlowConnection):
     1. The datapath speaks OpenFlow 1.4 and has reached ``MAIN_DISPATCHER``.
     2. It lasts as long as the datapath: when the switch is back, os-ken makes another datapath,
        and the application another client.  Of a lost connection requests learn at once when the
-       application calls :meth:`close`, and by their timeout otherwise: os-ken reports it to nobody
+       application calls :meth:`close`, and by their timeout otherwise: os-ken does not report it
        where it runs on threads.
     3. The application sees the messages that netfw receives as events of its own.
     4. os-ken parses everything before it is handed on, which costs about 100 us for each flow that

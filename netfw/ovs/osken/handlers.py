@@ -34,7 +34,7 @@ class Handlers:
             for name in (event.__name__.removeprefix(_PREFIX) for event in self._handlers)
             if hasattr(getattr(parser, name, None), "cls_msg_type")
         )
-        """Types of the messages that somebody handles."""
+        """Types of the messages that have a handler."""
 
     def call(self, event: Any, phase: str) -> None:
         """Call the handlers of *event* that are meant for *phase*; those that raise are logged."""

@@ -138,7 +138,7 @@ class Connected:
 
 @frozen
 class LockChanged:
-    """A lock that somebody here wants came or went: ask `Ovsdb.hold` who has it."""
+    """The state of a requested lock changed; `Ovsdb.hold` returns whether it is held."""
 
     lock: str
 

@@ -133,7 +133,7 @@ def _codec(declared: Attribute) -> Codec[Any]:
 
 
 def _on_values(check: Callable[[Value], None], type: AttributeType) -> Callable[[Any], None]:
-    """*check* as plug-ins write it: for them an id or an address is text."""
+    """Adapt *check* of a plug-in, which takes an id or an address as text."""
     return (lambda value: check(str(value))) if type in _AS_TEXT else check
 
 

@@ -211,7 +211,7 @@ def _after(content: Content) -> Ref | None:
 
 
 def _limit(content: Content) -> int | None:
-    """Return the number of resources that the agent wants at most; ``None``: it does not say."""
+    """Return the number of resources that the agent takes at most; ``None``: no limit is given."""
     limit = content.get("limit")
     if limit is None:
         return None

@@ -66,8 +66,11 @@ def _listening(location: DhcpLocation, settings: Settings) -> Iterator[str]:
 
 
 def _serving(network: DhcpNetwork, settings: Settings) -> Iterator[str]:
-    """Ports are known; whoever is not known is not answered, not even refused: another server may
-    know him.  Those known keep their address, whichever server gave it (``authoritative``)."""
+    """Yield the options of DHCP.
+
+    Ports are known.  Unknown clients are not answered, not even refused: another server may know
+    them.  Known clients keep their address, whichever server gave it (``authoritative``).
+    """
     yield "--dhcp-authoritative"
     yield "--dhcp-ignore=tag:!known,tag:!dhcpv6"
     yield "--dhcp-match=set:ipxe,175"
@@ -91,10 +94,10 @@ def _range(subnet: Subnet, mode: Mode, settings: Settings) -> str:
 
 
 def _announcing(network: DhcpNetwork, location: DhcpLocation, settings: Settings) -> Iterator[str]:
-    """Prefixes are announced by somebody who is no router: his announcement lasts 0 seconds.
+    """Yield the options of router advertisements; their lifetime is 0, as dnsmasq is no router.
 
-    Ranges of addresses are announced all or none: there is no word for one of them.  Where nothing
-    is done but announcing, dnsmasq reads no file of options.
+    Ranges of addresses are announced all or none: there is no option for one of them.  Where
+    dnsmasq only announces, it reads no file of options.
     """
     modes = [mode for _, mode in served(network.subnets)]
     if any(mode.announces and mode.gives_addresses for mode in modes):

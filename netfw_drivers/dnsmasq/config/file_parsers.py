@@ -45,7 +45,7 @@ def addresses_in(host: str) -> frozenset[str]:
         six = [word[1:-1] for word in words if word[:1] == "["]
         four = words[-1:] if words[-1][:1] in _DIGITS else ()
         found += (words[0], *six, *four)
-    return frozenset(found) - {""}  # of a line that somebody broke
+    return frozenset(found) - {""}  # of a malformed line
 
 
 def read_host(text: str) -> HostEntry:

@@ -80,7 +80,7 @@ def read_links(namespaces: Iterable[Namespace]) -> dict[Namespace, dict[str, Lin
 
 
 def read_named_links(names: Mapping[Namespace, Iterable[str]]) -> dict[Namespace, dict[str, Link]]:
-    """Single devices of those namespaces that exist."""
+    """Read single devices of those namespaces that exist."""
     found: dict[Namespace, dict[str, Link]] = {}
     for namespace, wanted in names.items():
         try:

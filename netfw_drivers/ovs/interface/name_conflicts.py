@@ -63,7 +63,7 @@ class _NameClaims:
         return found
 
     def _free(self, going: Iterable[PortId]) -> Iterator[str]:
-        """Names that are given up by this update."""
+        """Yield the names that this update frees."""
         for port_id in going:
             yield from (port.name for port in self._observed.ours[port_id])
         for port_id, attachment in self._put.items():

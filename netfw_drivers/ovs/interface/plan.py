@@ -238,8 +238,11 @@ class _Draft:
         self._raise_end(port_id, name)
 
     def _raise_end(self, port_id: PortId, name: str) -> None:
-        """Not before the switch has found it: it reads and writes the flags of a device it opens,
-        and what was changed in between is lost."""
+        """Set the end of the switch up once the switch has found it.
+
+        The switch reads and writes the flags of a device that it opens; a change in between would
+        be lost.
+        """
         self.finishing.append(_link(port_id, None, SetUp(name)))
 
     def _make_ready(self, port_id: PortId, name: str) -> None:

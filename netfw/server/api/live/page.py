@@ -45,7 +45,7 @@ class ChangeSource:
 
 
 class LivePage:
-    """Static files for everybody; topology, reasons, traces and changes for who may read them."""
+    """Static files for all; topology, reasons, traces and changes for authorised requests."""
 
     def __init__(self, changes: ChangeSource, streams: EventStreams) -> None:
         self._changes, self._streams = changes, streams

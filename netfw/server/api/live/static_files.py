@@ -47,7 +47,7 @@ def static_file(name: str, environ: Mapping[str, Any]) -> ApiResponse | None:
 
 @functools.cache
 def _documents() -> Mapping[str, EncodedDocument]:
-    """Read the files, once somebody looks at the page."""
+    """Read the files, at the first request for the page."""
     folder = resources.files("netfw.server.api.live") / "static"
     return {
         each.name: EncodedDocument(each.read_bytes())

@@ -1,7 +1,7 @@
 """CommitNotices: notices of commits by other processes, where the database sends them.
 
 PostgreSQL has LISTEN and NOTIFY; other databases are polled.  Notices can be lost with a
-connection: whoever relies on them polls too, but rarely.
+connection: code that relies on them polls too, but rarely.
 """
 
 from __future__ import annotations

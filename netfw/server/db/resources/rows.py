@@ -268,7 +268,7 @@ class RowWriter(RowReader):
     def update(self, before: Resource, after: R, extra: Json | None = None) -> R:
         """Store *after* with the next revision, and return it.  *extra* ``None``: unchanged.
 
-        *before* is what this transaction read; when somebody changed it meanwhile, the
+        *before* is what this transaction read; when another one changed it meanwhile, this
         transaction is tried again from its beginning.
 
         :raises Conflict: the address, MAC or the like exists; or it refers to what is gone.

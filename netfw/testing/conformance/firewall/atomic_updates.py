@@ -71,7 +71,7 @@ class FirewallUpdatesConformance(FirewallCase):
     def matrix(
         self, ports: list[FirewallTestPort]
     ) -> Iterator[tuple[FirewallTestPort, FirewallTestPort, Any]]:
-        """Packets of which some pass and some do not in each of the states."""
+        """Yield packets of which some pass and some do not in each of the states."""
         for one in ports:
             for two in ports:
                 if one is not two:

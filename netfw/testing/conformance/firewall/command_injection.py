@@ -72,7 +72,7 @@ def forced(value: Any, **fields: object) -> Any:
 def invalid_ports(
     port: FirewallTestPort, good: FilteredPort, texts: Iterable[str] = TEXTS
 ) -> Iterator[Injected]:
-    """Values for a port."""
+    """Yield invalid values for a port."""
     for text in texts:
         yield port.key, forced(good, groups=frozenset({text}))
         yield port.key, forced(good, sources=frozenset({forced(_source(good), mac=text)}))
@@ -92,7 +92,7 @@ def invalid_locations(good: FilteredPort) -> Iterator[FilteredPort]:
 
 
 def invalid_groups(id: Any, texts: Iterable[str] = TEXTS) -> Iterator[Injected]:
-    """Values for a group."""
+    """Yield invalid values for a group."""
     good = rule(id, IN, 6, (80, 90))
     for text in texts:
         yield GroupKey(cast(Any, text)), Rules(frozenset({good}))
@@ -113,7 +113,7 @@ def invalid_groups(id: Any, texts: Iterable[str] = TEXTS) -> Iterator[Injected]:
 
 
 def invalid_members(id: Any, texts: Iterable[str] = TEXTS) -> Iterator[Injected]:
-    """Members."""
+    """Yield invalid members."""
     good = Member(GroupKey(id), IPv6Network("fd00::/64"))
     for text in texts:
         for made in (

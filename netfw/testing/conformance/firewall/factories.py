@@ -86,7 +86,7 @@ def port(
 
 
 def trusted(*ports: FirewallTestPort) -> State:
-    """Ports without port security."""
+    """Return ports without port security."""
     return {
         port.key: FilteredPort(
             network=port.plug_point.network,

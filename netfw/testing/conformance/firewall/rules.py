@@ -32,7 +32,7 @@ _LLDP, _EXPERIMENTAL = 0x88CC, 0x88B5
 
 
 def of_all_kinds(one: FirewallTestPort, two: FirewallTestPort) -> list[Packet]:
-    """Packets that open connections of several protocols, in both families."""
+    """Return packets that open connections of several protocols, in both families."""
     made: list[Packet] = []
     for version in FAMILIES:
         made += [one.tcp(two, 80, version=version), one.udp(two, 53, version=version)]

@@ -53,7 +53,7 @@ class Trip:
 
 
 def _prefixes(test_ports: Sequence[FirewallTestPort], version: int) -> SearchStrategy[str]:
-    """Prefixes that hold one, some, all or none of the test ports."""
+    """Draw prefixes that hold one, some, all or none of the test ports."""
     lengths = (0, 8, 28, 31, 32) if version == 4 else (0, 16, 124, 127, 128)
     outsider = "192.0.2.0/24" if version == 4 else "2001:db8::/32"
     near = st.tuples(st.sampled_from(test_ports), st.sampled_from(lengths)).map(
@@ -195,7 +195,7 @@ def pair_addresses(test_port: FirewallTestPort, version: int) -> IpNetwork:
 
 
 def invalid_texts(sentinel: str) -> SearchStrategy[str]:
-    """Texts that a restore, a flow or a shell could take for its own; *sentinel* is in each."""
+    """Draw texts that a restore, a flow or a shell could interpret; *sentinel* is in each."""
     pieces = st.sampled_from(
         ["\n", "\r", "\0", " ", "\t", '"', "'", "\\", ";", ",", "-", "/", "%", "#", "$(", "`",
          "-j ACCEPT", "COMMIT", "*raw", "actions=", "0.0.0.0/0", "::/0", "\u2028", "\u202e"]

@@ -112,7 +112,7 @@ def _exchange(connection: socket.socket, request: bytes) -> bytes:
 
 
 def _listener(text: str) -> tuple[IpAddress, str | None, int]:
-    """``169.254.169.254:80``, ``[fe80::1]%eth0:80`` or ``*:80``."""
+    """Parse ``169.254.169.254:80``, ``[fe80::1]%eth0:80`` or ``*:80``."""
     place, _, port = text.rpartition(":")
     host, _, device = place.partition("%")
     address = ip_address("::") if host == "*" else ip_address(host.strip("[]"))

@@ -64,7 +64,7 @@ class RecordingAgent:
             return arrived
 
     def close(self) -> None:
-        """Be gone, with the socket."""
+        """Close the socket."""
         self._closed.set()
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

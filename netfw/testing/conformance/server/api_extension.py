@@ -67,7 +67,7 @@ class ApiExtensionConformance(DriverConformance):
         raise NotImplementedError("override `requests`; see the module's docstring")
 
     def others(self) -> Sequence[ApiExtension]:
-        """Extensions that it requires, where the API has not by itself what it requires."""
+        """Return the extensions that it requires and that the API does not have by itself."""
         return ()
 
     def catalog(self, *more: ApiExtension) -> ResourceRegistry:

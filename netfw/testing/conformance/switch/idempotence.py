@@ -115,7 +115,7 @@ class SwitchIdempotenceConformance(SwitchCase):
         start: dict[SwitchKey, SwitchValue],
         target: dict[SwitchKey, SwitchValue],
     ) -> None:
-        """From *start*, die after each stage on the way to *target*; the next driver ends it."""
+        """Die after each stage on the way from *start* to *target*; the next driver ends it."""
         stage, died = 0, True
         while died:
             killed = make_driver()

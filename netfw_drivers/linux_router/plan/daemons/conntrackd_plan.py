@@ -36,8 +36,8 @@ def plan_conntrackd(
 ) -> Iterator[DaemonStep]:
     """Plan the conntrackd of a router; only a highly available one has it, if the option is on.
 
-    It asks for all connections when it starts: before the switch has admitted the port on the HA
-    network, nobody would hear it.
+    It requests all connections when it starts: before the switch has admitted the port on the HA
+    network, the request would be lost.
 
     :raises InvalidInput: a configuration that cannot be.
     """

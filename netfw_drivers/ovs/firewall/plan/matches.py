@@ -127,7 +127,7 @@ def address_at(clause_match: ClauseMatch) -> MemberAddresses | None:
 
 
 def _transport(stage: RuleStage, rule: SecurityGroupRule) -> Iterator[of.Match]:
-    """Protocol, ports and ICMP types."""
+    """Yield matches of protocol, ports and ICMP types."""
     number, ports = rule.ip_protocol, rule.ports
     if number is None:
         yield of.ANYTHING

@@ -71,7 +71,7 @@ def base_flows(grant: Grant) -> Iterator[of.Flow]:
     yield _flow(grant, NEW, of.ANYTHING, _onward(grant, REQUESTS), priority=1)
     back = _onward(grant, REPLIES)
     yield _flow(grant, UNTRACKED, of.ANYTHING, back, priority=1)
-    # It is no reply to a local IP: whoever reads its state finds none, as before.
+    # It is no reply to a local IP: later tables find it untracked, as before.
     for state in ("+new+trk", "+inv+trk"):
         yield _flow(grant, UNTRACKED, of.ct_state(state), of.CtClear(), back, priority=2)
 

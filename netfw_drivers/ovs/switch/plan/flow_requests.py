@@ -1,4 +1,4 @@
-"""The flows that a plan wants on one bridge, and what has to change there for them.  Pure."""
+"""The flows that a plan requires on one bridge, and what has to change there for them.  Pure."""
 
 from __future__ import annotations
 

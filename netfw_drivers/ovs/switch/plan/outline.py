@@ -73,7 +73,7 @@ class PlanOutline:
     concerned: Set[PortKey]
     """The ports that were planned; `live` are those of them that take part in their networks."""
     remove_unowned: bool
-    """Flows with our cookie that no key wants are removed."""
+    """Flows with our cookie that no key needs are removed."""
     unknown_flows: bool
     """Unwanted flows stay: they cannot be distinguished from the flows of keys that are kept."""
     orphans: frozenset[str]
