@@ -74,6 +74,13 @@ class L2ExtensionConformance(DriverConformance):
         assert len(found) >= 2, "two ports are needed to which the extension contributes something"
         return found
 
+    def _all_contributions(self) -> list[SwitchContribution]:
+        """Return the base, if there is one, and the contributions to ports."""
+        extension = self.make_extension()
+        base = extension.contribute_base(make_grant(extension.grant_request()))
+        ports = [each for _, each in self.contributions()]
+        return ports if base is None else [base, *ports]
+
     def maker(self) -> AbstractContextManager[Callable[[], L2Extension]]:
         return nullcontext(self.make_extension)
 
@@ -108,7 +115,7 @@ class L2ExtensionConformance(DriverConformance):
     @proves(AgentExtension, 3)
     def test_contributions_are_of_their_owner_and_of_the_right_types(self) -> None:
         owner = self.make_extension().grant_request().owner
-        for _, contribution in self.contributions():
+        for contribution in self._all_contributions():
             assert contribution.owner == owner, f"{contribution.owner!r} is not {owner!r}"
             assert isinstance(contribution.flows, tuple), f"{contribution.flows!r} is no tuple"
             assert all(isinstance(each, of.Flow) for each in _flows(contribution)), "no flows"
@@ -117,7 +124,7 @@ class L2ExtensionConformance(DriverConformance):
     def test_flows_are_in_granted_tables_and_have_the_granted_cookie(self) -> None:
         grant = make_grant(self.make_extension().grant_request())
         tables = {table.number for table in grant.tables.values()}
-        for _, contribution in self.contributions():
+        for contribution in self._all_contributions():
             for flow in _flows(contribution):
                 assert flow.table in tables, f"table {flow.table} is not granted: {flow}"
                 assert flow.cookie & grant.cookie_mask == grant.cookie, f"a foreign cookie: {flow}"
@@ -128,7 +135,7 @@ class L2ExtensionConformance(DriverConformance):
         onward = {NO_TABLE}
         for table in grant.tables.values():
             onward |= {table.number} | (set() if table.then is None else {table.then})
-        for _, contribution in self.contributions():
+        for contribution in self._all_contributions():
             for flow in _flows(contribution):
                 for number in _next_tables(flow):
                     assert number in onward, f"table {number} is not granted: {flow}"

@@ -15,6 +15,7 @@ Promises about the order and the failure of calls are the agent's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import IPv6Address
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -95,6 +96,7 @@ class L3ExtensionConformance(RequiresHooks):
                 (contribution.rules, RouterRule),
                 (contribution.addresses, IpInterface),
                 (contribution.qos, AddressQos),
+                (contribution.proxied, IPv6Address),
             )
             for values, kind in fields:
                 assert isinstance(values, tuple), f"{values!r} is not a tuple"
