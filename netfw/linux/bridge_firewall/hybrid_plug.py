@@ -19,7 +19,6 @@ from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import (
     AddLinuxBridge,
     AddVeth,
-    DelLink,
     NetworkOperation,
     SetMaster,
     SetMtu,
@@ -88,11 +87,6 @@ def make_plug(network: NetlinkClient, plug: HybridPlug, mtu: int = 1500) -> None
     names = (plug.bridge, plug.switch_end, plug.bridge_end, plug.tap)
     found = {name: network.link(name) for name in names}
     network.apply([*plan_plug(plug, mtu, found)])
-
-
-def remove_plug(network: NetlinkClient, plug: HybridPlug) -> None:
-    """Remove the bridge and the veth pair.  Idempotent."""
-    network.apply([DelLink(plug.switch_end), DelLink(plug.bridge)])
 
 
 def plan_plug(

@@ -13,16 +13,8 @@ import socket
 import struct
 
 _SIOCETHTOOL = 0x8946
-_GET_TX, _SET_TX = 0x16, 0x17
+_SET_TX = 0x17
 _REQUEST = struct.Struct("16sP16x")
-
-
-def checksum_offload(device: str) -> bool:
-    """Return whether *device*, in the calling thread's namespace, leaves checksums to hardware.
-
-    :raises OSError: the kernel refused.
-    """
-    return bool(_ethtool(device, _GET_TX, 0))
 
 
 def set_checksum_offload(device: str, on: bool) -> None:
@@ -30,16 +22,11 @@ def set_checksum_offload(device: str, on: bool) -> None:
 
     :raises OSError: the kernel refused.
     """
-    try:
-        _ethtool(device, _SET_TX, int(on))
-    except OSError as error:
-        if on or error.errno != errno.EOPNOTSUPP:
-            raise
-
-
-def _ethtool(device: str, command: int, value: int) -> int:
-    block = array.array("I", [command, value])
+    block = array.array("I", [_SET_TX, int(on)])
     address, _ = block.buffer_info()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        fcntl.ioctl(control, _SIOCETHTOOL, _REQUEST.pack(device.encode(), address))
-    return block[1]
+        try:
+            fcntl.ioctl(control, _SIOCETHTOOL, _REQUEST.pack(device.encode(), address))
+        except OSError as error:
+            if on or error.errno != errno.EOPNOTSUPP:
+                raise

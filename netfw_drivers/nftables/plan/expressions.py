@@ -73,11 +73,6 @@ def clear_state() -> Statement:
     return {"mangle": {"key": mark, "value": {"&": [mark, _OTHER_BITS]}}}
 
 
-def protocol_of(family: int) -> str:
-    """Return the name of IPv4 or IPv6 in nftables."""
-    return _PROTOCOLS[family]
-
-
 def address(family: int, field: str) -> Expression:
     """Return the source (saddr) or destination (daddr) of a packet."""
     return payload(_PROTOCOLS[family], field)

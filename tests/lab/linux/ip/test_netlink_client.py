@@ -10,7 +10,6 @@ import pytest
 
 from netfw.errors import BackendBroken, NotFound
 from netfw.linux import netns
-from netfw.linux.ip import ethtool
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import (
     AddLink,
@@ -25,6 +24,7 @@ from netfw.linux.ip.operations import (
     SetUp,
 )
 from netfw.model.values.address import Mac
+from tests.lab.linux.offload import has_checksum_offload
 
 
 def await_state(network: NetlinkClient, **wanted: str) -> None:
@@ -104,8 +104,8 @@ def test_dummy_devices_are_made_or_refused_with_a_reason(blue):
 
 def test_checksum_offload_is_switched_without_a_process(blue):
     blue.apply([SetChecksumOffload("e0", False)])
-    assert netns.run_in("blue", ethtool.checksum_offload, "e0") is False
+    assert netns.run_in("blue", has_checksum_offload, "e0") is False
     blue.apply([SetChecksumOffload("e0", True)])
-    assert netns.run_in("blue", ethtool.checksum_offload, "e0") is True
+    assert netns.run_in("blue", has_checksum_offload, "e0") is True
     with pytest.raises(NotFound, match="ethtool -K nowhere tx off"):
         blue.apply([SetChecksumOffload("nowhere", False)])

@@ -12,11 +12,11 @@ from attrs import evolve
 
 from netfw.linux import netns
 from netfw.linux.conntrack import Conntrack
-from netfw.linux.ip.ethtool import checksum_offload
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import AddVeth, SetMac, SetMtu, SetUp
 from netfw.linux.service_netns import ServiceNetns, why_without_ipv6
 from netfw.testing.lab import sandbox
+from tests.lab.linux.offload import has_checksum_offload
 from tests.lab.linux.service_netns.samples import (
     addresses,
     converge,
@@ -127,7 +127,7 @@ def cabled(interface) -> Iterator[ServiceNetns]:
         pair = AddVeth(name="far", peer=device, peer_namespace=wanted.netns)
         root.apply([pair, SetUp("far")])
         network.apply([SetMac(device, wanted.mac), SetMtu(device, wanted.mtu)])
-        assert network.run(lambda: checksum_offload(device))
+        assert network.run(lambda: has_checksum_offload(device))
     return wanted
 
 
