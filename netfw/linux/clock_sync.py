@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 import sys
 
 _STRUCT_SIZE = 208
@@ -11,12 +12,21 @@ _STATUS_OFFSET = 40
 _UNSYNCHRONISED = 0x0040
 
 
-def is_synchronised() -> bool | None:
-    """Return whether a time service keeps the clock right; ``None``: the kernel does not say."""
+class ClockState(enum.Enum):
+    """Whether a time service keeps the clock right."""
+
+    SYNCHRONISED = enum.auto()
+    UNSYNCHRONISED = enum.auto()
+    UNKNOWN = enum.auto()
+    """The kernel does not say."""
+
+
+def read_clock_state() -> ClockState:
+    """Return the state of the clock."""
     if sys.maxsize <= 2**32:
-        return None
+        return ClockState.UNKNOWN
     record = ctypes.create_string_buffer(_STRUCT_SIZE)
     if ctypes.CDLL(None).adjtimex(record) < 0:
-        return None
+        return ClockState.UNKNOWN
     status = ctypes.c_int.from_buffer(record, _STATUS_OFFSET).value
-    return not status & _UNSYNCHRONISED
+    return ClockState.UNSYNCHRONISED if status & _UNSYNCHRONISED else ClockState.SYNCHRONISED

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from attrs import asdict, field, frozen
 
+from netfw.linux.clock_sync import ClockState
+
 CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
 """Capabilities that L2, DHCP and L3 agents need, and their bits."""
 _OLDEST_OVS = (2, 10)
@@ -72,7 +74,7 @@ class HostFacts:
     """Entries and their limit; ``None``: the kernel has no connection tracking loaded."""
     files: tuple[int, int] = (1 << 20, 1 << 20)
     """Soft and hard limit of open files."""
-    is_synchronised: bool | None = True
+    clock: ClockState = ClockState.SYNCHRONISED
     directories: Mapping[str, str] = field(factory=dict)
     """Directories, and what is wrong with each."""
     free_bytes: int | None = None
@@ -251,9 +253,9 @@ def _files(facts: HostFacts) -> Check:
 
 def _clock(facts: HostFacts) -> Check:
     return _expect(
-        facts.is_synchronised is not False,
+        facts.clock is not ClockState.UNSYNCHRONISED,
         "clock",
-        "synchronised" if facts.is_synchronised else "the kernel does not say",
+        "synchronised" if facts.clock is ClockState.SYNCHRONISED else "the kernel does not say",
         otherwise=CheckLevel.WARN,
         why="no time service keeps the clock right",
         todo="run chrony or another one: tokens, certificates and logs of hosts need equal clocks",

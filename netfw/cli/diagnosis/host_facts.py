@@ -58,7 +58,7 @@ def read_host(switch: Path, state_path: Path, agents: Mapping[str, Sequence[str]
         has_ipv6=why_no_ipv6_here() is None,
         conntrack=_conntrack(),
         files=resource.getrlimit(resource.RLIMIT_NOFILE),
-        is_synchronised=clock_sync.is_synchronised(),
+        clock=clock_sync.read_clock_state(),
         directories={str(state_path): _directory_problem(state_path)},
         free_bytes=_free_bytes(state_path),
         configurations={agent: _problems(agent, files) for agent, files in agents.items()},

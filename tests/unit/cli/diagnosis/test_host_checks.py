@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from netfw.cli.diagnosis.host_checks import CheckLevel, HostFacts, RequiredProgram, check_host
+from netfw.linux.clock_sync import ClockState
 
 pytestmark = pytest.mark.spec("DRV-44")
 ALL = (1 << 41) - 1
@@ -29,12 +30,14 @@ def test_good_host_has_neither_warnings_nor_things_to_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_synchronised", "text"), [(True, "synchronised"), (None, "the kernel does not say")]
+    ("state", "text"),
+    [
+        (ClockState.SYNCHRONISED, "synchronised"),
+        (ClockState.UNKNOWN, "the kernel does not say"),
+    ],
 )
-def test_clock_that_is_right_differs_from_an_unknown_one(
-    is_synchronised: bool | None, text: str
-) -> None:
-    checks = check_host(HostFacts(**{**GOOD, "is_synchronised": is_synchronised}))
+def test_clock_that_is_right_differs_from_an_unknown_one(state: ClockState, text: str) -> None:
+    checks = check_host(HostFacts(**{**GOOD, "clock": state}))
     (clock,) = (check for check in checks if check.name == "clock")
     assert (clock.level, clock.text) == (CheckLevel.OK, text)
 
@@ -64,7 +67,7 @@ def test_clock_that_is_right_differs_from_an_unknown_one(
         ("connection tracking", CheckLevel.WARN, {"conntrack": None}),
         ("connection tracking", CheckLevel.WARN, {"conntrack": (90, 100)}),
         ("open files", CheckLevel.WARN, {"files": (1024, 1024)}),
-        ("clock", CheckLevel.WARN, {"is_synchronised": False}),
+        ("clock", CheckLevel.WARN, {"clock": ClockState.UNSYNCHRONISED}),
         ("directory /x", CheckLevel.FAIL, {"directories": {"/x": "others could change it"}}),
         ("disk", CheckLevel.WARN, {"free_bytes": 1000}),
         ("configuration", CheckLevel.WARN, {"configurations": {}}),
