@@ -34,7 +34,7 @@ class WiringCache:
     ) -> None:
         self._device, self._on_change, self._cached = device, on_change, watched
         self._lock = threading.Lock()
-        self._wired: dict[PortId, bool | None] = {}
+        self._unwired: dict[PortId, bool] = {}
         self._events = 0
         self._watched_ports: dict[PortId, bool | None] = {}
         """The last answer for each port; ``None``: it is being read for the first time."""
@@ -46,7 +46,16 @@ class WiringCache:
 
         :raises BackendUnavailable: the backend of the interface driver does not answer.
         """
-        return self._read(port) is False
+        with self._lock:
+            if port in self._unwired:
+                return self._unwired[port]
+            before = self._events
+        device = self._device(port)
+        unwired = device is not None and device.wired is False
+        with self._lock:
+            if self._cached and self._events == before:
+                self._unwired[port] = unwired
+        return unwired
 
     def watch(self, port: PortId) -> bool:
         """Return `is_unwired`; `on_change` follows when that changes, until `forget`."""
@@ -66,12 +75,12 @@ class WiringCache:
         with self._lock:
             self._events += 1
             if isinstance(event, FeedLost):
-                self._wired.clear()
+                self._unwired.clear()
                 ports = {port for port, unwired in self._watched_ports.items() if unwired}
             elif isinstance(event, KeysChanged):
                 ports = {PortId(key) for key in event.keys if isinstance(key, UUID)}
                 for port in ports:
-                    self._wired.pop(port, None)
+                    self._unwired.pop(port, None)
             else:
                 return
             for port in (ports & self._watched_ports.keys()) - self._unchecked:
@@ -88,7 +97,7 @@ class WiringCache:
         """Stop reporting, and forget everything.  Idempotent."""
         with self._lock:
             pool, self._pool = self._pool, None
-            self._wired.clear()
+            self._unwired.clear()
             self._watched_ports.clear()
             self._unchecked.clear()
         if pool is not None:
@@ -108,20 +117,8 @@ class WiringCache:
             self._watched_ports[port] = unwired
         self._on_change(port)
 
-    def _read(self, port: PortId) -> bool | None:
-        with self._lock:
-            if port in self._wired:
-                return self._wired[port]
-            before = self._events
-        device = self._device(port)
-        wired = None if device is None else device.wired
-        with self._lock:
-            if self._cached and self._events == before:
-                self._wired[port] = wired
-        return wired
-
     def forget(self, port: PortId) -> None:
         """Forget a port that is gone."""
         with self._lock:
-            self._wired.pop(port, None)
+            self._unwired.pop(port, None)
             self._watched_ports.pop(port, None)
