@@ -1,7 +1,7 @@
 """A fake interface driver that keeps every promise, its backend in memory, and the suite on it."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from typing import cast
 
@@ -225,8 +225,8 @@ class FakeInterfaceConformance(FakeBackendHooks, InterfaceDriverConformance):
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
         return port_id in self.backend.admitted
 
-    def is_marked_initialized(self, service: Service) -> bool:
-        return service in self.backend.initialized
+    def initialized_services(self) -> Collection[Service]:
+        return self.backend.initialized
 
     def drifts(self) -> Mapping[str, Callable[[PortId, Attachment], None]]:
         def spoil(key: PortId, value: Attachment) -> None:

@@ -1,7 +1,7 @@
 """The null driver keeps the contract on its backend in memory."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 import pytest
@@ -43,8 +43,8 @@ class TestNullInterfaceDriver(FakeBackendHooks, InterfaceDriverConformance):
     def admit(self, port_id: PortId, attachment: Attachment) -> None:
         """Do nothing: there is no switch."""
 
-    def is_marked_initialized(self, service: Service) -> bool:
-        return service in self.backend.initialized
+    def initialized_services(self) -> Collection[Service]:
+        return self.backend.initialized
 
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
         return False

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -171,9 +171,9 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
         return self.ovs.vsctl("get", "Port", self.row(port_id), "tag").strip() != "4095"
 
-    def is_marked_initialized(self, service: Service) -> bool:
+    def initialized_services(self) -> Collection[Service]:
         ids = self.ovs.vsctl("get", "Bridge", "br-int", "external_ids")
-        return f"{service}-initialized=" in ids
+        return [service for service in Service if f"{service}-initialized=" in ids]
 
     def drifts(self) -> Mapping[str, Callable[[PortId, Attachment], None]]:
         return {
