@@ -14,18 +14,20 @@ Promises about the order and the failure of calls are the agent's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from ipaddress import IPv6Address
 from itertools import pairwise
 from typing import Any, ClassVar
 
 from netfw.drivers.agent_extension import AgentExtension
+from netfw.drivers.base import Driver
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterGrant
 from netfw.drivers.values.router_contribution import AddressQos, RouterContribution, RouterRule
 from netfw.model.values.address import IpInterface
+from netfw.testing.conformance.common.driver_rules import DriverConformance
 from netfw.testing.conformance.common.promises import proves
-from netfw.testing.conformance.common.required_hooks import RequiresHooks
 from netfw.testing.conformance.watch.io_events import observed_io
 
 FIRST_BIT = 4
@@ -33,7 +35,7 @@ _JUMPS = ("-j", "--jump", "-g", "--goto")
 _MARKS = ("--set-xmark", "--set-mark")
 
 
-class L3ExtensionConformance(RequiresHooks):
+class L3ExtensionConformance(DriverConformance):
     """Tests of the promises of :class:`L3Extension` that the extension itself keeps."""
 
     HOOKS: ClassVar[tuple[str, ...]] = ("make_extension", "routers")
@@ -62,6 +64,13 @@ class L3ExtensionConformance(RequiresHooks):
         contributions = [each for each in found if each is not None]
         assert contributions, "an example is needed to which the extension contributes something"
         return contributions
+
+    def maker(self) -> AbstractContextManager[Callable[[], L3Extension]]:
+        return nullcontext(self.make_extension)
+
+    def use(self, driver: Driver) -> None:
+        assert isinstance(driver, L3Extension), f"{driver!r} is no L3 extension"
+        self.contribute(driver, self.routers())
 
     @proves(AgentExtension, 1)
     def test_the_grant_request_is_constant(self) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from netfw.drivers.agent_extension import AgentExtension
+from netfw.drivers.base import Driver
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.errors import ConfigError, NetfwError
 from netfw.model.router import Router
 from netfw.testing.conformance.l3_extension import L3ExtensionConformance
 from netfw.testing.conformance.router.factories import make_site
-from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.mutation_checks import CONTRADICTIONS, MutationChecks
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
 from tests.conformance.common.suite_runner import Refusal, run_tests
 from tests.conformance.l3_extension.l3_extension_mutations import (
@@ -51,12 +52,12 @@ class TestFakeL3Extension(FakeL3ExtensionConformance):
 
 class TestL3ExtensionMutations(MutationChecks):
     SUITE = L3ExtensionConformance
-    CONTRACTS = BROKEN_CONTRACTS = (AgentExtension, L3Extension)
+    CONTRACTS = BROKEN_CONTRACTS = (Driver, AgentExtension, L3Extension)
     FAKE = FakeL3Extension
     MUTATIONS = Mutations.merge(MUTATIONS, WATCHED)
     WATCHED = WATCHED
-    UNPROVEN = OF_THE_AGENT | IMPOSSIBLE
-    LEAST = 16
+    UNPROVEN = OF_THE_AGENT | IMPOSSIBLE | {CONTRADICTIONS}
+    LEAST = 38
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
         suite = FakeL3ExtensionConformance()
