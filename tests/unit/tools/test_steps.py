@@ -53,7 +53,11 @@ def is_alive(pid: int) -> bool:
 def test_ended_steps_clean_up_and_leave_no_process(
     place: Path, number: signal.Signals, ignored: tuple[signal.Signals, ...]
 ) -> None:
-    inherited = {each: signal.signal(each, signal.SIG_IGN) for each in ignored}
+    # The step inherits nothing of what started the tests, such as nohup.
+    inherited = {
+        each: signal.signal(each, signal.SIG_IGN if each in ignored else signal.SIG_DFL)
+        for each in (signal.SIGINT, signal.SIGHUP)
+    }
     try:
         argv = [sys.executable, steps.__file__, "cleaning"]
         process = subprocess.Popen(argv, cwd=place, stdout=subprocess.DEVNULL)
