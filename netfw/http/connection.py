@@ -263,14 +263,14 @@ class HttpConnection(cheroot_server.HTTPConnection):
         """Read and handle a request; return whether the connection stays open for more."""
         self.server.watch.note(self, "reading")
         try:
-            arrival = self.rfile.gather()
+            read_state = self.rfile.gather()
         except OSError as exc:
             LOG.debug("connection lost: %s", exc)
             return False
-        if arrival is not ReadState.COMPLETE:
+        if read_state is not ReadState.COMPLETE:
             if self.request is not None:
                 self.server.bodies.note(self, self.rfile.size)
-            return arrival is ReadState.UNDER_WAY
+            return read_state is ReadState.UNDER_WAY
         try:
             return self._handle()
         finally:

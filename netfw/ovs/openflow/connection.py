@@ -132,12 +132,12 @@ class OpenFlowConnection(ABC):
 
         Raises what :meth:`request` raises.
         """
-        arrivals: SimpleQueue[OpenFlowMessage | None] = SimpleQueue()
-        waiting = self._waiting[xid] = _Waiting(arrived=arrivals.put)
-        waiting.future.add_done_callback(lambda _: arrivals.put(None))
+        parts: SimpleQueue[OpenFlowMessage | None] = SimpleQueue()
+        waiting = self._waiting[xid] = _Waiting(arrived=parts.put)
+        waiting.future.add_done_callback(lambda _: parts.put(None))
         try:
             self.send(data)
-            while (part := arrivals.get(timeout=self.timeout)) is not None:
+            while (part := parts.get(timeout=self.timeout)) is not None:
                 yield part
         except Empty as exc:
             raise self._silent() from exc

@@ -22,7 +22,7 @@ from netfw.model.values.ids import AgentId
 from netfw.model.values.json_document import JsonDocument
 from netfw.server.agents.routing_mac_claims import claim_routing_mac
 from netfw.server.agents.tunnel_claims import claim_tunnel_address, release_tunnel_addresses
-from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.heartbeats import AgentHeartbeat
 from netfw.server.db.database import Transaction

@@ -35,8 +35,8 @@ from netfw.server.agents.agent_gateway_ports import (
     is_mac_of_port,
     release_gateway_ports,
 )
-from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.core.service_ports import make_service_port
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.allocation_stores import HostMacPool

@@ -25,7 +25,7 @@ from netfw.model.binding import VifType
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Resource
 from netfw.server.binding.binder import PortBinder
-from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.heartbeats import AgentWithAge, agents_on
 from netfw.server.db.database import ReadSnapshot

@@ -20,7 +20,7 @@ from netfw.server.core.resource_handler import StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 
 if TYPE_CHECKING:
-    from netfw.server.core.context import ServerContext
+    from netfw.server.core.server_context import ServerContext
 
 LARGEST = 64
 """Creations of one transaction."""

@@ -18,7 +18,6 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, NotFound, Outdated
 from netfw.errors.registry import not_found
 from netfw.model.resource import kind_of
-from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import (
     TAG_ACTIONS,
@@ -29,6 +28,7 @@ from netfw.server.core.resource_handler import (
     apply_tag_action,
     matches_tags,
 )
+from netfw.server.core.server_context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.vendor_resources import COLUMNS, VendorResources
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import NotSupported
-from netfw.server.core.context import ServerContext
 from netfw.server.core.create_batches import CreateBatches
 from netfw.server.core.resource_handler import ResourceHandler, StoredResourceHandler
+from netfw.server.core.server_context import ServerContext
 
 
 class HandlerPlugin(ResourcePlugin):

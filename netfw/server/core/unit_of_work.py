@@ -26,7 +26,7 @@ from netfw.server.db.database import Transaction
 from netfw.server.db.resources.rows import AT_ONCE
 
 if TYPE_CHECKING:
-    from netfw.server.core.context import ServerContext
+    from netfw.server.core.server_context import ServerContext
 
 R = TypeVar("R", bound=Resource)
 

@@ -25,9 +25,9 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.model.values.device_owner import is_compute, is_router_interface
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.firewalls.handler import FirewallDocumentHandler
 from netfw.server.firewalls.references import (

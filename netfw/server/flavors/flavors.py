@@ -18,7 +18,6 @@ from netfw.errors.flavors import (
     ServiceProfileNotFound,
 )
 from netfw.model.resource import Kind
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.document_handler import DocumentHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import (
@@ -27,6 +26,7 @@ from netfw.server.core.resource_handler import (
     apply_query,
     select_page,
 )
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.flavors.providers import RouterKind, find_router_kind, list_providers
 

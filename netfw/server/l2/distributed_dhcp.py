@@ -16,7 +16,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.values.address import derives
 from netfw.model.values.device_owner import DISTRIBUTED_DHCP_DEVICE, DeviceOwner
 from netfw.model.values.ids import NetworkId, SubnetId
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.core.service_ports import make_service_port
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.distributed_dhcp_ports import (

@@ -13,9 +13,9 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors.networks import NetworkNotFound
 from netfw.model.resource import Kind
 from netfw.model.subnet import Subnet
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, ResourceHandler, apply_query
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.db.resources.row import Row
 from netfw.server.db.resources.rows import AT_ONCE
 from netfw.server.db.resources.used_addresses import count_used_addresses

@@ -32,10 +32,10 @@ from netfw.model.resource import Kind
 from netfw.model.values.address import Mac
 from netfw.model.values.device_owner import DeviceOwner
 from netfw.model.values.ids import LocalIpId, NetworkId
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.document_handler import DocumentHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, ResourceHandler, apply_query
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.vendor_resources import VendorResources
 from netfw.server.l2.local_ip_validation import (
@@ -198,7 +198,7 @@ def update_associations(unit: UnitOfWork, change: Change) -> None:
 
     Associations follow the MAC of the port that has the address.
 
-    A :data:`~netfw.server.core.context.PrecommitHook`.
+    A :data:`.PrecommitHook`.
 
     :raises ServicePortInUse: the port would lose the address of a local IP.
     """

@@ -26,8 +26,8 @@ from netfw.model.values.ids import PortId
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.agents.status_reasons import render_reason
 from netfw.server.binding.inactive_bindings import is_wired_without_agent
-from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.agents.heartbeats import agents_on

@@ -28,9 +28,9 @@ from netfw.model.values.ids import PortId
 from netfw.model.wire import parse, render
 from netfw.model.wire.ports import SUB_PORT, TRUNK_MEMBERSHIP
 from netfw.server.binding.binder import HOST
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandler, apply_query
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.ports import PortHandler
 from netfw.server.l2.trunk_status import add_trunk_statuses, needs_status
@@ -162,7 +162,7 @@ class TrunkPlugin(HandlerPlugin, ServicePlugin):
 
 
 def bind_sub_ports(unit: UnitOfWork, change: Change) -> None:
-    """Bind sub-ports like their parent; a :data:`~netfw.server.core.context.PrecommitHook`.
+    """Bind sub-ports like their parent; a :data:`.PrecommitHook`.
 
     :raises PortInUseAsSubPort: a sub-port would be bound to another host than its parent.
     """

@@ -37,7 +37,7 @@ PortKey = tuple[NetworkId, SubnetId | None]
 def update_central_ports(unit: UnitOfWork, change: Change) -> None:
     """Update the central part's ports of a router that changed, or whose interface did.
 
-    It is a :data:`~netfw.server.core.context.PrecommitHook`.
+    It is a :data:`.PrecommitHook`.
     """
     match change.before, change.after:
         case Router() as before, Router() as router if _is_central(before) != _is_central(router):

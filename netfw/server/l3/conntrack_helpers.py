@@ -27,7 +27,6 @@ from netfw.model.resource import Kind
 from netfw.model.router import ConntrackHelper, HelperProtocol, Router
 from netfw.model.wire.codec import CodecError
 from netfw.model.wire.routers import CONNTRACK_HELPER
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import (
     Reader,
@@ -35,6 +34,7 @@ from netfw.server.core.resource_handler import (
     StoredResourceHandler,
     apply_query,
 )
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.scheduling.missing_l3_extensions import check_extension
 

@@ -24,7 +24,7 @@ MAX_INTERFACES: Final = MAX_ROUTER_INTERFACES - 16
 def check_interface_count(unit: UnitOfWork, change: Change) -> None:
     """Refuse an interface of a distributed router that is one too many on its network.
 
-    It is a :data:`~netfw.server.core.context.PrecommitHook`.
+    It is a :data:`.PrecommitHook`.
 
     :raises Conflict: the network has as many as it can have.
     """

@@ -30,9 +30,9 @@ from netfw.model.values.address import IpAddress
 from netfw.model.values.device_owner import DeviceOwner, is_router_attachment
 from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.model.wire import parse, render
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import StoredResourceHandler
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.floating_ips.inside_ports import get_inside_port
 from netfw.server.l3.router_ports import quote_ids, read_router_ports, router_of
@@ -79,7 +79,7 @@ class NdpProxyPlugin(HandlerPlugin, ServicePlugin):
 def delete_unserved_proxies(unit: UnitOfWork, change: Change) -> None:
     """Delete the NDP proxies of addresses that a port lost; keep what those of a router need.
 
-    A :data:`~netfw.server.core.context.PrecommitHook`.
+    A :data:`.PrecommitHook`.
     """
     before, after = change.before, cast("Port | None", change.after)
     if not isinstance(before, Port):

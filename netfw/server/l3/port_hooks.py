@@ -47,7 +47,7 @@ QUOTA: Final = "port_forwarding"
 def release_floating_ips_or_refuse(unit: UnitOfWork, change: Change) -> None:
     """Release floating IPs from addresses that a port lost, or refuse the change of the port.
 
-    It is a :data:`~netfw.server.core.context.PrecommitHook`.
+    It is a :data:`.PrecommitHook`.
     """
     before, after = change.before, change.after
     if not isinstance(before, Port):

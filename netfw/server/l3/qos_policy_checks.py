@@ -9,7 +9,7 @@ from netfw.model.l3_extensions import FIP_QOS, GATEWAY_IP_QOS
 from netfw.model.resource import Resource
 from netfw.model.router import Router
 from netfw.model.values.ids import QosPolicyId, RouterId
-from netfw.server.core.context import Write
+from netfw.server.core.server_context import Write
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.qos.references import policy_of
 from netfw.server.scheduling.missing_l3_extensions import check_extension
@@ -18,7 +18,7 @@ from netfw.server.scheduling.missing_l3_extensions import check_extension
 def check_policies(unit: UnitOfWork, writes: Sequence[Write]) -> Sequence[Resource]:
     """Refuse policies, and routers of floating IPs with one, that no agent would enforce.
 
-    A :data:`~netfw.server.core.context.PrestoreHook`.
+    A :data:`~netfw.server.core.server_context.PrestoreHook`.
 
     :raises RouterExtensionNotLoaded: an L3 agent lacks the extension that enforces it.
     """

@@ -26,7 +26,7 @@ from netfw.model.values.device_owner import (
     is_router_attachment,
 )
 from netfw.server.agents.agents import L3_AGENT
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.vrids import VridStore
 from netfw.server.l3.ha.ha_networks import acquire_vrid, update_ha_ports
@@ -47,7 +47,7 @@ def bind_changed_router_ports(unit: UnitOfWork, change: Change) -> None:
     """Bind new ports of a router, and all ports of one that became of another kind, or that was on
     the host of a deleted agent.
 
-    It is a :data:`~netfw.server.core.context.PrecommitHook`, after that of the scheduler.
+    It is a :data:`.PrecommitHook`, after that of the scheduler.
     """
     match change.before, change.after:
         case Router() as before, Router() as router if kind_of(before) != kind_of(router):

@@ -23,8 +23,8 @@ from netfw.model.values.common_fields import Status
 from netfw.model.values.device_owner import is_router_attachment
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.agents.status_reasons import render_reason
-from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.heartbeats import agents_on
 from netfw.server.db.agents.stale_router_statuses import outdated_floating_ips, outdated_routers
@@ -90,7 +90,7 @@ class L3Statuses:
         """Have a router of another kind, and its floating IPs, wait for the hosts, which create it
         anew.
 
-        It is a :data:`~netfw.server.core.context.PrecommitHook`, after that of the scheduler.
+        It is a :data:`.PrecommitHook`, after that of the scheduler.
         """
         match change.before, change.after:
             case Router() as before, Router() as router if kind_of(before) != kind_of(router):
@@ -105,7 +105,7 @@ class L3Statuses:
     def follow_ports(self, unit: UnitOfWork, change: Change) -> None:
         """Recompute a router without a host that gets its first port or loses its last one.
 
-        It is a :data:`~netfw.server.core.context.PrecommitHook`, after that of the scheduler.
+        It is a :data:`.PrecommitHook`, after that of the scheduler.
         """
         routers = {_router_id(change.before), _router_id(change.after)}
         if len(routers) == 1:

@@ -20,9 +20,9 @@ from netfw.model.router import Router
 from netfw.model.values.route import Route
 from netfw.model.wire import parse, render
 from netfw.server.agents.agents import L3_AGENT
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandler
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.flavors.flavors import FlavorHandler
 from netfw.server.flavors.providers import RouterKind

@@ -17,11 +17,11 @@ from netfw.errors import InvalidInput
 from netfw.errors.metering import MeteringLabelNotFound, MeteringLabelRuleOverlaps
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.common_fields import Status
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.disjoint_prefixes import DisjointPrefixes
 from netfw.server.core.document_handler import DocumentHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.vendor_resources import VendorResources
 

@@ -13,9 +13,9 @@ from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers, Answer
 from netfw.server.binding.binder import PortBinder
 from netfw.server.binding.failed_bindings import FailedBindings
-from netfw.server.core.context import ServerContext
 from netfw.server.core.quotas import QuotaHandler
 from netfw.server.core.resource_handler import ResourceHandler
+from netfw.server.core.server_context import ServerContext
 from netfw.server.l2.distributed_dhcp import DistributedDhcpPorts
 from netfw.server.l2.port_status import PortStatuses
 from netfw.server.l2.ports_awaiting_dhcp import PortsAwaitingDhcp

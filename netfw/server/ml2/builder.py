@@ -17,11 +17,11 @@ from netfw.drivers.server.type_driver import TypeDriver
 from netfw.errors import ConfigError
 from netfw.server.binding.binder import Mechanisms, PortBinder
 from netfw.server.binding.port_bindings import PortBindingHandler
-from netfw.server.core.context import PrecommitHook, ServerContext
 from netfw.server.core.driver_exits import exits_as_errors
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.qos_support import QosSupport
 from netfw.server.core.resource_handler import ResourceHandler
+from netfw.server.core.server_context import PrecommitHook, ServerContext
 from netfw.server.core.settings import Settings
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork

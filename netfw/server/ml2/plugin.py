@@ -10,9 +10,9 @@ from netfw.drivers.server.core_plugin import CorePlugin
 from netfw.drivers.values.agent_requests import Request
 from netfw.drivers.values.reports import Report, ReportResult
 from netfw.errors import NotSupported
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import ResourceHandler
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.ml2.builder import core_of
 
 __all__ = ["Ml2Plugin", "server_context"]

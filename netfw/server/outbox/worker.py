@@ -17,7 +17,7 @@ from netfw.drivers.support.daemon_thread import start_daemon_thread
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw.model.resource import Kind
 from netfw.model.values.ids import PortId
-from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.database import Transaction
 from netfw.server.db.outbox import Lane, OutboxEntry, OutboxRows

@@ -15,9 +15,9 @@ from netfw.model.qos import QosPolicy, QosRuleType
 from netfw.model.rbac_policy import EVERY_PROJECT
 from netfw.model.resource import Kind
 from netfw.model.wire import parse, render
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.sharing import find_use, policies_of
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import Duplicate, RetryTransaction

@@ -27,8 +27,8 @@ from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.router import Router
 from netfw.model.values.device_owner import is_trusted
 from netfw.model.values.ids import QosPolicyId
-from netfw.server.core.context import Write
 from netfw.server.core.qos_support import missing_of_routers
+from netfw.server.core.server_context import Write
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.qos_policies import QosPolicyRows

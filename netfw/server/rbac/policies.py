@@ -21,9 +21,9 @@ from netfw.model.network import Network
 from netfw.model.rbac_policy import EVERY_PROJECT, RbacAction, RbacPolicy
 from netfw.model.resource import Kind, Resource
 from netfw.model.wire import parse
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.sharing import QUOTA, check_scope_access, check_unused, sync_flags
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import Duplicate

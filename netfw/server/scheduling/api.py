@@ -26,8 +26,8 @@ from netfw.model.agent import Agent
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
 from netfw.model.values.ids import NetworkId, RouterId
-from netfw.server.core.context import ServerContext
 from netfw.server.core.resource_handler import Reader, ResourceHandler
+from netfw.server.core.server_context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.router_roles import RouterRoleRows
 from netfw.server.scheduling.choice import DVR, DVR_NO_EXTERNAL, ineligibility, max_agents, mode_of

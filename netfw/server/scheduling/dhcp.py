@@ -19,7 +19,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.values.device_owner import DeviceOwner
 from netfw.model.values.ids import NetworkId
 from netfw.server.agents.agents import DHCP_AGENT
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.agents.excluded_hosts import ExcludedHosts

@@ -14,7 +14,7 @@ from netfw.errors import NetfwError, NotFound, RequestError
 from netfw.model.agent import Agent
 from netfw.model.resource import Ref
 from netfw.server.agents.agents import SERVICES
-from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.scheduling.assignments import AgentAssignments

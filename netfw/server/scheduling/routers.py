@@ -18,8 +18,8 @@ from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
 from netfw.model.values.device_owner import is_router_attachment
 from netfw.server.agents.agents import L3_AGENT
-from netfw.server.core.context import ServerContext
 from netfw.server.core.resource_handler import Reader
+from netfw.server.core.server_context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.agents.excluded_hosts import ExcludedHosts

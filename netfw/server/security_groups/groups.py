@@ -23,9 +23,9 @@ from netfw.model.security_group import SecurityGroup
 from netfw.model.values.ids import SecurityGroupId
 from netfw.model.values.text_validation import check_text
 from netfw.model.wire import parse, render
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.address_groups import AddressGroupHandler
 from netfw.server.security_groups.default_rules import (

@@ -21,7 +21,6 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
 from netfw.model.security_group import SecurityGroup
 from netfw.model.wire import parse, render
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import (
     Reader,
@@ -29,6 +28,7 @@ from netfw.server.core.resource_handler import (
     StoredResourceHandler,
     apply_query,
 )
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.unenforceable_rules import live_l2_agents
 

@@ -18,10 +18,10 @@ from netfw.errors.segment_ranges import (
 )
 from netfw.model.segment import NetworkType, Provider, segmentation_ids
 from netfw.model.values.validation import outside
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.document_handler import DocumentHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.segment_usage import find_usage, find_used

@@ -18,9 +18,9 @@ from netfw.errors.subnet_pools import AutoAllocationFailure, SubnetAllocationErr
 from netfw.model.resource import Kind
 from netfw.model.subnet_pool import SubnetPool
 from netfw.model.values.ids import NetworkId, RouterId
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, ResourceHandler
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.auto_topologies import AutoTopologies, AutoTopology
 from netfw.server.subnet_pools.subnet_allocation import find_default_pool

@@ -24,9 +24,9 @@ from netfw.model.subnet_pool import SubnetPool, compact
 from netfw.model.values.address import IpNetwork
 from netfw.model.values.ids import NetworkId
 from netfw.model.wire import parse, render
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandler
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.sharing import check_scope_access, policies_of
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.prefix_arithmetic import subtract

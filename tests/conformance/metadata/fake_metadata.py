@@ -307,7 +307,7 @@ class FakeMetadataConformance(MetadataDriverConformance):
         self.backend.arrived += requests_in(BytesIO(sent).read)
         return answer
 
-    def arrivals(self) -> Collection[ReceivedRequest]:
+    def received_requests(self) -> Collection[ReceivedRequest]:
         arrived, self.backend.arrived = self.backend.arrived, []
         return arrived
 

@@ -14,9 +14,9 @@ from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.drivers.values.agent_requests import Request
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.network import Network
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.document_handler import DocumentHandler
 from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw.testing.conformance.server.resource_plugin import MemberAction

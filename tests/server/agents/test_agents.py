@@ -16,7 +16,7 @@ from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.values.ids import AgentId
 from netfw.server.agents.agents import AgentHandler, agents
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from tests.server.core.agent_samples import ADMIN, HandlersOnly, beat, grow_old
 
 

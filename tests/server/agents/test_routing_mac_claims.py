@@ -12,7 +12,7 @@ from netfw.errors import InvalidInput
 from netfw.server.agents.agents import AgentHandler
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from tests.server.core.agent_samples import ADMIN, HandlersOnly, beat
 
 OF_AN_INSTANCE = "fa:16:3e:00:00:07"

@@ -24,7 +24,7 @@ from netfw.model.subnet import Ipv6Mode
 from netfw.model.values.address import as_address, derives
 from netfw.model.values.ids import NetworkId, PortId, RouterId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 from tests.server.core.core_client import statements
 from tests.server.l2.environment import ADMIN, OTHER, PortsEnvironment

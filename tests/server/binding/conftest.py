@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netfw.model.values.ids import NetworkId
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from tests.server.l2.environment import PortsEnvironment
 
 

@@ -22,7 +22,7 @@ from netfw.model.binding import VifDetails
 from netfw.model.resource import Kind
 from netfw.model.values.json_document import JsonDocument
 from netfw.server.binding.algorithm import FAILURE, MAX_LEVELS, bind
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from tests.server.binding.answering_drivers import Answering, binding, reasons
 from tests.server.l2.environment import ADMIN, PortsEnvironment
 

@@ -21,7 +21,7 @@ from netfw.model.resource import Kind, ref
 from netfw.model.segment import NetworkType
 from netfw.model.values.common_fields import Status
 from netfw.server.binding.inactive_bindings import MAX_INACTIVE
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.port_status import PortStatuses
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver

@@ -20,7 +20,7 @@ from netfw.model import NetworkId, SegmentId
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType
 from netfw.server.binding.port_bindings import PortBindingHandler
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.server.binding.answering_drivers import Answering, binding, reasons, refusing
 from tests.server.l2.environment import ADMIN, PortsEnvironment, provider

@@ -14,8 +14,8 @@ from netfw.drivers.values.subscription import AGENT_TYPES, Service
 from netfw.model.agent import Agent
 from netfw.model.values.ids import AgentId
 from netfw.model.values.json_document import JsonDocument
-from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.server_context import ServerContext
 
 ADMIN = RequestContext(project_id="admin", admin=True)
 

@@ -11,7 +11,7 @@ import pytest
 from netfw.drivers.server.query import Query
 from netfw.errors import BackendUnavailable
 from netfw.model.resource import Kind
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 
 CLIENTS = 16
 

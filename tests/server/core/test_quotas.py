@@ -12,9 +12,9 @@ from netfw.drivers.server.query import Query, RequestContext
 from netfw.errors import Exhausted, InvalidInput, NotFound, NotSupported, OverQuota
 from netfw.server.agents.agents import ZoneHandler
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
-from netfw.server.core.context import ServerContext
 from netfw.server.core.quotas import QuotaHandler
 from netfw.server.core.resource_handler import apply_query
+from netfw.server.core.server_context import ServerContext
 from netfw.server.db import Database
 from tests.server.core.agent_samples import ADMIN, HandlersOnly, beat, grow_old
 from tests.server.core.core_client import ADMIN as CORE_ADMIN

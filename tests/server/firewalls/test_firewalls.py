@@ -14,7 +14,7 @@ from netfw.model.router import Router
 from netfw.model.router_firewall import MAX_FIREWALL_RULES, FirewallGroup
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.db import Database
 from netfw.server.firewalls.groups import FirewallPlugin
 from netfw.server.firewalls.references import MAX_ALL_USERS, MAX_USERS

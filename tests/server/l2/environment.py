@@ -30,9 +30,9 @@ from netfw.model.values.json_document import JsonDocument
 from netfw.server.binding.binder import Mechanisms, PortBinder
 from netfw.server.binding.inactive_bindings import LEVELS
 from netfw.server.binding.port_bindings import PortBindingHandler
-from netfw.server.core.context import ServerContext
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.server_context import ServerContext
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.db import Transaction
 from netfw.server.l2.ports import PortHandler

@@ -13,7 +13,7 @@ from netfw.errors.ports import IpAddressAlreadyAllocated, IpAddressGenerationFai
 from netfw.model import AllocationPool, NetworkId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Ipv6Mode
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.l2.port_addresses import AddressOwner, requests
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from tests.server.l2.environment import ADMIN, MEMBER, PortsEnvironment, addresses

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import event
 
 from netfw.drivers.server.query import Query
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from tests.server.core.core_client import statements
 from tests.server.l2.environment import ADMIN, MEMBER, PortsEnvironment
 

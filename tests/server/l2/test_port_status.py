@@ -18,7 +18,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.values.common_fields import Status
 from netfw.model.values.ids import AgentId
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.db import Database, Transaction
 from netfw.server.l2.port_status import PortStatuses
 from netfw.state.dependencies import Assignment

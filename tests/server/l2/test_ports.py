@@ -13,7 +13,7 @@ from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, Exhausted, Forbidden, InvalidInput, NotFound, Outdated
 from netfw.errors.ports import MacAddressInUse
 from netfw.model import NetworkId
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw_drivers.extension_drivers.port_security import PortSecurityDriver
 from tests.server.l2.environment import ADMIN, MEMBER, OTHER, PortsEnvironment, addresses
 

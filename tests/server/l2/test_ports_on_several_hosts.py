@@ -16,7 +16,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
 from netfw.model.router import Router
 from netfw.model.values.common_fields import Status
-from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.port_status import PortStatuses
 from tests.server.l2.environment import ADMIN, PortsEnvironment

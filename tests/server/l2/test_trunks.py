@@ -15,7 +15,7 @@ from netfw.model.resource import ref
 from netfw.model.segment import NetworkType
 from netfw.model.trunk import TrunkMembership
 from netfw.model.values.common_fields import Status
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.l2.port_status import PortStatuses
 from netfw.server.l2.trunk_status import trunk_status
 from netfw.server.l2.trunks import TrunkPlugin

@@ -24,7 +24,7 @@ from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.model.values.ids import NetworkId, PortId
-from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.heartbeats import Now
 from netfw.server.db.database import Transaction

@@ -15,7 +15,7 @@ from netfw.errors import BackendUnavailable, Conflict
 from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.model.values.common_fields import Status
-from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.outbox.worker import DeliveryConfig
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver

@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from netfw.drivers.server.change import Change
 from netfw.errors import BackendUnavailable
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.db.schema.tables import OUTBOX_LANES
 from netfw.server.outbox.worker import DeliveryConfig
 from netfw.testing.lab.wait import wait_until

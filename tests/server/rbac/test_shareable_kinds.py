@@ -15,9 +15,9 @@ from netfw.errors.rbac import RbacPolicyInUse
 from netfw.model.resource import Kind
 from netfw.model.security_group import AddressGroup
 from netfw.model.wire import parse
-from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import StoredResourceHandler
+from netfw.server.core.server_context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.query_builder import conditions
 from netfw.server.db.schema.resource_tables import table_mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netfw.drivers.server.query import RequestContext
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.security_groups.groups import SecurityGroupsPlugin
 
 ANNA = RequestContext(project_id="anna")

@@ -27,7 +27,7 @@ from netfw.model.values.ids import (
     PortId,
     SecurityGroupId,
 )
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.groups import SecurityGroupsPlugin, default_group
 from tests.server.security_groups.client import ADMIN, ANNA, BERT, group, rule, used

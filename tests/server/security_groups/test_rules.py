@@ -11,7 +11,7 @@ from sqlalchemy import event
 
 from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, Exhausted, Forbidden, InvalidInput, NotFound
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.security_groups.groups import SecurityGroupsPlugin
 from tests.server.security_groups.client import ADMIN, ANNA, BERT, group, rule, rule_body, used
 

@@ -9,7 +9,7 @@ import pytest
 from netfw.drivers.firewall import FirewallCapability
 from netfw.errors import InvalidInput
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.security_groups.groups import SecurityGroupsPlugin
 from netfw_drivers.iptables.driver import IptablesFirewallDriver
 from netfw_drivers.null.firewall import NullFirewallDriver

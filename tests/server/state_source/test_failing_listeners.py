@@ -9,7 +9,7 @@ from uuid import uuid4
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.network import Network
 from netfw.model.values.ids import NetworkId
-from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.state_source import CommitWatcher, DatabaseSource
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from netfw.model.network import Network
 from netfw.model.values.ids import NetworkId
-from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.db.database import Transaction
 from netfw.server.db.journal.journal import Journal, Retention
 from netfw.server.db.schema.tables import JOURNAL

@@ -69,7 +69,7 @@ def find_host(unit: UnitOfWork, router: Router, port: Port, address: IpAddress) 
 def update_floating_ip_hosts(unit: UnitOfWork, change: Change) -> None:
     """Update the hosts of floating IPs that depend on a port, a router or an L3 agent.
 
-    It is a :data:`~netfw.server.core.context.PrecommitHook`.
+    It is a :data:`.PrecommitHook`.
     """
     match change.before, change.after:
         case Router() as before, Router() as router if before.distributed != router.distributed:

@@ -31,9 +31,9 @@ from netfw.model.resource import Kind, Ref, ref
 from netfw.model.values.common_fields import Status
 from netfw.model.values.ids import RouterId, SubnetId
 from netfw.model.wire import parse, render
-from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
+from netfw.server.core.server_context import ServerContext, server_context
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.floating_ips.forwarded_port_index import ForwardedPortIndex
 from netfw.server.l3.floating_ips.forwarded_ports import find_port_forwardings, release_router

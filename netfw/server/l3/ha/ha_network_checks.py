@@ -31,7 +31,7 @@ from netfw.server.l3.router_ports import router_of
 def check_ha_network_change(unit: UnitOfWork, change: Change) -> None:
     """Refuse a change of an HA network, its subnet or its ports that its routers do not need.
 
-    It is a :data:`~netfw.server.core.context.PrecommitHook`.
+    It is a :data:`.PrecommitHook`.
 
     :raises Conflict: routers use the HA network as it is, or an HA port is on another network.
     """

@@ -27,7 +27,7 @@ from netfw.server.l3.router_ports import read_router_ports, router_of, subnets_o
 def check_ha_prefixes(unit: UnitOfWork, change: Change) -> None:
     """Check new routes and addresses of a highly available router, and all of one that becomes so.
 
-    It is a :data:`~netfw.server.core.context.PrecommitHook`, and does not object to what exists.
+    It is a :data:`.PrecommitHook`, and does not object to what exists.
 
     :raises Conflict: they overlap the HA network, or the addresses that mark active hosts.
     """

@@ -23,8 +23,8 @@ from netfw.model.router import HaRole, Router
 from netfw.model.values.device_owner import is_distributed
 from netfw.model.values.ids import PortId
 from netfw.server.agents.agents import L3_AGENT
-from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
+from netfw.server.core.server_context import SERVER, ServerContext
 from netfw.server.core.settings import Settings
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.router_roles import HostRole, RoleKey, RouterRoleRows
@@ -120,7 +120,7 @@ def update_roles_and_bindings(unit: UnitOfWork, change: Change) -> None:
     """Bind a new port to the active host of its router; delete the roles of a router that is no
     longer highly available.
 
-    It is a :data:`~netfw.server.core.context.PrecommitHook`.
+    It is a :data:`.PrecommitHook`.
     """
     match change.before, change.after:
         case Router(ha=True), Router(ha=False) as router:

@@ -10,7 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from netfw.server.agents.agents import L3_AGENT
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.db.agents.router_roles import RouterRoleRows
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.l3.ha.role_decision import find_active_hosts

@@ -110,7 +110,7 @@ class HaproxyConformance(MetadataDriverConformance):
     def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
         return self.rooms.open(proxy.netns).ask(address, proxy.port, request)
 
-    def arrivals(self) -> Collection[ReceivedRequest]:
+    def received_requests(self) -> Collection[ReceivedRequest]:
         return self.agent.take()
 
     def actual(self, key: MetadataKey, value: MetadataProxy) -> MetadataProxy | None:

@@ -23,7 +23,7 @@ _PAUSE = 0.01
 """How long to wait for a free descriptor, in seconds."""
 
 
-def read_arrival(head: bytes, body: bytes = b"") -> ReceivedRequest:
+def read_request(head: bytes, body: bytes = b"") -> ReceivedRequest:
     """Parse a request as a lenient server would.
 
     Any line with a colon in it is a header, whatever ends the line, and however it begins.
@@ -98,9 +98,9 @@ class RecordingAgent:
                 return more
 
             try:
-                for arrival in requests_in(read):
+                for received in requests_in(read):
                     with self._lock:
-                        self._arrived.append(arrival)
+                        self._arrived.append(received)
                     connection.sendall(ANSWER)
             except OSError:
                 return  # the proxy closed the connection, or is silent
@@ -109,8 +109,8 @@ class RecordingAgent:
 def requests_in(read: Callable[[int], bytes]) -> Iterator[ReceivedRequest]:
     """Yield the requests that *read* returns, until it returns nothing more."""
     reader = _Reader(read)
-    while (arrival := reader.request()) is not None:
-        yield arrival
+    while (received := reader.request()) is not None:
+        yield received
 
 
 class _Reader:
@@ -122,12 +122,12 @@ class _Reader:
         head = self._until(b"\r\n\r\n")
         if not head:
             return None
-        plain = read_arrival(head)
+        plain = read_request(head)
         if any("chunked" in value.lower() for value in plain.values("transfer-encoding")):
             body, trailer = self._chunks()
-            return read_arrival(head + b"\r\n" + trailer, body)
+            return read_request(head + b"\r\n" + trailer, body)
         lengths = [int(text) for text in plain.values("content-length") if text.isdecimal()]
-        return read_arrival(head, self._exactly(lengths[-1] if lengths else 0))
+        return read_request(head, self._exactly(lengths[-1] if lengths else 0))
 
     def _chunks(self) -> tuple[bytes, bytes]:
         body = b""

@@ -130,15 +130,15 @@ def _plain(name: str) -> str:
 
 
 def header_mismatches(
-    arrival: ReceivedRequest, key: MetadataKey, source: IpAddress
+    received: ReceivedRequest, key: MetadataKey, source: IpAddress
 ) -> Iterator[str]:
-    """Yield the differences of *arrival* from the headers that the proxy of *key* should send."""
+    """Yield the differences of *received* from the headers that the proxy of *key* should send."""
     true = {"x-forwarded-for": str(source), **_id(key)}
     for name in IDENTIFYING:
         wanted = [true[name]] if name in true else []
-        if (values := arrival.values(name)) != wanted:
+        if (values := received.values(name)) != wanted:
             yield f"{name} is {values} instead of {wanted}"
-    for tokens in arrival.values("connection"):
+    for tokens in received.values("connection"):
         for token in map(_plain, tokens.split(",")):
             if token in IDENTIFYING:
                 yield f"{token} is listed in Connection, so the next proxy drops it"

@@ -54,7 +54,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         "listen_addresses",
         "source",
         "ask",
-        "arrivals",
+        "received_requests",
         "process_identity",
         "kill",
         "traces",
@@ -80,12 +80,12 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         """
         raise NotImplementedError("override `ask`")
 
-    def arrivals(self) -> Collection[ReceivedRequest]:
+    def received_requests(self) -> Collection[ReceivedRequest]:
         """Return the requests that the metadata agent received since the last call.
 
         The agent answers every request with status 200 and the body ``metadata``.
         """
-        raise NotImplementedError("override `arrivals`")
+        raise NotImplementedError("override `received_requests`")
 
     def process_identity(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
         """Return a value that differs when the proxy is restarted: its pid and start time."""
@@ -139,7 +139,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         """Have *count* proxies."""
         things = self.examples(count)
         self.assert_done(driver.converge(Update(put=things)))
-        self.arrivals()
+        self.received_requests()
         return things
 
     @proves(MetadataDriver, 1)
@@ -150,9 +150,9 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
                 answer = self.ask(proxy, address, HONEST)
                 assert b" 200 " in answer.partition(b"\r\n")[0], (proxy, address, answer)
                 assert answer.endswith(b"metadata")
-                (arrival,) = self.arrivals()
-                assert arrival.line.startswith("GET /latest "), arrival
-                assert not list(header_mismatches(arrival, key, self.source(proxy, address)))
+                (received,) = self.received_requests()
+                assert received.line.startswith("GET /latest "), received
+                assert not list(header_mismatches(received, key, self.source(proxy, address)))
 
     @proves(MetadataDriver, 1)
     def test_a_client_cannot_set_its_identity(self, driver: MetadataDriver) -> None:
@@ -188,8 +188,8 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         answer = self.ask(proxy, address, HONEST)
         if not answer.endswith(b"metadata"):
             yield f"an honest request is answered {answer!r} afterwards"
-        for arrival in self.arrivals():
-            yield from header_mismatches(arrival, key, self.source(proxy, address))
+        for received in self.received_requests():
+            yield from header_mismatches(received, key, self.source(proxy, address))
 
     @proves(MetadataDriver, 1)
     def test_a_request_has_its_body(self, driver: MetadataDriver) -> None:
@@ -197,8 +197,8 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         head = b"POST /password HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 6"
         address = next(iter(self.listen_addresses(proxy)))
         assert self.ask(proxy, address, head + b"\r\n\r\nsecret").endswith(b"metadata")
-        (arrival,) = self.arrivals()
-        assert (arrival.line.split()[0], arrival.body) == ("POST", b"secret")
+        (received,) = self.received_requests()
+        assert (received.line.split()[0], received.body) == ("POST", b"secret")
 
     @proves(MetadataDriver, 7)
     @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "OPTIONS"])
@@ -210,7 +210,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         line = f"{method} /latest HTTP/1.1".encode()
         length = b"Content-Length: %d" % len(HONEST)
         self.ask(proxy, address, request(length, line=line, body=HONEST))
-        assert not [each.body for each in self.arrivals() if each.body]
+        assert not [each.body for each in self.received_requests() if each.body]
         empty = request(b"Content-Length: 0")
         assert self.ask(proxy, address, empty).endswith(b"metadata"), "a length of 0 is no body"
 

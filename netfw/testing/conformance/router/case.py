@@ -155,8 +155,8 @@ class RouterCase:
         found: list[ReceivedEcho] = []
 
         def attempt() -> bool:
-            arrival = source.reach(to, *request)
-            found.extend([] if arrival is None else [arrival])
+            echo = source.reach(to, *request)
+            found.extend([] if echo is None else [echo])
             return bool(found)
 
         wait_until(attempt, f"{source.name} does not reach {to}", seconds=self.environment.timeout)
@@ -177,8 +177,8 @@ class RouterCase:
 
     def assert_unreachable(self, source: Machine, to: IpAddress, *request: Any) -> None:
         """Check that a request of *source* gets no answer."""
-        arrival = source.reach(to, *request)
-        assert arrival is None, f"{source.name} should not reach {to} and did: {arrival}"
+        echo = source.reach(to, *request)
+        assert echo is None, f"{source.name} should not reach {to} and did: {echo}"
 
 
 def emptied(environment: RouterEnvironment) -> frozenset[str]:

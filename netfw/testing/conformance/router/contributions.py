@@ -232,5 +232,5 @@ class RouterContributionsConformance(RouterCase):
         assert self.arrives(one, other.external.address(1)).at == outside.name
         self.bring(driver, site)
         self.outside(site)
-        arrival = self.arrives(self.instance(site), site.external.address(1))
-        assert arrival.source == site.outside_address
+        echo = self.arrives(self.instance(site), site.external.address(1))
+        assert echo.source == site.outside_address

@@ -71,9 +71,9 @@ class RouterDistributedConformance(RouterCase):
         for parts in (site.without(RouterPart.CENTRAL), site):
             self.put(driver, parts)
             for version in FAMILIES:
-                arrival = self.arrives(one, site.nets[1].address(20, version))
-                assert (arrival.at, arrival.hops) == (two.name, 1)
-                assert arrival.source == site.nets[0].address(20, version)
+                echo = self.arrives(one, site.nets[1].address(20, version))
+                assert (echo.at, echo.hops) == (two.name, 1)
+                assert echo.source == site.nets[0].address(20, version)
 
     @proves(RouterDriver, 14)
     def test_what_leaves_a_local_part_goes_to_the_central_address_of_its_subnet(
@@ -89,9 +89,9 @@ class RouterDistributedConformance(RouterCase):
                 net.id, (*net.interfaces(CENTRAL_NUMBER), *outside), net.gateways()
             )
             for version in FAMILIES:
-                arrival = self.arrives(one, site.external.address(1, version))
-                assert (arrival.at, arrival.hops) == (central.name, 1)
-                assert arrival.source == net.address(20, version)
+                echo = self.arrives(one, site.external.address(1, version))
+                assert (echo.at, echo.hops) == (central.name, 1)
+                assert echo.source == net.address(20, version)
 
     @proves(RouterDriver, 15)
     def test_instances_leave_and_are_reached_by_the_central_part(
@@ -101,11 +101,11 @@ class RouterDistributedConformance(RouterCase):
         site = make_distributed()
         self.put(driver, site)
         one, outside = self.guest(site.nets[1]), self.outsider(site)
-        arrival = self.arrives(one, site.external.address(1))
-        assert (arrival.at, arrival.hops) == (outside.name, 2)
-        assert arrival.source == site.outside_address
-        arrival = self.arrives(one, site.external.address(1, 6))
-        assert arrival.source == site.nets[1].address(20, 6)
+        echo = self.arrives(one, site.external.address(1))
+        assert (echo.at, echo.hops) == (outside.name, 2)
+        assert echo.source == site.outside_address
+        echo = self.arrives(one, site.external.address(1, 6))
+        assert echo.source == site.nets[1].address(20, 6)
         assert self.arrives(outside, site.nets[1].address(20, 6)).at == one.name
 
     @proves(RouterDriver, 15)
@@ -171,10 +171,10 @@ class RouterDistributedConformance(RouterCase):
         one, two = (self.guest(net) for net in site.nets)
         outside = self.environment.machine(site.external.id, site.external.interfaces(1))
         assert self.arrives(outside, floating.address).at == one.name
-        arrival = self.arrives(one, site.external.address(1), TCP, 80)
-        assert (arrival.at, arrival.source) == (outside.name, floating.address)
-        arrival = self.arrives(one, site.nets[1].address(20))  # inside, nothing is translated
-        assert (arrival.at, arrival.source) == (two.name, site.nets[0].address(20))
+        echo = self.arrives(one, site.external.address(1), TCP, 80)
+        assert (echo.at, echo.source) == (outside.name, floating.address)
+        echo = self.arrives(one, site.nets[1].address(20))  # inside, nothing is translated
+        assert (echo.at, echo.source) == (two.name, site.nets[0].address(20))
         self.assert_unreachable(two, site.external.address(1))
 
     @proves(RouterDriver, 2, 16)
@@ -188,11 +188,11 @@ class RouterDistributedConformance(RouterCase):
         self.put(driver, site, gateway)
         outside = self.environment.machine(site.external.id, site.external.interfaces(1))
         self.arrives(self.guest(site.nets[0]), site.nets[0].address(1))
-        mac, arrival = outside.announced(
+        mac, echo = outside.announced(
             floating.address, next_mac(), lambda: self.put(driver, floating)
         )
         assert mac == gateway.value.port.mac
-        assert arrival is not None, "it was announced before it worked"
+        assert echo is not None, "it was announced before it worked"
 
     @proves(RouterDriver, 16)
     def test_a_prepared_floating_ip_has_no_way_in_until_it_is_active(
@@ -215,11 +215,11 @@ class RouterDistributedConformance(RouterCase):
             self.assert_unreachable(outside, floating.address)
             self.put(driver, site)
             self.assert_unreachable(outside, floating.address)
-            mac, arrival = outside.announced(
+            mac, echo = outside.announced(
                 floating.address, next_mac(), lambda: self.put(driver, floating)
             )
             assert mac == gateway.value.port.mac
-            assert arrival is not None, "it was announced before it worked"
+            assert echo is not None, "it was announced before it worked"
             assert self.arrives(outside, floating.address).at == one.name
 
     @proves(RouterDriver, 10)
@@ -271,8 +271,8 @@ class RouterDistributedConformance(RouterCase):
         traffic = outside.traffic(floating[0].address)
         self.put(driver, two, floating[1])
         assert self.arrives(outside, floating[1].address).at == machines[1].name
-        arrival = self.arrives(machines[0], floating[1].address, TCP, 80)
-        assert (arrival.at, arrival.source) == (machines[1].name, floating[0].address)
+        echo = self.arrives(machines[0], floating[1].address, TCP, 80)
+        assert (echo.at, echo.source) == (machines[1].name, floating[0].address)
         self.remove(driver, two, floating[1])
         assert traffic.stop() == 0
         self.assert_unreachable(outside, floating[1].address)

@@ -40,10 +40,10 @@ class EchoService:
             self._selector.unregister(opened)
         opened.close()
 
-    def record(self, token: bytes, arrival: ReceivedEcho) -> None:
+    def record(self, token: bytes, echo: ReceivedEcho) -> None:
         """Record that the request with *token* arrived."""
         with self._lock:
-            self._seen[token] = arrival
+            self._seen[token] = echo
 
     def recorded(self, token: bytes) -> ReceivedEcho | None:
         """Return how the request with *token*, which was answered, arrived at a machine.

@@ -31,8 +31,8 @@ class RouterForwardingConformance(RouterCase):
         one, two = self.instance(site, 0), self.instance(site, 1)
         first, second = (net.address(20, version) for net in site.nets)
         for source, own, target, to in ((one, first, two, second), (two, second, one, first)):
-            arrival = self.arrives(source, to)
-            assert (arrival.at, arrival.source, arrival.hops) == (target.name, own, 1)
+            echo = self.arrives(source, to)
+            assert (echo.at, echo.source, echo.hops) == (target.name, own, 1)
 
     @proves(RouterDriver, 1)
     def test_a_port_with_several_subnets_serves_each(self, driver: RouterDriver) -> None:
@@ -84,8 +84,8 @@ class RouterForwardingConformance(RouterCase):
             self.bring(driver, site)
         outside = self.outside(one)
         for site in (one, two):
-            arrival = self.arrives(self.instance(site), one.external.address(1))
-            assert (arrival.at, arrival.source) == (outside.name, site.outside_address)
+            echo = self.arrives(self.instance(site), one.external.address(1))
+            assert (echo.at, echo.source) == (outside.name, site.outside_address)
 
     @proves(RouterDriver, 1, 5)
     def test_routes_are_added_changed_and_removed(self, driver: RouterDriver) -> None:

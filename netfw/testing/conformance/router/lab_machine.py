@@ -232,8 +232,8 @@ class LabMachine(Machine):
             limit = struct.unpack("i", extra[0][2])[0]
         if data[0] == _ECHO[version][0]:
             source = ip_address(peer[0].partition("%")[0])
-            arrival = ReceivedEcho(at=self.name, source=source, hops=HOP_LIMIT - limit)
-            self._service.record(data[8:24], arrival)
+            echo = ReceivedEcho(at=self.name, source=source, hops=HOP_LIMIT - limit)
+            self._service.record(data[8:24], echo)
 
     def _take_datagram(self, version: int, datagrams: socket.socket) -> None:
         _, extra, _, peer = datagrams.recvmsg(4096, 256)

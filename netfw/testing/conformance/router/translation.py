@@ -39,9 +39,9 @@ class RouterTranslationConformance(RouterCase):
         one, outside = self.instance(site), self.outside(site)
         target = site.external.address(1)
         for request in ((), (TCP, 80, 40001), (UDP, 80, 40002)):
-            arrival = self.arrives(one, target, *request)
-            assert (arrival.at, arrival.source) == (outside.name, site.outside_address)
-            assert arrival.source_port == (request[2] if request else arrival.source_port)
+            echo = self.arrives(one, target, *request)
+            assert (echo.at, echo.source) == (outside.name, site.outside_address)
+            assert echo.source_port == (request[2] if request else echo.source_port)
 
     @proves(RouterDriver, 1)
     def test_without_snat_an_instance_leaves_with_its_own_address(
@@ -157,12 +157,12 @@ class RouterTranslationConformance(RouterCase):
         site, floating = self.floating_site()
         self.bring(driver, site)
         one, outside = self.instance(site), self.outside(site)
-        mac, arrival = outside.announced(
+        mac, echo = outside.announced(
             floating.address, STALE, lambda: self.bring(driver, site, floating)
         )
         assert mac == site.gateway.port.mac
-        assert arrival is not None, "it was announced before it worked"
-        assert arrival.at == one.name
+        assert echo is not None, "it was announced before it worked"
+        assert echo.at == one.name
 
     @proves(RouterDriver, 2)
     def test_a_gateway_address_is_announced(self, driver: RouterDriver) -> None:
@@ -201,8 +201,8 @@ class RouterTranslationConformance(RouterCase):
         self.bring(driver, site)
         faces = (*site.external.interfaces(1), *(_host(each) for each in (hop, far)))
         outside = self.environment.machine(site.external.id, faces)
-        arrival = self.arrives(self.instance(site), far)
-        assert (arrival.at, arrival.source) == (outside.name, site.outside_address)
+        echo = self.arrives(self.instance(site), far)
+        assert (echo.at, echo.source) == (outside.name, site.outside_address)
 
     @proves(RouterDriver, 1)
     def test_a_router_advertisement_gives_the_ipv6_default_route(
@@ -222,9 +222,9 @@ class RouterTranslationConformance(RouterCase):
             outside.advertise_router()
             return one.reach(far)
 
-        arrival = wait_until(attempt, f"{far} is not reached", seconds=self.environment.timeout)
-        assert arrival is not None
-        assert (arrival.at, arrival.source) == (outside.name, site.nets[0].address(20, 6))
+        echo = wait_until(attempt, f"{far} is not reached", seconds=self.environment.timeout)
+        assert echo is not None
+        assert (echo.at, echo.source) == (outside.name, site.nets[0].address(20, 6))
 
     @proves(RouterDriver, 1)
     def test_another_subnet_of_the_external_network_is_on_the_link(
@@ -235,8 +235,8 @@ class RouterTranslationConformance(RouterCase):
         self.bring(driver, site)
         faces = (*site.external.interfaces(1), ip_interface((subnet[5], subnet.prefixlen)))
         outside = self.environment.machine(site.external.id, faces)
-        arrival = self.arrives(self.instance(site), subnet[5])
-        assert (arrival.at, arrival.source) == (outside.name, site.outside_address)
+        echo = self.arrives(self.instance(site), subnet[5])
+        assert (echo.at, echo.source) == (outside.name, site.outside_address)
 
     @proves(RouterDriver, 3, 4)
     def test_one_refused_floating_ip_among_many_fails_alone(self, driver: RouterDriver) -> None:
@@ -323,10 +323,10 @@ class RouterTranslationConformance(RouterCase):
             self.environment.admit(site.ports)
             self.environment.await_wired(site.ports)
 
-        mac, arrival = outside.announced(floating.address, STALE, admit)
+        mac, echo = outside.announced(floating.address, STALE, admit)
         assert mac == site.gateway.port.mac
-        assert arrival is not None
-        assert arrival.at == one.name
+        assert echo is not None
+        assert echo.at == one.name
 
     @proves(RouterDriver, 10)
     def test_changes_of_the_wiring_are_announced_and_named(self, driver: RouterDriver) -> None:

@@ -28,9 +28,9 @@ def test_the_agent_sees_a_target_without_host_whatever_the_guest_wrote(env: Hapr
     put(env)
     answer = env.ask(request(line=b"GET http://169.254.169.254/a?b=1 HTTP/1.1"))
     assert status(answer) == b"200"
-    (arrival,) = env.agent.take()
-    assert arrival.line == "GET /a?b=1 HTTP/1.1"
-    assert arrival.values("host") == ["169.254.169.254"]
+    (received,) = env.agent.take()
+    assert received.line == "GET /a?b=1 HTTP/1.1"
+    assert received.values("host") == ["169.254.169.254"]
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_a_guest_that_waits_for_leave_to_send_gets_it(env: HaproxyEnvironment):
         assert status(client.recv(1000)) == b"100"
         client.sendall(b"ok")
         assert status(client.recv(1000)) == b"200"
-    (arrival,) = env.agent.take()
-    assert arrival.body == b"ok"
-    assert arrival.values("expect") == []
+    (received,) = env.agent.take()
+    assert received.body == b"ok"
+    assert received.values("expect") == []
 
 
 def test_clients_get_503_without_the_agent_and_are_served_on_its_return(env: HaproxyEnvironment):

@@ -211,8 +211,8 @@ def test_floating_ip_comes_and_goes_without_failover_or_loss(
     with pinged(inside, first.external.address(1)) as stop:
         assert driver.converge(Update(put={floating.key: floating.value})).ok
         assert f" {floating.address}/32 " in addresses(environment, first)
-        arrival = wait_until(lambda: outside.reach(floating.address))
-        assert arrival.at == inside.name
+        echo = wait_until(lambda: outside.reach(floating.address))
+        assert echo.at == inside.name
         drop = Update(drop=frozenset({floating.key}))
         assert driver.converge(drop).ok
         assert str(floating.address) not in addresses(environment, first)

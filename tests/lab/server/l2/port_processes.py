@@ -12,7 +12,7 @@ from netfw.errors import Conflict
 from netfw.model import NetworkId
 from netfw.model.resource import Kind, Ref
 from netfw.model.values.common_fields import Status
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.db import Database
 from netfw.server.l2 import port_macs
 from netfw.server.l2.port_status import PortStatuses

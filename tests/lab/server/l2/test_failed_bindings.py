@@ -21,7 +21,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.model.values.common_fields import Status
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.binding import failed_bindings
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver

@@ -18,7 +18,7 @@ from netfw.drivers.values.reports import RoleReport
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole
 from netfw.server.agents.agents import L3_AGENT
-from netfw.server.core.context import SERVER
+from netfw.server.core.server_context import SERVER
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
 from netfw.server.l3.ha.router_roles import RouterRoles

@@ -9,7 +9,7 @@ import pytest
 
 from netfw.drivers.server.change import Change
 from netfw.model.resource import Kind
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.db import Database
 from netfw.server.outbox.worker import DeliveryConfig
 from netfw.testing.lab.wait import wait_until

@@ -10,7 +10,7 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.values.agent_requests import EnsureDhcpPort, EnsureHostMac
 from netfw.model.values.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.db import Database
 from netfw.server.ml2.builder import Core, Drivers, build_core
 from netfw.server.ml2.plugin import Ml2Plugin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from netfw.errors import Conflict, NotFound
-from netfw.server.core.context import ServerContext
+from netfw.server.core.server_context import ServerContext
 from netfw.server.db import Database
 from netfw.server.security_groups.groups import SecurityGroupsPlugin
 from netfw_drivers.ipam.internal import InternalIpamDriver

@@ -9,8 +9,8 @@ import pytest
 from netfw.http.event_streams import EventStreams, StreamSettings
 from netfw.server.api.live.page import ChangeSource, LivePage
 from netfw.server.api.request_body import RequestLimits
-from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.server_context import ServerContext
 from netfw.server.l3.routers import RouterPlugin
 from tests.server.api.environment import Client, api
 from tests.server.api.live.environment import Commits

@@ -14,8 +14,8 @@ from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.api.live import topology
 from netfw.server.api.live.own_api import OwnApi
 from netfw.server.api.live.page import ChangeSource
-from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.server_context import ServerContext
 from tests.server.api.environment import Client, api
 from tests.server.api.live.environment import Commits, read, shown, two_ports
 from tests.server.core.agent_samples import beat, grow_old

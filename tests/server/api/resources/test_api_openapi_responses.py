@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
-from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.server_context import ServerContext
 from netfw.server.db.resources.vendor_resources import VendorResources
 from netfw.server.l2.local_ips import LocalIpPlugin
 from netfw.server.metering.labels import MeteringPlugin

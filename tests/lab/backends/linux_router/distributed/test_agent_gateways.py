@@ -344,11 +344,11 @@ def test_a_floating_ip_is_announced_once_it_works(
     outside = environment.machine(external.id, external.interfaces(1))
     inside = environment.machine(net.id, net.interfaces(20), net.gateways())
     wait_until(lambda: inside.reach(net.address(1)), seconds=60)
-    mac, arrival = outside.announced(
+    mac, echo = outside.announced(
         floating.address, next_mac(), lambda: bring_entries(driver, entries(floating=[floating]))
     )
     assert mac == gateway.value.port.mac
-    assert arrival is not None
+    assert echo is not None
 
 
 @pytest.mark.spec("L3-62")
