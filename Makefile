@@ -119,7 +119,7 @@ system-l3: packages $(READY) ## routers on two hosts, from a file and from a cal
 
 system-l3-faults: packages $(READY) ## a router of the API under faults: not one packet of others may be lost
 	$(call STEP,routers under faults)
-	@$(PYTEST) -q --sandbox -n 2 -m exclusive tests/system/l3
+	@$(PYTEST) -q --sandbox -n 2 --dist loadfile -m exclusive tests/system/l3
 
 system-l2: packages $(READY) ## the L2 agent on three hosts: networks of all kinds, ports that come, change and move
 	$(call STEP,L2 agent on three hosts)
