@@ -74,6 +74,7 @@ types: $(READY) ## mypy --strict on netfw, netfw_drivers, benchmarks and the emb
 imports: $(READY) ## who may import whom
 	$(call STEP,import contracts)
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python tools/pure_modules.py
 
 lab: packages $(READY) ## toolboxes and the lab on real kernels and switches
 	$(call STEP,lab tests)

@@ -15,9 +15,9 @@ from netfw.diagnosis.explanation import (
     local_reasons,
     resource_title,
 )
+from netfw.model.values.device_owner import DeviceOwner
 
 _MOST_PORTS = 20
-_HA_OWNER = "network:router_ha_interface"
 
 
 @frozen(kw_only=True)
@@ -114,7 +114,8 @@ def _assignment_reasons(facts: RouterFacts) -> Iterator[Reason]:
         yield Reason("Its L3 agents are shown to administrators only.")
         return
     if not agents:
-        plain = [port for port in facts.ports if port["device_owner"] != _HA_OWNER]
+        ha_owner = DeviceOwner.ROUTER_HA_INTERFACE
+        plain = [port for port in facts.ports if port["device_owner"] != ha_owner]
         if not plain and not router.get("external_gateway_info"):
             text = "It has neither interface nor gateway: it is assigned to an agent with the first"
             yield Reason(f"{text} one.", True)

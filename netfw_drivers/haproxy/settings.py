@@ -1,4 +1,4 @@
-"""Options of the driver, and settings parsed from them.  Does no I/O."""
+"""Options of the driver, and settings parsed from them.  Pure."""
 
 from __future__ import annotations
 

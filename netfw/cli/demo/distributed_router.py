@@ -21,12 +21,13 @@ from netfw.cli.demo.router_topology import (
 )
 from netfw.cli.demo.server import Cloud, ServedHost
 from netfw.cli.demo.tcp import connected, listening
+from netfw.model.values.device_owner import DeviceOwner
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.ping import Ping
 from netfw.testing.lab.wait import wait_until
 
 CIDRS = ("10.6.0.0/24", "10.7.0.0/24")
-INTERFACE = "network:router_interface_distributed"
+INTERFACE = DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value
 """Owner of the interfaces of a distributed router."""
 SHORT = 8
 """Characters of an id in the diagram."""

@@ -26,11 +26,12 @@ from netfw.cli.demo.router_topology import (
 )
 from netfw.cli.demo.server import Cloud, ServedHost
 from netfw.cli.demo.tcp import carries, connected, listening
+from netfw.model.values.device_owner import DeviceOwner
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 
 CIDRS = ("10.4.0.0/24", "10.5.0.0/24")
-INTERFACE = "network:ha_router_replicated_interface"
+INTERFACE = DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE.value
 """Owner of the interfaces of a highly available router."""
 CLIENT = f"""
 outside = network.create_network(

@@ -1,4 +1,4 @@
-"""Encoding of operations as netlink requests.  Pure: a lookup gives indexes and descriptors."""
+"""Encoding of operations as netlink requests; a lookup gives indexes and descriptors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of kernel parameters, as sysctl(8) takes them.
+"""Names of kernel parameters, as sysctl(8) takes them.  Pure.
 
 Dots separate, unless a slash comes first, so that devices may have dots in their names:
 ``net.ipv4.ip_forward``, ``net/ipv4/conf/eth0.1/forwarding``.

@@ -1,4 +1,4 @@
-"""Text of addresses, routes, rules and neighbours, in the syntax of ``ip``."""
+"""Text of addresses, routes, rules and neighbours, in the syntax of ``ip``.  Pure."""
 
 from __future__ import annotations
 

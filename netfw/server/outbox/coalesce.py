@@ -1,4 +1,4 @@
-"""Coalescing of outbox entries: one change per resource since the last delivery. Pure."""
+"""Coalescing of outbox entries: one change per resource since the last delivery."""
 
 from __future__ import annotations
 
