@@ -9,6 +9,7 @@ since all their tests are marked nightly.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
@@ -77,7 +78,11 @@ def check_short_form() -> int:
 
 
 def main() -> int:
-    if sys.argv[1:] == ["--short"]:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--short", action="store_true", help="run nothing, as above")
+    if parser.parse_args().short:
         return check_short_form()
     tests = marked_tests()
     recorded = outcomes(tests)
