@@ -57,7 +57,7 @@ def with_backlog(heartbeat: Heartbeat, status: AgentStatus) -> Heartbeat:
     """Return *heartbeat* with how far the agent is behind the desired state."""
     backlog = {
         "lag_seconds": round(status.lag),
-        "failing": len(status.degraded),
+        "degraded": len(status.degraded),
         "waiting": len(status.waiting),
     }
     return evolve(heartbeat, counts={**heartbeat.counts, **backlog})

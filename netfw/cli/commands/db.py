@@ -49,12 +49,16 @@ def parser() -> argparse.ArgumentParser:
     about = "compare the tables with the schema of this release"
     _add_command(commands, "check", _check, about)
     about = "after a backup was restored: make all agents read a new snapshot"
-    _add_command(commands, "restored", _restored, about)
+    _add_command(commands, "mark-restored", _mark_restored, about)
     about = "print deliveries that devices and outside parties have not received"
     command = _add_command(commands, "outbox", _outbox, about)
     chosen = command.add_mutually_exclusive_group()
     chosen.add_argument("--retry", action="store_true", help="retry refused and paused deliveries")
-    chosen.add_argument("--forget", metavar="DRIVER", help="a driver that is no longer used")
+    chosen.add_argument(
+        "--discard",
+        metavar="DRIVER",
+        help="discard all deliveries to a driver that is no longer used",
+    )
     return made
 
 
@@ -149,7 +153,7 @@ def _check(database: Database, arguments: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def _restored(database: Database, arguments: argparse.Namespace) -> int:
+def _mark_restored(database: Database, arguments: argparse.Namespace) -> int:
     database.transaction(lambda transaction: transaction.journal.start_epoch())
     if arguments.json:
         return _print_json({"restored": True})
@@ -168,8 +172,8 @@ def _outbox(database: Database, arguments: argparse.Namespace) -> int:
             return _print_json({"retried": count})
         print(f"{count} are tried again")
         return 0
-    if arguments.forget is not None:
-        return _forget(database, arguments)
+    if arguments.discard is not None:
+        return _discard(database, arguments)
     backlogs, failures = database.transaction(
         lambda tx: (tx.outbox.backlogs(), tx.outbox.failures())
     )
@@ -216,19 +220,19 @@ def _outbox_state(
     return {"targets": targets, "failures": described}
 
 
-def _forget(database: Database, arguments: argparse.Namespace) -> int:
+def _discard(database: Database, arguments: argparse.Namespace) -> int:
     """Drop the deliveries of a target; return 1 when there are none: the name may be wrong."""
-    driver: str = arguments.forget
+    driver: str = arguments.discard
 
-    def forget(transaction: Transaction) -> tuple[set[str], int]:
+    def discard(transaction: Transaction) -> tuple[set[str], int]:
         known = {*transaction.outbox.backlogs(), *_lanes(transaction)}
         return known, transaction.outbox.delete_driver(driver)
 
-    known, gone = database.transaction(forget)
+    known, gone = database.transaction(discard)
     if arguments.json:
-        return _print_json({"forgotten": gone}, 0 if driver in known else 1)
+        return _print_json({"discarded": gone}, 0 if driver in known else 1)
     if driver in known:
-        print(f"{gone} are forgotten")
+        print(f"{gone} discarded")
         return 0
     text = f"; something waits for {', '.join(sorted(known))}" if known else ""
     print(f"nothing waits for {driver!r}{text}")

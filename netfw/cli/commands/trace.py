@@ -39,8 +39,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "cannot be said, 2 wrongly configured, 3 it does not arrive, or should not.",
     )
     add_file_arguments(parser)
-    parser.add_argument("source", metavar="SOURCE-PORT", help="id or name")
-    parser.add_argument("target", metavar="TARGET-PORT", help="id or name")
+    parser.add_argument("source", metavar="SOURCE", help="port that sends: id or name")
+    parser.add_argument("target", metavar="TARGET", help="port that should receive: id or name")
     parser.add_argument(
         "--protocol", type=protocol_number, default=ICMP, help="name or number (icmp)"
     )

@@ -112,7 +112,8 @@ class DatabaseSource(StateSource):
             self._warned = cursor.epoch
             LOG.warning(
                 "state source: the database is older than what agents have read (change %d, the "
-                "newest is %d): it was restored; run `netfw-db restored`", cursor.seq, newest.seq,
+                "newest is %d): it was restored; run `netfw-db mark-restored`",
+                cursor.seq, newest.seq,
             )  # fmt: skip
 
     def report(self, reports: Sequence[Report]) -> ReportResult:

@@ -110,7 +110,9 @@ def restore_database(routed: RoutedCloud, backup: Path) -> None:
     server = routed.cloud.server
     copy_database(backup, server.directory)
     conf = ["--config-file", str(server.directory / "server.conf")]
-    subprocess.run([sys.executable, "-m", "netfw.cli.commands.db", *conf, "restored"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "netfw.cli.commands.db", *conf, "mark-restored"], check=True
+    )
 
 
 @pytest.mark.spec("L3-04", "L3-06")

@@ -111,8 +111,8 @@ def test_netfw_db_prints_json(conf: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run("check") == (0, {"differences": []})
     assert run("outbox") == (0, {"targets": {}, "failures": []})
     assert run("outbox", "--retry") == (0, {"retried": 0})
-    assert run("outbox", "--forget", "nobody") == (1, {"forgotten": 0})
-    assert run("restored") == (0, {"restored": True})
+    assert run("outbox", "--discard", "nobody") == (1, {"discarded": 0})
+    assert run("mark-restored") == (0, {"restored": True})
     assert run("downgrade", "base") == (0, {"version": None, "newest": newest})
 
 

@@ -37,7 +37,7 @@ def test_a_place_that_cannot_be_is_said_with_its_option(
         listen_unix(tmp_path / "file" / "api.sock", option="[api] socket")
 
 
-READING = (["current"], ["check"], ["outbox"], ["restored"], ["downgrade", "base"])
+READING = (["current"], ["check"], ["outbox"], ["mark-restored"], ["downgrade", "base"])
 
 
 @pytest.mark.parametrize("words", READING)

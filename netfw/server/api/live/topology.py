@@ -71,7 +71,7 @@ _SHOWN: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """By collection, the names on the page and the attributes of the API."""
-_BACKLOG: Final = ("lag_seconds", "failing", "waiting")
+_BACKLOG: Final = ("lag_seconds", "degraded", "waiting")
 
 
 def read_topology(api: OwnApi, network: str = "") -> dict[str, Any]:

@@ -23,7 +23,7 @@ STANDARD = (
         description="An administrator, who sees and owns everything.",
     ),
     PolicyRule(name="admin", check="is_admin:True", description="An administrator."),
-    PolicyRule(name="anybody", check="@", description="Every authenticated requester."),
+    PolicyRule(name="regular_user", check="@", description="Every authenticated requester."),
     PolicyRule(
         name="owner",
         check="project_id:%(project_id)s",

@@ -8,8 +8,8 @@ from netfw.server.api.resources.common import IDENTITY, REVISION_NUMBER, read_on
 from netfw.server.api.schema.request_codecs import FLAG, NAME
 from netfw.server.api.schema.resource_schema import (
     ADMIN,
-    ANYBODY,
     READ,
+    REGULAR_USER,
     ApiAttribute,
     ApiResource,
     Verb,
@@ -103,7 +103,7 @@ AVAILABILITY_ZONE = ApiResource(
     collection="availability_zones",
     verbs=READ,
     member_shown=False,
-    checks={Verb.SHOW: ANYBODY},
+    checks={Verb.SHOW: REGULAR_USER},
     identity="name",
     attributes=(
         read_only("name", HOST, filterable=True),

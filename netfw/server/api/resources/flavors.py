@@ -13,15 +13,15 @@ from netfw.server.api.resources.common import (
 from netfw.server.api.schema.request_codecs import FLAG, long_text
 from netfw.server.api.schema.resource_schema import (
     ADMIN,
-    ANYBODY,
     READ,
+    REGULAR_USER,
     ApiAttribute,
     ApiResource,
     Verb,
 )
 from netfw.server.flavors.providers import SERVICE_TYPES
 
-_CHECKS = {Verb.CREATE: ADMIN, Verb.SHOW: ANYBODY, Verb.UPDATE: ADMIN, Verb.DELETE: ADMIN}
+_CHECKS = {Verb.CREATE: ADMIN, Verb.SHOW: REGULAR_USER, Verb.UPDATE: ADMIN, Verb.DELETE: ADMIN}
 _PROFILE_CHECKS = dict.fromkeys(Verb, ADMIN)
 _ENABLED = ApiAttribute(name="enabled", codec=FLAG, default=True, sortable=True)
 
@@ -88,7 +88,7 @@ SERVICE_PROVIDER = ApiResource(
     identity="name",
     verbs=READ,
     member_shown=False,
-    checks={Verb.SHOW: ANYBODY},
+    checks={Verb.SHOW: REGULAR_USER},
     attributes=(
         read_only("service_type", TOKEN, filterable=True),
         read_only("name", TOKEN, filterable=True),

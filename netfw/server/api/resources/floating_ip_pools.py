@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from netfw.model.wire.scalars import CIDR, ID, TEXT
 from netfw.server.api.resources.common import read_only
-from netfw.server.api.schema.resource_schema import ANYBODY, READ, ApiResource, Verb
+from netfw.server.api.schema.resource_schema import READ, REGULAR_USER, ApiResource, Verb
 
 FLOATING_IP_POOL = ApiResource(
     name="floatingip_pool",
@@ -12,7 +12,7 @@ FLOATING_IP_POOL = ApiResource(
     identity="subnet_id",
     verbs=READ,
     member_shown=False,
-    checks={Verb.SHOW: ANYBODY},
+    checks={Verb.SHOW: REGULAR_USER},
     attributes=(
         read_only("subnet_id", ID, filterable=True, sortable=True),
         read_only("subnet_name", TEXT, filterable=True, sortable=True),

@@ -16,8 +16,8 @@ from netfw.server.api.resources.common import (
 from netfw.server.api.schema.request_codecs import FLAG, long_text
 from netfw.server.api.schema.resource_schema import (
     ADMIN,
-    ANYBODY,
     READER,
+    REGULAR_USER,
     ApiAttribute,
     ApiResource,
     Verb,
@@ -65,7 +65,7 @@ METERING_LABEL_RULE = ApiResource(
     collection="metering-label-rules",
     prefix="metering",
     verbs=_VERBS,
-    checks={Verb.CREATE: _MANAGER, Verb.SHOW: ANYBODY, Verb.DELETE: _MANAGER},
+    checks={Verb.CREATE: _MANAGER, Verb.SHOW: REGULAR_USER, Verb.DELETE: _MANAGER},
     attributes=(
         *_STANDARD,
         read_only("description", TEXT),

@@ -28,9 +28,9 @@ from netfw.server.api.resources.common import (
 from netfw.server.api.schema.request_codecs import FLAG, NAME, Either, Null
 from netfw.server.api.schema.resource_schema import (
     ADMIN,
-    ANYBODY,
     MEMBER,
     READER,
+    REGULAR_USER,
     ApiAction,
     ApiAttribute,
     ApiResource,
@@ -152,7 +152,7 @@ DEFAULT_SECURITY_GROUP_RULE = ApiResource(
     name="default_security_group_rule",
     collection="default-security-group-rules",
     verbs=frozenset({Verb.CREATE, Verb.SHOW, Verb.DELETE}),
-    checks={Verb.CREATE: ADMIN, Verb.SHOW: ANYBODY, Verb.DELETE: ADMIN},
+    checks={Verb.CREATE: ADMIN, Verb.SHOW: REGULAR_USER, Verb.DELETE: ADMIN},
     attributes=(
         IDENTITY,
         DESCRIPTION,

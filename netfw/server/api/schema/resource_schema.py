@@ -8,8 +8,8 @@ Policy is written in the language of oslo.policy.  Check strings may name these 
 policy defines: ``rule:admin``, ``rule:member`` (an administrator, or a requester with write access
 to the project that owns the target), ``rule:reader`` (read access), ``rule:network_owner`` (write
 access to the project of the target's network), ``rule:service`` (another service of the cloud, or
-an administrator), ``rule:anybody`` (every authenticated requester), ``rule:network_device`` (the
-target's ``device_owner`` begins with ``network:``).  A rule can read attributes of the parents that
+an administrator), ``rule:regular_user`` (every authenticated requester), ``rule:network_device``
+(the target's ``device_owner`` begins with ``network:``).  A rule can read attributes of the parents that
 :attr:`ApiResource.parents` names: ``project_id:%(network:project_id)s``.
 """
 
@@ -33,7 +33,7 @@ READ = frozenset({Verb.SHOW})
 ADMIN = "rule:admin"
 MEMBER = "rule:member"
 READER = "rule:reader"
-ANYBODY = "rule:anybody"
+REGULAR_USER = "rule:regular_user"
 NETWORK_OWNER = "rule:network_owner"
 SERVICE = "rule:service"
 

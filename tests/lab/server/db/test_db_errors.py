@@ -152,7 +152,7 @@ def test_the_command_makes_checks_and_removes_the_tables(
             f"netfw-db: version: the database has version {migration.newest()}, which is newer "
             f"than {older}; run `netfw-db downgrade {older}` to bring it back\n"
         )
-    run("restored")
+    run("mark-restored")
     run("downgrade", "base")
     conf.write_text("[database]\nconnection = postgresql://netfw:secret@/netfw?host=/nowhere\n")
     output = run("current", status=1)

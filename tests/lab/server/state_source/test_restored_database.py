@@ -45,6 +45,6 @@ def test_cursors_ahead_of_the_journal_are_lost_and_logged_once_with_the_remedy(
             with pytest.raises(CursorLost):
                 source.changes(AGENT, cursor)
     (record,) = caplog.records
-    assert "run `netfw-db restored`" in record.getMessage()
+    assert "run `netfw-db mark-restored`" in record.getMessage()
     *_, last = source.snapshot(AGENT)
     assert source.changes(AGENT, last.cursor).cursor == now

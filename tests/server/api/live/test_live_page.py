@@ -142,10 +142,10 @@ def test_agents_show_how_far_they_are_behind(
     client: Client, admin: Client, context: ServerContext
 ) -> None:
     report = HeartbeatHandler(context)
-    report([beat("node1", counts={"lag_seconds": 12, "failing": 2, "waiting": 1}), beat("node2")])
+    report([beat("node1", counts={"lag_seconds": 12, "degraded": 2, "waiting": 1}), beat("node2")])
     grow_old(context, "node2", 1000)
     one, two = sorted(shown(admin)["agents"], key=lambda each: each["host"])
-    assert (one["alive"], one["lag_seconds"], one["failing"], one["waiting"]) == (True, 12, 2, 1)
+    assert (one["alive"], one["lag_seconds"], one["degraded"], one["waiting"]) == (True, 12, 2, 1)
     assert two["alive"] is False
     assert two["heartbeat"]
 

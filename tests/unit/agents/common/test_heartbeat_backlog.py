@@ -15,4 +15,4 @@ def test_a_heartbeat_says_how_far_the_agent_is_behind() -> None:
         binary="netfw-l3-agent", host="h", lag=12.4, degraded={"a": "x"}, waiting={"b": "", "c": ""}
     )
     found = with_backlog(Heartbeat(agent=agent, counts={"routers": 3}), status)
-    assert found.counts == {"routers": 3, "lag_seconds": 12, "failing": 1, "waiting": 2}
+    assert found.counts == {"routers": 3, "lag_seconds": 12, "degraded": 1, "waiting": 2}

@@ -69,7 +69,7 @@ def test_the_heartbeat_says_what_the_host_offers():
         "resource_versions": {},
         "devices": 1,
     }
-    backlog = {"failing": 0, "lag_seconds": 0, "waiting": 0}
+    backlog = {"degraded": 0, "lag_seconds": 0, "waiting": 0}
     assert beat.counts == {"devices": 1, "ports": 1, "unbound_devices": 0, **backlog}
 
 

@@ -1,4 +1,4 @@
-"""``netfw-db outbox``: what waits can be seen, tried again and forgotten."""
+"""``netfw-db outbox``: what waits can be seen, tried again and discarded."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_an_operator_sees_what_waits_and_has_it_tried_again(
     assert f"later for mechanism/switch: network {NETWORK.id}, attempt 1: it is off" in output
     assert run("outbox", "--retry") == (0, "2 are tried again\n")
     assert run("outbox")[1].startswith("mechanism/switch: 1 waiting, 0 refused")
-    assert run("outbox", "--forget", "switch") == (
+    assert run("outbox", "--discard", "switch") == (
         1,
         "nothing waits for 'switch'; something waits for mechanism/switch\n",
     )
-    assert run("outbox", "--forget", "mechanism/switch") == (0, "1 are forgotten\n")
+    assert run("outbox", "--discard", "mechanism/switch") == (0, "1 discarded\n")
     assert run("outbox") == (0, "nothing waits\n")
     database.close()

@@ -37,7 +37,7 @@ export function agentState(agent, now) {
   const kind = AGENTS[agent.type] ?? agent.type;
   const behind = [
     agent.lag_seconds ? `${duration(agent.lag_seconds)} behind` : "",
-    agent.failing ? `${agent.failing} failing` : "",
+    agent.degraded ? `${agent.degraded} degraded` : "",
     agent.waiting ? `${agent.waiting} waiting` : "",
     agent.is_synced === false ? "not synced" : "",
     agent.admin_up === false ? "switched off" : "",
