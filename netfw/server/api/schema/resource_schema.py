@@ -9,8 +9,8 @@ policy defines: ``rule:admin``, ``rule:member`` (an administrator, or a requeste
 to the project that owns the target), ``rule:reader`` (read access), ``rule:network_owner`` (write
 access to the project of the target's network), ``rule:service`` (another service of the cloud, or
 an administrator), ``rule:regular_user`` (every authenticated requester), ``rule:network_device``
-(the target's ``device_owner`` begins with ``network:``).  A rule can read attributes of the parents that
-:attr:`ApiResource.parents` names: ``project_id:%(network:project_id)s``.
+(the target's ``device_owner`` begins with ``network:``).  A rule can read attributes of the parents
+that :attr:`ApiResource.parents` names: ``project_id:%(network:project_id)s``.
 """
 
 from __future__ import annotations
