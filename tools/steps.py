@@ -32,6 +32,9 @@ PASSED_LINES = 3
 """Lines of output that a step that passed prints."""
 SUMMARY_LINES = 50
 """Lines of output that the summary repeats of a step that failed."""
+ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the steps, but for those that are ignored from the start."""
+ENDING_TEXT = b"\n== ending the steps; this takes up to a minute\n"
 ENDING_SECONDS = 15.0
 """Time that a step has to end after each signal: tests remove what they made."""
 _FAILED_TEST = re.compile(rb"(FAILED|ERROR) \S")  # of pytest; a log has more spaces
@@ -79,8 +82,12 @@ class Step:
             argv[0],
             argv,
             os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, output, stream) for stream in (1, 2)],
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),  # no prompt could be seen
+                *((os.POSIX_SPAWN_DUP2, output, stream) for stream in (1, 2)),
+            ],
             setpgroup=0,
+            setsigmask=signal.pthread_sigmask(signal.SIG_BLOCK, ()) - {*ENDED_BY},
         )
         os.close(output)
         return pid
@@ -120,10 +127,11 @@ def write(lines: list[bytes], indent: bytes = b"") -> None:
 
 def run(steps: list[Step], place: Path) -> None:
     running: dict[int, Step] = {}
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # and so by the steps
     try:
         _run(sorted(steps, key=lambda step: step.last), running, place)
     finally:
-        end_groups(running)
+        end_groups(running, (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)[is_ignored:])
 
 
 def _run(waiting: list[Step], running: dict[int, Step], place: Path) -> None:
@@ -131,17 +139,18 @@ def _run(waiting: list[Step], running: dict[int, Step], place: Path) -> None:
         step = next((step for step in waiting if step.can_start(running.values())), None)
         if step is not None:
             waiting.remove(step)
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDED_BY)  # until the step is known
             running[step.start(place, [*waiting, *running.values()])] = step
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDED_BY)
             say(f"== {step.name} begins")
         else:
             pid, status, usage = os.wait4(-1, 0)
             running.pop(pid).end(place, status, usage.ru_utime + usage.ru_stime)
 
 
-def end_groups(groups: Iterable[int]) -> None:
-    """End process groups, first by the signals that let them clean up."""
-    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # and so by the steps
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)[is_ignored:]:
+def end_groups(groups: Iterable[int], signals: Iterable[int]) -> None:
+    """End process groups by *signals*, each sent when the one before did not end them in time."""
+    for number in signals:
         groups = [group for group in groups if _signal_group(group, number)]
         deadline = time.monotonic() + ENDING_SECONDS
         while groups and time.monotonic() < deadline:
@@ -155,17 +164,21 @@ def _signal_group(group: int, number: int) -> bool:
         os.waitpid(group, os.WNOHANG)  # its first process is a child of this one
     try:
         os.killpg(group, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):  # gone, or of other users
         return False
     return True
 
 
 def exit_by_signal(number: int, frame: FrameType | None) -> NoReturn:
+    """Exit, and let no further signal interrupt the end of the steps."""
+    for each in ENDED_BY:
+        signal.signal(each, signal.SIG_IGN)
+    os.write(1, ENDING_TEXT)
     sys.exit(128 + number)
 
 
 def main(words: list[str]) -> int:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDED_BY:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, exit_by_signal)
     begun, steps = time.monotonic(), [Step.named(word) for word in words]

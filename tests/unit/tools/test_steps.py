@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 MAKEFILE = """\
 .RECIPEPREFIX = >
 cleaning:
-> @trap 'echo cleaned >made; kill $$child; exit 1' INT TERM; sleep 600 & child=$$!; \\
+> @trap 'sleep 1; echo cleaned >made; kill $$child; exit 1' INT TERM; sleep 600 & child=$$!; \\
 >     echo $$child >.child; mv .child child; wait
 """
 
@@ -60,13 +60,16 @@ def test_ended_steps_clean_up_and_leave_no_process(
     }
     try:
         argv = [sys.executable, steps.__file__, "cleaning"]
-        process = subprocess.Popen(argv, cwd=place, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(argv, cwd=place, stdout=subprocess.PIPE)
     finally:
         for each, before in inherited.items():
             signal.signal(each, before)
     with process:
         wait_until((place / "child").exists, "the step does not start", seconds=60)
         process.send_signal(number)
+        assert process.stdout is not None
+        wait_until(lambda: b"ending the steps" in process.stdout.readline(), "it goes on")
+        process.send_signal(number)  # a second one does not interrupt the end
         assert process.wait(60) == 128 + number
     assert not is_alive(int((place / "child").read_text()))
     assert (place / "made").read_text() == "cleaned\n"
