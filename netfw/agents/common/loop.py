@@ -301,8 +301,6 @@ class Loop(Generic[K]):
             if isinstance(error, DriverCrashed):
                 LOG.error("convergence failed: %s", error, exc_info=exc)
         else:
-            if isinstance(passed.unread, DriverCrashed):
-                LOG.error("audit: %s", passed.unread, exc_info=passed.unread)
             return passed, passed.unread or _unavailable_error(passed.outcome)
         failed: Outcome[K] = Outcome(failed=dict.fromkeys(task.keys, error))
         return ConvergeResult(outcome=failed, counts=Counts(failed=len(task.keys))), error

@@ -205,7 +205,7 @@ class L2Agent(HostAgent[L2Key]):
         ports = _ports(outcome)
         counts = self._count(ports, admissions, task)
         self._statuses.record(ports, admissions)
-        if task.complete and not ports.failed:
+        if task.complete and not ports.failed and unread is None:
             self._retired.remove()
         self._pending -= {key.port for key in (*ports.done, *ports.failed, *ports.waiting)}
         outcome = self._request_mac(outcome, task)

@@ -12,6 +12,7 @@ first, and then the switch once.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Iterable, Mapping, Set
 from typing import TypeVar, cast, get_args
 
@@ -40,10 +41,11 @@ from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.switch_values import Admission, SwitchKey, SwitchValue, Wiring
-from netfw.errors import BackendLocked, NetfwError, NotFound
+from netfw.errors import BackendLocked, DriverCrashed, NetfwError, NotFound
 from netfw.model.values.ids import PortId
 from netfw.plan import Outcome, Update
 
+LOG = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 Values = Mapping[SwitchKey, SwitchValue]
 
@@ -60,6 +62,7 @@ class ConvergencePass:
         self._switch, self._firewall = switch, firewall
         self._hybrid_firewall = hybrid_firewall
         self._filtered: dict[PortKey, FirewallValue] = {}
+        self._unread: NetfwError | None = None
 
     def reread(self) -> NetfwError | None:
         """Have the drivers read the machine; return why one of them cannot: the others have.
@@ -67,7 +70,11 @@ class ConvergencePass:
         :raises BackendUnavailable: the machine does not answer.
         """
         drivers = (self._switch, self._firewall, self._hybrid_firewall)
-        return reread(driver for driver in drivers if driver is not None)
+        error = reread(driver for driver in drivers if driver is not None)
+        if isinstance(error, DriverCrashed) and str(error) != str(self._unread):
+            LOG.error("audit: %s", error, exc_info=error)
+        self._unread = error
+        return error
 
     def run(
         self, desired: DesiredState, task: ConvergeRequest[L2Key], wired: Set[PortId]

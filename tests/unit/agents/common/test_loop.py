@@ -247,6 +247,7 @@ def test_an_audit_goes_on_without_a_driver_that_cannot_read_the_machine(caplog):
     assert "Traceback" in caplog.text
     env.turn(1)
     assert "a complete pass" in env.status.errors, "it is repeated, with a pause"
+    assert caplog.messages.count("audit: fake: ValueError: an odd object") == 1
     del env.switch.observe
     env.turn(2)
     assert (env.status.ready, env.status.errors, env.machine.rereads) == (True, {}, 1)
