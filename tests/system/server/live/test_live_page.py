@@ -158,9 +158,9 @@ def test_a_tenant_sees_its_own_and_another_one_nothing(browser: Browser, site: L
 
 def test_an_agent_that_lags_behind_is_shown(browser: Browser, site: LiveSite) -> None:
     open_page(browser, site)
-    site.beat(lag_seconds=95, failing=2)
+    site.beat(lag_seconds=95, degraded=2)
     site.shop.make("networks", name="trigger")  # heartbeats are no events
-    browser.wait_for('.agent[data-state="down"]', "95 s behind, 2 failing")
+    browser.wait_for('.agent[data-state="down"]', "95 s behind, 2 degraded")
     browser.wait_for(".problems", "L2 agent on node3")
     site.beat()
 
