@@ -11,12 +11,12 @@ from netfw.drivers.base import Driver
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
 from netfw.errors import ConfigError, NetfwError
 from netfw.testing.conformance.l2_extension import L2ExtensionConformance
+from tests.conformance.common.extension_mutations import WATCHED
 from tests.conformance.common.mutation_checks import CONTRADICTIONS, MutationChecks
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
 from tests.conformance.common.suite_runner import Refusal, run_tests
 from tests.conformance.l2_extension.l2_extension_mutations import (
     MUTATIONS,
-    WATCHED,
     FakeL2Extension,
 )
 from tests.conformance.l2_extension.test_qos import RULES, view

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Mapping
 from ipaddress import ip_interface, ip_network
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from attrs import evolve
 
 from netfw.drivers.agent_extension import AgentExtension
-from netfw.drivers.base import Capability, Driver, DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterRequest
 from netfw.drivers.values.router_contribution import (
@@ -22,7 +19,6 @@ from netfw.drivers.values.router_contribution import (
     RuleTable,
 )
 from netfw.model.values.ids import RouterId
-from tests.conformance.common.conduct_mutations import conduct_mutations
 from tests.conformance.common.mutations import Mutations, breaks
 
 MUTATIONS = Mutations()
@@ -147,50 +143,3 @@ def set_whole_mark(driver, original, grant):
 @MUTATIONS.override("contribute")
 def contribute_nothing(driver, original, key, value, grant):
     """Return no contribution, so that most tests have nothing to look at."""
-
-
-WATCHED = conduct_mutations("problems")
-"""Mutations that do their work, and misuse the process."""
-
-
-@WATCHED.override("contribute", breaks(AgentExtension, 2))
-def sleep_in_contribute(driver, original, key, value, grant):
-    """Wait for a service."""
-    time.sleep(0.1)
-    return original(key, value, grant)
-
-
-@WATCHED.override("contribute", breaks(AgentExtension, 2))
-def read_file_in_contribute(driver, original, key, value, grant):
-    """Read the configuration again with each call."""
-    Path("/proc/self/comm").read_text()
-    return original(key, value, grant)
-
-
-@WATCHED.override("start_counting", breaks(Driver, 1))
-def read_file_when_made(driver, original):
-    """Read the configuration when the extension is made."""
-    original()
-    Path("/proc/self/comm").read_text()
-
-
-@WATCHED.override("contribute", breaks(Driver, 3))
-def leak_thread_in_contribute(driver, original, key, value, grant):
-    """Leave a thread with each call."""
-    threading.Thread(target=threading.Event().wait, args=(5,), daemon=True).start()
-    return original(key, value, grant)
-
-
-@WATCHED.override("contribute", breaks(Driver, 4))
-def print_contribution(driver, original, key, value, grant):
-    """Print what is contributed."""
-    made = original(key, value, grant)
-    print(made)  # noqa: T201
-    return made
-
-
-@WATCHED.override("contribute", breaks(Driver, 6))
-def keep_router_in_class(driver, original, key, value, grant):
-    """Keep the latest router in a variable of the class."""
-    type(driver).latest = key
-    return original(key, value, grant)

@@ -13,12 +13,12 @@ from netfw.errors import ConfigError, NetfwError
 from netfw.model.router import Router
 from netfw.testing.conformance.l3_extension import L3ExtensionConformance
 from netfw.testing.conformance.router.factories import make_site
+from tests.conformance.common.extension_mutations import WATCHED
 from tests.conformance.common.mutation_checks import CONTRADICTIONS, MutationChecks
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
 from tests.conformance.common.suite_runner import Refusal, run_tests
 from tests.conformance.l3_extension.l3_extension_mutations import (
     MUTATIONS,
-    WATCHED,
     FakeL3Extension,
 )
 
